@@ -1,0 +1,50 @@
+"""Every error that hipcache itself raises.
+
+    HipcacheError
+    |-- ConfigError        a setting that is unknown or has a bad value
+    |-- StoreError         the store cannot be read or written
+    |-- PassThrough        not an error: this compile is not ours, run the user's command
+    `-- JobFailed          a compiler job ended with a status other than 0
+
+An error says what is wrong, which thing ('quoted'), and why; `hint` says what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class HipcacheError(Exception):
+    """A fault in two lines: the fault itself, then what to do (`hint`, may be empty)."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class ConfigError(HipcacheError):
+    """An unknown key or a bad value; names the file or variable, the key, and the nearest valid one."""
+
+
+class StoreError(HipcacheError):
+    """The store cannot do what was asked: disk full, no permission, a path that is not a store."""
+
+
+class PassThrough(HipcacheError):
+    """Control flow: hipcache leaves this compile to the compiler. `reason` is a member of `outcome.Reason`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+
+
+class JobFailed(HipcacheError):
+    """A job of the plan ended with `status` (as from `subprocess.Popen.returncode`)."""
+
+    def __init__(self, job: str, status: int) -> None:
+        super().__init__(f"{job} ended with status {status}")
+        self.job = job
+        self.status = status

@@ -1,0 +1,78 @@
+"""The one place that starts processes, and ends them when hipcache itself is told to end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a process left behind. `status` is as in `subprocess.Popen.returncode` (negative: a signal).
+
+    `seconds` is wall-clock time, for the "time saved" statistics only.
+    """
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float = 0.0
+
+
+class Runner(Protocol):
+    """Starts a process and waits for it. Tests give a small fake."""
+
+    def run(
+        self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed: ...
+
+
+class SubprocessRunner:
+    """Real processes. `kill` ends the ones that are running (called from a signal handler's unwinding)."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._killed = False
+
+    def run(
+        self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Run `argv` with standard input closed. Raises OSError where it cannot be started."""
+        import time
+
+        start = time.monotonic()
+        with self._lock:
+            if self._killed:
+                raise InterruptedError("hipcache is ending")
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            self._running.add(process)
+        try:
+            stdout, stderr = process.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
+
+    def kill(self) -> None:
+        """Kill all running processes and start no more."""
+        with self._lock:
+            self._killed = True
+            running = list(self._running)
+        for process in running:
+            try:
+                os.kill(process.pid, 9)
+            except ProcessLookupError:
+                continue

@@ -1,0 +1,77 @@
+"""The store: what every backend can do, and how an address becomes a backend.
+
+Two name spaces, as in the Remote Execution API (github.com/bazelbuild/remote-apis): *actions* map the
+key of a job to a small record, *blobs* hold content named by its own digest. A record names the
+blobs that it needs. A record whose blob is gone is a miss, never an error.
+
+Keys and digests are 64 lower-case hexadecimal digits (BLAKE3, 256 bits).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class StoreSize:
+    """What the store holds: bytes on disk, number of entries, and the bound in bytes (0: no bound)."""
+
+    bytes: int
+    entries: int
+    max_bytes: int
+
+
+class Store(Protocol):
+    """get, put, remove. Absent and damaged look the same: `None` or `False`, and damage is removed.
+
+    Every `get` checks the content against its digest before anything is returned. `put` either
+    stores the whole entry or raises `StoreError`; a reader never sees half of one. All methods may be
+    called by any number of threads and processes at once.
+    """
+
+    def get_action(self, key: str) -> bytes | None: ...
+
+    def put_action(self, key: str, record: bytes) -> None: ...
+
+    def remove_action(self, key: str) -> None: ...
+
+    def has_blob(self, digest: str) -> bool:
+        """Is there a file of that name? Cheap; the content is not read (`get_blob` checks it)."""
+        ...
+
+    def get_blob(self, digest: str) -> bytes | None: ...
+
+    def put_blob(self, content: bytes) -> str:
+        """Store `content` under its digest and return the digest. A blob that is there already is kept."""
+        ...
+
+    def copy_blob(self, digest: str, destination: Path) -> bool:
+        """Write the blob to `destination`, which appears whole (temporary file beside it, then rename), with
+        permissions as a compiler would give (0o666 less umask), and never as a link into the store."""
+        ...
+
+    def lock(self, key: str) -> AbstractContextManager[bool]:
+        """Hold `key` against all other threads and processes while they would do the same work.
+
+        Gives True if another one held it first (so that the caller looks again before it works).
+        The kernel releases it when its process dies."""
+        ...
+
+    def workdir(self) -> AbstractContextManager[Path]:
+        """A fresh directory for the intermediate files of one compile, removed at the end; if this process
+        is killed, a later one sweeps it."""
+        ...
+
+    def size(self) -> StoreSize: ...
+
+    def collect(self, max_bytes: int | None = None) -> int:
+        """Remove the least recently used entries until at most `max_bytes` (default: the bound) are held,
+        sweep leftovers; returns the bytes freed."""
+        ...
+
+    def clear(self) -> int:
+        """Remove every entry; returns the bytes freed. Safe while other processes compile."""
+        ...
