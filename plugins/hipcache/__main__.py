@@ -1,0 +1,48 @@
+"""The program `hipcache`: a subcommand when the first word is one, a compiler's stand-in otherwise.
+
+A compile goes through here, so nothing is imported before it is known to be needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "config")
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in SUBCOMMANDS or argv[0].startswith("-"):
+        from hipcache.cli import run
+
+        return run(argv, os.environ, sys.stdout, sys.stderr)
+    if "/" not in argv[0] and not _on_path(argv[0]):
+        nearest = _nearest_subcommand(argv[0])
+        if nearest:
+            print(
+                f"hipcache: '{argv[0]}' is neither a subcommand nor a compiler on PATH\n"
+                f"  did you mean 'hipcache {nearest}'?",
+                file=sys.stderr,
+            )
+            return 2
+
+    from hipcache.launcher import launch
+
+    return launch(argv, os.environ)
+
+
+def _on_path(word: str) -> bool:
+    # shutil.which would do; its import alone (bz2, lzma) takes as long as all of these calls.
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)  # noqa: PTH118
+
+
+def _nearest_subcommand(word: str) -> str:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, SUBCOMMANDS, n=1)), "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

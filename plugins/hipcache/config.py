@@ -1,0 +1,270 @@
+"""The settings: one table of them, where each value came from, and errors that name the nearest valid one.
+
+A value comes from the environment, else from the config file, else it is the default. An empty value counts as
+not set. The config file is YAML, one mapping; its keys are the variables' names (`HIPCACHE_MAX_SIZE: 20G`) or
+those in short (`max_size: 20G`). Both sources hold text, so one parser for each kind of value serves both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hipcache.errors import ConfigError
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+PREFIX = "HIPCACHE_"
+DEFAULT = "default"
+ENVIRONMENT = "environment"
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. `key` is the name in the config file and of the `Config` field."""
+
+    key: str
+    kind: str
+    default: str
+    sentence: str
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.upper()
+
+
+SETTINGS = (
+    Setting("dir", "directory", "~/.cache/hipcache", "Where the store is; $XDG_CACHE_HOME/hipcache where that is set."),
+    Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The config file; environment only."),
+    Setting("disable", "flag", "0", "Run the compiler alone: nothing is looked up, stored or counted."),
+    Setting("readonly", "flag", "0", "Serve hits, but never write to the store."),
+    Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),
+    Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
+    Setting("basedir", "directory", "", "Paths below this directory are keyed relative, so that checkouts share."),
+    Setting("log", "file", "", "Append one line about each compile to this file."),
+    Setting("jobs", "count", "0", "How many compilers run at once; 0 means one for each available core."),
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The values in force. `origins` says where each came from, by field: "default", "environment" or "FILE:LINE".
+
+    `warnings` are unknown HIPCACHE_* variables: an error for a command, but never a reason not to compile.
+    """
+
+    dir: Path
+    config_file: Path | None = None
+    disable: bool = False
+    readonly: bool = False
+    recache: bool = False
+    max_size: int = 10 * 2**30
+    basedir: Path | None = None
+    log: Path | None = None
+    jobs: int = 0
+    origins: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def job_slots(self) -> int:
+        """`jobs`, or as many as there are cores that this process may use."""
+        return self.jobs or len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A value as it was written. `place` is for errors ("FILE:LINE: key 'x'"), `origin` for `hipcache config`."""
+
+    text: str
+    place: str
+    origin: str
+
+
+def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
+    """Read the environment and the config file. With `strict` an unknown HIPCACHE_* variable is an error too."""
+    warnings = []
+    for variable in sorted(environ):
+        if variable.startswith(PREFIX) and variable not in VARIABLES:
+            message, hint = f"unknown environment variable '{variable}'", _nearest(variable, list(VARIABLES))
+            if strict:
+                raise ConfigError(message, hint)
+            warnings.append(f"{message}; {hint}")
+
+    file, file_origin = _config_file(environ)
+    texts = _read_file(file) if file else {}
+    for variable, setting in VARIABLES.items():
+        if environ.get(variable, ""):
+            texts[setting.key] = _Text(environ[variable], f"environment variable '{variable}'", ENVIRONMENT)
+
+    values: dict[str, Any] = {}
+    origins = {setting.key: DEFAULT for setting in SETTINGS}
+    for setting in SETTINGS:
+        if setting.key != "config_file" and setting.key in texts:
+            written = texts[setting.key]
+            values[setting.key] = _PARSERS[setting.kind](written, environ)
+            origins[setting.key] = written.origin
+    if "dir" not in values:
+        values["dir"] = _user_directory(environ, "XDG_CACHE_HOME", ".cache")
+    origins["config_file"] = file_origin
+    return Config(**values, config_file=file, origins=origins, warnings=tuple(warnings))
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes from "500M", "10 GiB", "1.5T" or "1000"; None where it is no size.
+
+    As in ccache, K, M, G and T (with or without a B) count in thousands, Ki, Mi, Gi and Ti in 1024s.
+    Not as in ccache, a plain number is bytes, not gigabytes.
+    """
+    number = text.strip().upper().removesuffix("B").rstrip()
+    if len(number) > 30:  # no disk is that large, and Python refuses to convert thousands of digits
+        return None
+    digits = number.rstrip("KMGTI")
+    unit = number[len(digits) :]
+    whole, point, fraction = digits.rstrip().partition(".")
+    if unit not in UNITS or not (whole.isascii() and whole.isdigit()):
+        return None
+    if not point:
+        return int(whole) * UNITS[unit]
+    if not (fraction.isascii() and fraction.isdigit()):
+        return None
+    divisor: int = 10 ** len(fraction)
+    return int(whole + fraction) * UNITS[unit] // divisor
+
+
+def _size(written: _Text, environ: Mapping[str, str]) -> int:
+    size = parse_size(written.text)
+    if size is None:
+        _bad_value(written, "is not a size", "write a number and K, M, G, T, KiB, MiB, GiB or TiB, for example 10GiB")
+    return size
+
+
+def _flag(written: _Text, environ: Mapping[str, str]) -> bool:
+    flag = FLAGS.get(written.text.strip().lower())
+    if flag is None:
+        hint = "write " + ", ".join(word for word, meaning in FLAGS.items() if meaning)
+        _bad_value(written, "is neither yes nor no", hint + " or " + ", ".join(w for w, m in FLAGS.items() if not m))
+    return flag
+
+
+def _count(written: _Text, environ: Mapping[str, str]) -> int:
+    text = written.text.strip()
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        _bad_value(written, "is not a count", "write 0, 1, 2 ...; 0 means one for each available core")
+    return int(text)
+
+
+def _path(written: _Text, environ: Mapping[str, str]) -> Path:
+    """An absolute path. A relative one would mean another place in each directory that a build compiles in."""
+    path = _expand(written.text, environ)
+    if not path.startswith("/") or "\0" in path:
+        _bad_value(written, "is not an absolute path", "write it from the root, or from your home directory as ~/...")
+    return Path(path)
+
+
+_PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
+    "size": _size,
+    "flag": _flag,
+    "count": _count,
+    "directory": _path,
+    "file": _path,
+}
+
+# HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.
+VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}
+
+
+def _bad_value(written: _Text, why: str, hint: str) -> NoReturn:
+    raise ConfigError(f"{written.place}: '{written.text}' {why}", hint)
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else "known are " + ", ".join(known)
+
+
+def _expand(path: str, environ: Mapping[str, str]) -> str:
+    return str(_home(environ)) + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 (pathlib's raises without a home)
+    if not home.startswith("/"):
+        raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_DIR and HIPCACHE_CONFIG")
+    return Path(home)
+
+
+def _user_directory(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """The XDG base directory, in which a relative value is to be ignored, and `hipcache` in it."""
+    base = environ.get(variable, "")
+    return (Path(base) if base.startswith("/") else _home(environ) / below_home) / "hipcache"
+
+
+def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
+    named = environ.get(PREFIX + "CONFIG", "")
+    if named:
+        file = Path(_expand(named, environ))
+        if not os.path.isfile(file):  # noqa: PTH113 (pathlib's raises where a directory may not be read)
+            raise ConfigError(
+                f"environment variable 'HIPCACHE_CONFIG': there is no file '{named}'",
+                "create it, or unset HIPCACHE_CONFIG to use the config file of the user",
+            )
+        return file.absolute(), ENVIRONMENT
+    try:
+        file = _user_directory(environ, "XDG_CONFIG_HOME", ".config") / "hipcache.yaml"
+    except ConfigError:
+        return None, DEFAULT
+    return (file if os.path.exists(file) else None), DEFAULT  # noqa: PTH110
+
+
+def _read_file(file: Path) -> dict[str, _Text]:
+    """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
+    and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`."""
+    import yaml
+
+    try:
+        document = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"config file '{file}' is not UTF-8 text", "save it as UTF-8") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}" if mark else str(file)
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise ConfigError(f"{place}: not YAML: {problem}", "write lines such as 'max_size: 10GiB'") from error
+    if document is None:
+        return {}
+    if not isinstance(document, yaml.MappingNode):
+        line = document.start_mark.line + 1
+        raise ConfigError(f"{file}:{line}: expected settings", "write lines such as 'max_size: 10GiB'")
+
+    keys = {name: setting for v, setting in VARIABLES.items() for name in (v, v.removeprefix(PREFIX).lower())}
+    texts: dict[str, _Text] = {}
+    seen = set()
+    for key_node, value_node in document.value:
+        origin = f"{file}:{key_node.start_mark.line + 1}"
+        name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+        place = f"{origin}: key '{name}'"
+        if name not in keys:
+            # A wrong key is matched against those that are written like it.
+            style = [known for known in keys if known.isupper() == name.isupper()]
+            raise ConfigError(f"{origin}: unknown key '{name}'", _nearest(name, style))
+        setting = keys[name]
+        if setting.key == "config_file":
+            raise ConfigError(f"{place} cannot be set in a config file", "set HIPCACHE_CONFIG in the environment")
+        if setting.key in seen:
+            raise ConfigError(f"{place} is set twice", "remove one of the two lines")
+        seen.add(setting.key)
+        if not isinstance(value_node, yaml.ScalarNode):
+            raise ConfigError(f"{place} needs one value", f"for example '{name}: {setting.default or '/path'}'")
+        if value_node.value and value_node.tag != "tag:yaml.org,2002:null":
+            texts[setting.key] = _Text(value_node.value, place, origin)
+    return texts
