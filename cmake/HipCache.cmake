@@ -1,0 +1,443 @@
+#[=======================================================================[.rst:
+HipCache
+--------
+
+Compile the HIP sources of a project through hipcache, which caches each GPU architecture on its own.
+
+Three ways in:
+
+* ``include(HipCache)``, with ``-DCMAKE_MODULE_PATH=$(hipcache --cmakedir)``
+* ``find_package(HipCache)``, with hipcache in ``PATH`` or its prefix in ``CMAKE_PREFIX_PATH``
+* ``-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=$(hipcache --cmakedir)/HipCache.cmake``, for a project without an edit (CMake 3.24)
+
+Variables:
+
+``HIPCACHE``
+  Option, ON. OFF leaves every target as if this module did not exist.
+``HIPCACHE_PROGRAM``
+  The hipcache to use, instead of the one installed beside this module or in ``PATH``.
+
+A target's own HIP_COMPILER_LAUNCHER stays; an empty one keeps that target out of the cache.
+#]=======================================================================]
+
+# What is known when this file runs depends on the way in: through CMAKE_PROJECT_TOP_LEVEL_INCLUDES no language is
+# enabled yet, and after a late include() targets exist already. So this file only finds the program, and the work is
+# done at the end of the top directory, where all targets and languages are known. Nothing is written to CMake's cache
+# but the option itself, so that a reconfigure with HIPCACHE=OFF has nothing to clean up.
+
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.21...4.0)
+
+# The hipcache program, or nothing with a warning. Looked for at each configure: an installation that has moved leaves
+# no stale path behind.
+function(_hipcache_find_program out)
+  set(${out} "" PARENT_SCOPE)
+
+  if(HIPCACHE_PROGRAM)
+    find_program(program NAMES "${HIPCACHE_PROGRAM}" NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+    if(NOT program)
+      message(WARNING
+        "HipCache: HIPCACHE_PROGRAM is '${HIPCACHE_PROGRAM}', which is not a program: this build is not cached.\n"
+        "Name an installed hipcache, or remove the setting with -UHIPCACHE_PROGRAM.")
+      return()
+    endif()
+  else()
+    # <prefix>/share/cmake/HipCache belongs to <prefix>/bin, a source checkout to its own .venv.
+    file(REAL_PATH "${CMAKE_CURRENT_FUNCTION_LIST_DIR}" here)
+    set(beside
+      "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin" "${here}/../../../bin" "${here}/../.venv/bin")
+    find_program(program NAMES hipcache HINTS ${beside} NO_CACHE NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+    if(NOT program)
+      find_program(program NAMES hipcache NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+    endif()
+    if(NOT program)
+      message(WARNING
+        "HipCache: the program 'hipcache' was not found: this build is not cached.\n"
+        "Install it (pip install hipcache), or name it with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
+      return()
+    endif()
+  endif()
+
+  # A launcher that does not start would fail every compile; without it they only take longer.
+  get_filename_component(program "${program}" ABSOLUTE)
+  execute_process(COMMAND "${program}" --version
+    RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE said TIMEOUT 60)
+  if(NOT status EQUAL 0)
+    string(STRIP "${said}" said)
+    message(WARNING
+      "HipCache: '${program} --version' failed (${status}): this build is not cached.\n"
+      "${said}\n"
+      "Install hipcache again, or name another one with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
+    return()
+  endif()
+  set(${out} "${program}" PARENT_SCOPE)
+endfunction()
+
+# All source directories of the project from `directory` downwards.
+function(_hipcache_directories out directory)
+  set(all "${directory}")
+  get_property(children DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
+  foreach(child IN LISTS children)
+    _hipcache_directories(below "${child}")
+    list(APPEND all ${below})
+  endforeach()
+  set(${out} "${all}" PARENT_SCOPE)
+endfunction()
+
+# Whether a target has HIP sources, by extension or by their LANGUAGE property.
+function(_hipcache_has_hip_sources out target)
+  set(${out} FALSE PARENT_SCOPE)
+  get_property(sources TARGET "${target}" PROPERTY SOURCES)
+  foreach(source IN LISTS sources)
+    if(source MATCHES "\\.hip>*$" AND NOT source MATCHES "TARGET_OBJECTS")
+      set(${out} TRUE PARENT_SCOPE)
+      return()
+    elseif(NOT source MATCHES "\\$<")
+      get_property(language SOURCE "${source}" TARGET_DIRECTORY "${target}" PROPERTY LANGUAGE)
+      if(language STREQUAL "HIP")
+        set(${out} TRUE PARENT_SCOPE)
+        return()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+# Whether a launcher (a command line as a list) is hipcache, by any path and behind any prefix such as `env A=1`.
+function(_hipcache_is_hipcache out launcher)
+  set(${out} FALSE PARENT_SCOPE)
+  get_property(program GLOBAL PROPERTY _HIPCACHE_PROGRAM)
+  foreach(word IN LISTS launcher)
+    get_filename_component(name "${word}" NAME)
+    if(name MATCHES "^hipcache(\\.exe)?$" OR "${word}" STREQUAL "${program}")
+      set(${out} TRUE PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# Give the launcher to every target that has none. HIP targets that are cached go to `covered`, those with somebody
+# else's launcher to `kept`.
+function(_hipcache_cover_targets program covered kept)
+  set(ours "")
+  set(theirs "")
+  _hipcache_directories(directories "${CMAKE_SOURCE_DIR}")
+  foreach(directory IN LISTS directories)
+    get_property(targets DIRECTORY "${directory}" PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target IN LISTS targets)
+      get_target_property(type "${target}" TYPE)
+      if(NOT type MATCHES "^(STATIC_LIBRARY|SHARED_LIBRARY|MODULE_LIBRARY|OBJECT_LIBRARY|EXECUTABLE)$")
+        continue()
+      endif()
+      _hipcache_has_hip_sources(has_hip "${target}")
+
+      get_property(is_set TARGET "${target}" PROPERTY HIP_COMPILER_LAUNCHER SET)
+      get_property(launcher TARGET "${target}" PROPERTY HIP_COMPILER_LAUNCHER)
+      _hipcache_is_hipcache(is_ours "${launcher}")
+      # An empty property is a refusal, unless the target only inherited it from -DCMAKE_HIP_COMPILER_LAUNCHER=
+      if(is_set AND launcher STREQUAL "" AND DEFINED CACHE{CMAKE_HIP_COMPILER_LAUNCHER}
+          AND "$CACHE{CMAKE_HIP_COMPILER_LAUNCHER}" STREQUAL "")
+        set(is_set FALSE)
+      endif()
+      if(NOT is_set)
+        set_property(TARGET "${target}" PROPERTY HIP_COMPILER_LAUNCHER "${program}")
+        set(is_ours TRUE)
+      endif()
+
+      if(has_hip AND is_ours)
+        list(APPEND ours "${target}")
+      elseif(has_hip)
+        list(APPEND theirs "${target}")
+      endif()
+    endforeach()
+  endforeach()
+  set(${covered} "${ours}" PARENT_SCOPE)
+  set(${kept} "${theirs}" PARENT_SCOPE)
+endfunction()
+
+# One line for each launcher that was found and left alone, with its targets.
+function(_hipcache_say_kept targets)
+  set(launchers "")
+  foreach(target IN LISTS targets)
+    get_property(launcher TARGET "${target}" PROPERTY HIP_COMPILER_LAUNCHER)
+    string(REPLACE ";" " " launcher "${launcher}")
+    string(MD5 key "${launcher}")
+    list(APPEND launchers "${key}")
+    set(text_${key} "${launcher}")
+    string(APPEND targets_${key} " ${target}")
+  endforeach()
+  list(REMOVE_DUPLICATES launchers)
+  foreach(key IN LISTS launchers)
+    if(text_${key} STREQUAL "")
+      message(STATUS "HipCache: not cached, HIP_COMPILER_LAUNCHER is set to nothing:${targets_${key}}")
+    else()
+      message(STATUS "HipCache: not cached, HIP_COMPILER_LAUNCHER is already '${text_${key}}':${targets_${key}}")
+    endif()
+  endforeach()
+endfunction()
+
+# A variable as a directory of the project sees it: HIP may be enabled in a subdirectory only.
+macro(_hipcache_definition out directory variable)
+  get_directory_property(${out} DIRECTORY "${directory}" DEFINITION "${variable}")
+endmacro()
+
+# Whether HIP compiles for AMD, with a message if not. CMake knows the platform once it has enabled the language.
+function(_hipcache_is_amd out)
+  set(${out} TRUE PARENT_SCOPE)
+  if(CMAKE_HIP_PLATFORM AND NOT CMAKE_HIP_PLATFORM STREQUAL "amd")
+    message(STATUS "HipCache: CMAKE_HIP_PLATFORM is '${CMAKE_HIP_PLATFORM}', hipcache caches 'amd' only: off")
+    set(${out} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Every flag a target's HIP sources may get from variables and from its own options, as one string.
+function(_hipcache_flags out target)
+  get_target_property(directory "${target}" SOURCE_DIR)
+  _hipcache_definition(flags "${directory}" CMAKE_HIP_FLAGS)
+  foreach(config IN LISTS CMAKE_BUILD_TYPE CMAKE_CONFIGURATION_TYPES)
+    string(TOUPPER "${config}" config)
+    _hipcache_definition(more "${directory}" "CMAKE_HIP_FLAGS_${config}")
+    string(APPEND flags " ${more}")
+  endforeach()
+  get_property(options TARGET "${target}" PROPERTY COMPILE_OPTIONS)
+  string(REPLACE ";" " " options "${options}")
+  set(${out} " ${flags} ${options} " PARENT_SCOPE)
+endfunction()
+
+# Warn where a setting takes away what this module is for. `covered` are the HIP targets that are cached.
+function(_hipcache_warn covered)
+  set(arch_off "")
+  set(unity "")
+  set(passed "")
+  set(rule_launchers "")
+  get_property(rule GLOBAL PROPERTY RULE_LAUNCH_COMPILE)
+  list(APPEND rule_launchers "${rule}")
+
+  foreach(target IN LISTS covered)
+    get_target_property(directory "${target}" SOURCE_DIR)
+    _hipcache_flags(flags "${target}")
+
+    # OFF with the architectures in the flags is a way to write them down, too.
+    get_property(architectures TARGET "${target}" PROPERTY HIP_ARCHITECTURES)
+    if(architectures MATCHES "^([Oo][Ff][Ff]|[Nn][Oo]|[Ff][Aa][Ll][Ss][Ee]|0)$"
+        AND NOT flags MATCHES " --?(offload-arch|cuda-gpu-arch)")
+      list(APPEND arch_off "${target}")
+    endif()
+
+    get_property(is_unity TARGET "${target}" PROPERTY UNITY_BUILD)
+    if(is_unity)
+      list(APPEND unity "${target}")
+    endif()
+
+    foreach(flag IN ITEMS --?save-temps -fgpu-rdc)
+      if(flags MATCHES "[ :](${flag}[^ >]*)")
+        list(APPEND passed "${CMAKE_MATCH_1}")
+      endif()
+    endforeach()
+
+    get_property(rule DIRECTORY "${directory}" PROPERTY RULE_LAUNCH_COMPILE)
+    list(APPEND rule_launchers "${rule}")
+    get_property(rule TARGET "${target}" PROPERTY RULE_LAUNCH_COMPILE)
+    list(APPEND rule_launchers "${rule}")
+  endforeach()
+
+  if(arch_off)
+    string(REPLACE ";" " " arch_off "${arch_off}")
+    message(WARNING
+      "HipCache: HIP_ARCHITECTURES is OFF for ${arch_off}: CMake names no architecture, so clang compiles for the one "
+      "that it prefers, and there is nothing to cache apart.\n"
+      "Set CMAKE_HIP_ARCHITECTURES to the architectures you ship, such as \"gfx906;gfx90a\".")
+  endif()
+
+  if(unity)
+    string(REPLACE ";" " " unity "${unity}")
+    message(WARNING
+      "HipCache: UNITY_BUILD is on for ${unity}: where CMake merges HIP sources into one, an edit of one of them "
+      "compiles all of them again, for each architecture.\n"
+      "Set the UNITY_BUILD property of these targets to OFF.")
+  endif()
+
+  if(passed)
+    list(REMOVE_DUPLICATES passed)
+    string(REPLACE ";" " " passed "${passed}")
+    message(WARNING
+      "HipCache: the HIP flags contain ${passed}: hipcache hands such compiles to the compiler and caches nothing.\n"
+      "Remove the flag where it is not needed.")
+  endif()
+
+  # `ctest --launch` reports a compile and runs the rest of its command line: hipcache is still reached.
+  list(REMOVE_DUPLICATES rule_launchers)
+  list(FILTER rule_launchers EXCLUDE REGEX "^$|ctest[^ ]* +--launch|hipcache")
+  if(rule_launchers)
+    string(REPLACE ";" "', '" rule_launchers "${rule_launchers}")
+    message(WARNING
+      "HipCache: RULE_LAUNCH_COMPILE puts '${rule_launchers}' in front of hipcache. A compile cache there (ccache, "
+      "sccache) answers for the whole object, so one architecture more compiles all of them again.\n"
+      "Switch it off for HIP sources; many projects have an option for it.")
+  endif()
+endfunction()
+
+# The compiler and its version, as in `clang++ 15.0.6`.
+function(_hipcache_compiler out directory)
+  _hipcache_definition(compiler "${directory}" CMAKE_HIP_COMPILER)
+  _hipcache_definition(version "${directory}" CMAKE_HIP_COMPILER_VERSION)
+  get_filename_component(name "${compiler}" NAME)
+  string(REGEX REPLACE "-[0-9.]+$" "" name "${name}")
+  string(STRIP "${name} ${version}" name)
+  set(${out} "${name}" PARENT_SCOPE)
+endfunction()
+
+# The architectures of all cached targets, in the project's order, as words.
+function(_hipcache_architectures out covered)
+  set(all "")
+  foreach(target IN LISTS covered)
+    get_property(architectures TARGET "${target}" PROPERTY HIP_ARCHITECTURES)
+    if(architectures AND NOT architectures MATCHES "\\$<")
+      list(APPEND all ${architectures})
+    else()
+      list(APPEND all "architectures-by-flags")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES all)
+  string(REPLACE ";" " " all "${all}")
+  string(REPLACE "architectures-by-flags" "the architectures in its flags" all "${all}")
+  set(${out} "${all}" PARENT_SCOPE)
+endfunction()
+
+# Bytes as GiB with one decimal: CMake's math has integers only.
+function(_hipcache_gib out bytes)
+  math(EXPR tenths "(${bytes} * 10 + 536870912) / 1073741824")
+  math(EXPR whole "${tenths} / 10")
+  math(EXPR rest "${tenths} % 10")
+  set(${out} "${whole}.${rest}" PARENT_SCOPE)
+endfunction()
+
+# Where the store is and how full, as in `store /home/me/.cache/hipcache (0.3 of 10.0 GiB)`. Empty if hipcache does not
+# say: a line of information is no reason to stop.
+function(_hipcache_store out program)
+  set(${out} "" PARENT_SCOPE)
+  execute_process(COMMAND "${program}" config --json
+    RESULT_VARIABLE status OUTPUT_VARIABLE config ERROR_QUIET TIMEOUT 60)
+  if(NOT status EQUAL 0)
+    return()
+  endif()
+  string(JSON directory ERROR_VARIABLE error GET "${config}" HIPCACHE_DIR value)
+  if(error)
+    return()
+  endif()
+  set(text ", store ${directory}")
+
+  execute_process(COMMAND "${program}" stats --json
+    RESULT_VARIABLE status OUTPUT_VARIABLE stats ERROR_QUIET TIMEOUT 60)
+  if(status EQUAL 0)
+    string(JSON used ERROR_VARIABLE no_used GET "${stats}" store bytes)
+    string(JSON limit ERROR_VARIABLE no_limit GET "${stats}" store max_bytes)
+    if(NOT no_used AND NOT no_limit AND "${used}/${limit}" MATCHES "^[0-9]+/[0-9]+$")
+      _hipcache_gib(used "${used}")
+      _hipcache_gib(limit "${limit}")
+      string(APPEND text " (${used} of ${limit} GiB)")
+    endif()
+  endif()
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+# The end of the configure step: the first call goes to the back of the queue, because the calls that a project has
+# deferred itself may create targets.
+function(_hipcache_finish last)
+  if(NOT last)
+    cmake_language(DEFER CALL _hipcache_finish TRUE)
+    return()
+  endif()
+  get_property(program GLOBAL PROPERTY _HIPCACHE_PROGRAM)
+
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(NOT "HIP" IN_LIST languages)
+    message(WARNING
+      "HipCache: the language HIP is not enabled: nothing is cached.\n"
+      "Add it with project(... LANGUAGES CXX HIP) or enable_language(HIP).")
+    return()
+  endif()
+
+  _hipcache_is_amd(is_amd)
+  if(NOT is_amd)
+    return()
+  endif()
+
+  _hipcache_cover_targets("${program}" covered kept)
+  if(kept)
+    _hipcache_say_kept("${kept}")
+  endif()
+  if(NOT covered)
+    if(NOT kept)
+      message(STATUS "HipCache: no target has HIP sources")
+    endif()
+    return()
+  endif()
+
+  list(GET covered 0 first)
+  get_target_property(directory "${first}" SOURCE_DIR)
+  _hipcache_compiler(compiler "${directory}")
+  _hipcache_architectures(architectures "${covered}")
+  _hipcache_store(store "${program}")
+  message(STATUS "HipCache: ${compiler}, ${architectures}${store}")
+  _hipcache_warn("${covered}")
+endfunction()
+
+# HIPCACHE=OFF: say so, once.
+function(_hipcache_say_off)
+  get_property(said GLOBAL PROPERTY _HIPCACHE_SAID_OFF)
+  if(said)
+    return()
+  endif()
+  set_property(GLOBAL PROPERTY _HIPCACHE_SAID_OFF TRUE)
+  message(STATUS "HipCache: off (HIPCACHE=${HIPCACHE})")
+  _hipcache_is_hipcache(is_hipcache "${CMAKE_HIP_COMPILER_LAUNCHER};$ENV{CMAKE_HIP_COMPILER_LAUNCHER}")
+  if(is_hipcache)
+    message(WARNING
+      "HipCache: HIPCACHE is OFF, but CMAKE_HIP_COMPILER_LAUNCHER, which is yours, names hipcache.\n"
+      "Remove it with -UCMAKE_HIP_COMPILER_LAUNCHER, and from the environment.")
+  endif()
+endfunction()
+
+# The first include of a configure step: find the program, and put the rest off to the end of the top directory.
+function(_hipcache_start)
+  set_property(GLOBAL PROPERTY _HIPCACHE_PROGRAM "")
+  if(NOT CMAKE_GENERATOR MATCHES "Ninja|Make")
+    message(WARNING
+      "HipCache: the generator '${CMAKE_GENERATOR}' runs no compiler launchers: this build is not cached.\n"
+      "Configure with -G Ninja or -G \"Unix Makefiles\".")
+    return()
+  endif()
+  _hipcache_is_amd(is_amd)
+  if(NOT is_amd)
+    return()
+  endif()
+  _hipcache_find_program(program)
+  if(program)
+    set_property(GLOBAL PROPERTY _HIPCACHE_PROGRAM "${program}")
+    cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL _hipcache_finish FALSE)
+  endif()
+endfunction()
+
+get_property(_hipcache_in_trial GLOBAL PROPERTY IN_TRY_COMPILE)
+get_property(_hipcache_known GLOBAL PROPERTY _HIPCACHE_PROGRAM SET)
+if(NOT _hipcache_in_trial)
+  option(HIPCACHE "Compile HIP sources through hipcache" ON)
+
+  if(NOT _hipcache_known AND NOT HIPCACHE)
+    _hipcache_say_off()
+  elseif(NOT _hipcache_known AND HIPCACHE)
+    _hipcache_start()
+  endif()
+
+  # For whoever hands the variable on, to an external project for instance; targets get theirs in _hipcache_finish.
+  # Where HIP is not enabled yet it stays unset, or CMake would not look at the environment's launcher.
+  get_property(_hipcache_program GLOBAL PROPERTY _HIPCACHE_PROGRAM)
+  if(HIPCACHE AND _hipcache_program AND CMAKE_HIP_COMPILER_LOADED AND NOT CMAKE_HIP_COMPILER_LAUNCHER)
+    set(CMAKE_HIP_COMPILER_LAUNCHER "${_hipcache_program}")
+  endif()
+  unset(_hipcache_program)
+endif()
+unset(_hipcache_in_trial)
+unset(_hipcache_known)
+
+cmake_policy(POP)
