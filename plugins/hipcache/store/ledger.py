@@ -1,0 +1,116 @@
+"""The ledger: how many bytes and entries a local store holds, without looking.
+
+A put must know whether the bound is exceeded, and listing 300,000 files to learn it takes a second. So the sum is
+kept in one file of 64 bytes, changed under a lock::
+
+    magic          8 bytes   "hcL1" 0d 0a 1a 00
+    bytes, entries           held now (whole blocks, see layout.charge)
+    added_bytes, added_entries    ever added, never reduced
+    counted_at     seconds   when all entries were last counted; 0: the sum is not to be trusted, count
+    swept_at       seconds   when leftovers of dead processes were last removed
+    check          8 bytes   BLAKE3 of all the above, cut
+    (six integers of 64 bits, little endian)
+
+The order of steps decides in which direction it goes wrong when a process is killed between two of them: a put adds
+before it renames, a removal unlinks before it subtracts. So the sum can only be too high, never too low; too high
+means that the bound is met too early, and meeting it begins with a count. The rename happens under the ledger's lock:
+whenever the lock is free, the entries on disk are those in the sum.
+
+Counting does not hold the lock (it can take a minute on a cold NFS). It remembers `added` before and adds the
+difference after: what was put meanwhile is counted at least once. A few entries counted twice heal with the next
+count, which is at most a day away.
+
+Rejected: a counter file for each of the 256 directories, as ccache has (256 reads for one sum); one appended line
+for each put (somebody must fold the lines, and a torn line loses counts).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from blake3 import blake3
+
+from hipcache.store import locks
+
+MAGIC = b"hcL1\r\n\x1a\0"
+_RECORD = struct.Struct("<8s6Q")
+_CHECK_BYTES = 8
+_LOCK = 0
+
+
+class Book:
+    """The numbers of the ledger at one moment; `save` is for the one who holds the lock."""
+
+    __slots__ = ("_fd", "added_bytes", "added_entries", "bytes", "counted_at", "entries", "swept_at")
+
+    def __init__(self, fd: int = -1, numbers: tuple[int, ...] = (0,) * 6) -> None:
+        self._fd = fd
+        self.bytes, self.entries, self.added_bytes, self.added_entries, self.counted_at, self.swept_at = numbers
+
+    def add(self, size: int) -> None:
+        self.bytes += size
+        self.entries += 1
+        self.added_bytes += size
+        self.added_entries += 1
+
+    def subtract(self, size: int) -> None:
+        self.bytes = max(0, self.bytes - size)
+        self.entries = max(0, self.entries - 1)
+
+    def save(self) -> None:
+        """Raises OSError."""
+        record = _RECORD.pack(
+            MAGIC, self.bytes, self.entries, self.added_bytes, self.added_entries, self.counted_at, self.swept_at
+        )
+        os.pwrite(self._fd, record + blake3(record).digest(_CHECK_BYTES), 0)
+
+
+class Ledger:
+    """The file. Where locks do not work it is kept without them: counts may get lost until the next count."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @contextmanager
+    def held(self) -> Iterator[Book]:
+        """Hold the lock and give the numbers, zeros (with `counted_at` 0) if there are none. Raises OSError."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            with suppress(OSError):
+                locks.wait_lock(fd, _LOCK)
+            try:
+                yield Book(fd, _read(fd) or (0,) * 6)
+            finally:
+                locks.unlock(fd, _LOCK)
+        finally:
+            os.close(fd)
+
+    def read(self) -> Book | None:
+        """The numbers, or None if there are none to be trusted; also from a read-only disk. Raises nothing."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            with suppress(OSError):
+                locks.wait_lock(fd, _LOCK, shared=True)
+            numbers = _read(fd)
+        finally:
+            locks.unlock(fd, _LOCK)
+            os.close(fd)
+        book = Book(-1, numbers) if numbers else None
+        return book if book and book.counted_at else None
+
+
+def _read(fd: int) -> tuple[int, ...] | None:
+    try:
+        content = os.pread(fd, _RECORD.size + _CHECK_BYTES + 1, 0)
+    except OSError:
+        return None
+    record, check = content[: _RECORD.size], content[_RECORD.size :]
+    if len(record) != _RECORD.size or check != blake3(record).digest(_CHECK_BYTES) or not record.startswith(MAGIC):
+        return None
+    return tuple(int(number) for number in _RECORD.unpack(record)[1:])

@@ -1,0 +1,103 @@
+"""Deliver a blob to where the build wants it, as a compiler would have written it there, and checked.
+
+What clang 15 and 19 do with `-o` was measured: a regular file or nothing is replaced by a rename, so is a symbolic
+link (the link itself goes, its target stays); what is special, also behind a link, such as /dev/null or a FIFO, is
+written into; a directory is an error. Permissions are 0o666 less the umask. The same here.
+
+Bytes are shared with the store where the file system can (FICLONE: btrfs, xfs, bcachefs, overlayfs on them); the clone
+is read once to check it. Otherwise one loop reads, hashes and writes. Rejected: copy_file_range and sendfile where
+blocks cannot be shared: every byte has to come to user space anyway, to be hashed. Hard links: see layout.py.
+
+Known weakness: SIGKILL leaves `.hipcache-*.tmp` beside the destination (clang leaves its own there, too).
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH118, PTH120
+# `str` and `os`, not `pathlib`: see layout.Layout.
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from blake3 import blake3
+
+from hipcache.store.layout import DamagedEntry, random_name, read_all, write_all
+
+FICLONE = 0x40049409  # linux/fs.h; Python has the name from 3.14 on
+CHUNK_BYTES = 1 << 20
+
+
+def deliver(source: int, digest: str, destination: Path) -> None:
+    """Write what can be read from `source` to `destination`. Raises OSError, or DamagedEntry if it is not `digest`.
+
+    On any exception, also KeyboardInterrupt, `destination` is what it was (unless it is special)."""
+    if _is_special(destination):
+        content = read_all(source)
+        if blake3(content).hexdigest() != digest:
+            raise DamagedEntry
+        _write_into(destination, content)
+        return
+    temporary = os.path.join(os.path.dirname(destination), f".hipcache-{random_name()}.tmp")
+    try:
+        # The kernel applies the umask: reading it (os.umask) would change it for the other threads.
+        target = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            found = _hash(target) if _clone(source, target) else _copy(source, target)
+        finally:
+            os.close(target)
+        if found != digest:
+            raise DamagedEntry
+        os.rename(temporary, destination)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _is_special(destination: Path) -> bool:
+    try:
+        return not stat.S_ISREG(os.stat(destination).st_mode)
+    except OSError:
+        return False
+
+
+def _write_into(destination: Path, content: bytes) -> None:
+    target = os.open(destination, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        write_all(target, content)
+    finally:
+        os.close(target)
+
+
+def _clone(source: int, target: int) -> bool:
+    try:
+        fcntl.ioctl(target, FICLONE, source)
+    except OSError:
+        return False
+    return True
+
+
+def _hash(fd: int) -> str:
+    hasher = blake3()
+    offset = 0
+    while chunk := os.pread(fd, CHUNK_BYTES, offset):
+        hasher.update(chunk)
+        offset += len(chunk)
+    return hasher.hexdigest()
+
+
+def _copy(source: int, target: int) -> str:
+    """Copy, and return the digest of what was written."""
+    hasher = blake3()
+    while True:
+        try:
+            chunk = os.read(source, CHUNK_BYTES)
+        except OSError as error:
+            raise DamagedEntry from error
+        if not chunk:
+            return hasher.hexdigest()
+        hasher.update(chunk)
+        write_all(target, chunk)
