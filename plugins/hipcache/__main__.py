@@ -17,8 +17,10 @@ def main(argv: list[str] | None = None) -> int:
         from hipcache.cli import run
 
         return run(argv, os.environ, sys.stdout, sys.stderr)
-    if "/" not in argv[0] and not _on_path(argv[0]):
-        nearest = _nearest_subcommand(argv[0])
+    if "/" not in argv[0]:
+        # `stat` is a program, but no compiler: no compiler has anything to do without arguments.
+        likeness = (0.85 if len(argv) == 1 else 1) if _on_path(argv[0]) else 0.7
+        nearest = _nearest_subcommand(argv[0], likeness) if likeness < 1 else ""
         if nearest:
             print(
                 f"hipcache: '{argv[0]}' is neither a subcommand nor a compiler on PATH\n"
@@ -38,10 +40,10 @@ def _on_path(word: str) -> bool:
     return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)  # noqa: PTH118
 
 
-def _nearest_subcommand(word: str) -> str:
+def _nearest_subcommand(word: str, likeness: float) -> str:
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, SUBCOMMANDS, n=1)), "")
+    return next(iter(difflib.get_close_matches(word, SUBCOMMANDS, n=1, cutoff=likeness)), "")
 
 
 if __name__ == "__main__":

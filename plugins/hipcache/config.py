@@ -184,10 +184,12 @@ def _bad_value(written: _Text, why: str, hint: str) -> NoReturn:
 
 
 def _nearest(word: str, known: list[str]) -> str:
+    """The prefix, which all share, would make everything look near."""
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean '{close[0]}'?" if close else "known are " + ", ".join(known)
+    names = {name.removeprefix(PREFIX): name for name in known}
+    close = difflib.get_close_matches(word.removeprefix(PREFIX), list(names), n=1, cutoff=0.5)
+    return f"did you mean '{names[close[0]]}'?" if close else "known are " + ", ".join(known)
 
 
 def _expand(path: str, environ: Mapping[str, str]) -> str:
@@ -246,6 +248,7 @@ def _read_file(file: Path) -> dict[str, _Text]:
         line = document.start_mark.line + 1
         raise ConfigError(f"{file}:{line}: expected settings", "write lines such as 'max_size: 10GiB'")
 
+    # "config" is known here only so that it can be refused with a better message.
     keys = {name: setting for v, setting in VARIABLES.items() for name in (v, v.removeprefix(PREFIX).lower())}
     texts: dict[str, _Text] = {}
     seen = set()
@@ -255,7 +258,7 @@ def _read_file(file: Path) -> dict[str, _Text]:
         place = f"{origin}: key '{name}'"
         if name not in keys:
             # A wrong key is matched against those that are written like it.
-            style = [known for known in keys if known.isupper() == name.isupper()]
+            style = [known for known in keys if known.startswith(PREFIX) == name.startswith(PREFIX)]
             raise ConfigError(f"{origin}: unknown key '{name}'", _nearest(name, style))
         setting = keys[name]
         if setting.key == "config_file":

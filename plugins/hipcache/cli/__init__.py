@@ -1,0 +1,162 @@
+"""The subcommands: one verb, one file, one page.
+
+A verb's module has `SUMMARY` (one line), `add_arguments(parser)` and `run(options, session) -> int`; it prints to
+`session.out` and raises HipcacheError for a fault. Here its words are parsed and its errors shown: two lines on
+standard error, exit status 1 for a fault and 2 for wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import NoReturn, TextIO
+
+from hipcache import __version__
+from hipcache.errors import HipcacheError
+from hipcache.runner import Runner, SubprocessRunner
+
+VERBS = ("stats", "explain", "doctor", "gc", "clear", "config")
+OPTIONS = {
+    "--cmakedir": "print the directory of HipCache.cmake",
+    "--mesondir": "print the directory of the Meson files",
+    "--sconsdir": "print the directory of the SCons tool",
+    "--version": "print the version",
+    "-h": "",
+    "--help": "print this",
+}
+FAULT = 1
+USAGE = 2
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a verb sees of the world."""
+
+    environ: Mapping[str, str]
+    out: TextIO
+    err: TextIO
+    runner: Runner = field(default_factory=SubprocessRunner)
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], out: TextIO, err: TextIO) -> int:
+    return dispatch(argv, Session(environ, out, err))
+
+
+def dispatch(argv: Sequence[str], session: Session) -> int:
+    for stream in (session.out, session.err):
+        # Paths are bytes; those that are no UTF-8 are printed as they are.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
+    try:
+        status = _dispatch(argv, session)
+        session.out.flush()
+    except HipcacheError as error:
+        print(f"hipcache: {error}", file=session.err)
+        return FAULT
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; so that Python does not complain when it flushes at its end:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), session.out.fileno())
+        return FAULT
+    except OSError as error:
+        place = f" '{error.filename}'" if error.filename else ""
+        print(f"hipcache: {error.strerror or error}:{place}\n  check permissions and free space", file=session.err)
+        return FAULT
+    return status
+
+
+def _dispatch(argv: Sequence[str], session: Session) -> int:
+    if not argv:
+        print(_usage(), end="", file=session.err)
+        return USAGE
+    word, rest = argv[0], list(argv[1:])
+    if word in VERBS:
+        return _run_verb(word, rest, session)
+    if word not in OPTIONS:
+        return _wrong_usage(f"unknown option '{word}'", _nearest(word, [*VERBS, *OPTIONS], "hipcache --help"), session)
+    if rest:
+        return _wrong_usage(f"'{word}' takes no arguments, but got '{rest[0]}'", "see 'hipcache --help'", session)
+    if word == "--version":
+        text = f"hipcache {__version__}\n"
+    elif word in ("--help", "-h"):
+        text = _usage()
+    else:
+        from hipcache.cli.directories import find
+
+        text = f"{find(word.removeprefix('--').removesuffix('dir'))}\n"
+    print(text, end="", file=session.out)
+    return 0
+
+
+def _run_verb(verb: str, words: list[str], session: Session) -> int:
+    module = importlib.import_module(f"hipcache.cli.{verb}")
+    parser = _Parser(f"hipcache {verb}", module.SUMMARY, session.out)
+    module.add_arguments(parser)
+    try:
+        options, unknown = parser.parse_known_args(words)
+        if unknown:
+            known = [option for action in parser._actions for option in action.option_strings]
+            hint = _nearest(unknown[0], known, f"{parser.prog} --help")
+            kind = "option" if unknown[0].startswith("-") else "argument"
+            raise _UsageError(f"unknown {kind} '{unknown[0]}' for '{parser.prog}'", hint)
+    except _HelpShown:
+        return 0
+    except _UsageError as error:
+        return _wrong_usage(error.message, error.hint, session)
+    status: int = module.run(options, session)
+    return status
+
+
+class _UsageError(HipcacheError):
+    pass
+
+
+class _HelpShown(Exception):
+    pass
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but it writes where it is told to, and reports in two lines."""
+
+    def __init__(self, prog: str, description: str, out: TextIO) -> None:
+        super().__init__(prog, description=description, allow_abbrev=False)
+        self._out = out
+
+    def print_help(self, file: object = None) -> None:
+        super().print_help(self._out)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _HelpShown
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{message}, in '{self.prog}'", f"see '{self.prog} --help'")
+
+
+def _wrong_usage(message: str, hint: str, session: Session) -> int:
+    print(f"hipcache: {message}\n  {hint}", file=session.err)
+    return USAGE
+
+
+def _nearest(word: str, known: Sequence[str], help_command: str) -> str:
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"see '{help_command}'"
+
+
+def _usage() -> str:
+    lines = ["usage: hipcache COMPILER ARGS...", "       hipcache SUBCOMMAND [--help]", ""]
+    lines += ["Compiles HIP with COMPILER (clang++, amdclang++), and takes from the cache what it holds.", ""]
+    for verb in VERBS:
+        with contextlib.suppress(ModuleNotFoundError):
+            summary = importlib.import_module(f"hipcache.cli.{verb}").SUMMARY
+            lines.append(f"  {verb:<12}{summary}")
+    lines.append("")
+    lines += [f"  {option:<12}{summary}" for option, summary in OPTIONS.items() if summary]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,23 @@
+"""`hipcache clear`: remove every entry of the store. The statistics stay; `hipcache stats --zero` clears those."""
+
+from __future__ import annotations
+
+import argparse
+
+from hipcache import config
+from hipcache.cli import Session
+from hipcache.cli.screen import human_size
+from hipcache.store.local import LocalStore
+
+SUMMARY = "remove every entry"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none."""
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    settings = config.load(session.environ, strict=True)
+    freed = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=settings.readonly).clear()
+    print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
+    return 0

@@ -1,0 +1,50 @@
+"""`hipcache --cmakedir`, `--mesondir`, `--sconsdir`: where the files for a build tool are installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import hipcache
+from hipcache.errors import HipcacheError
+
+# For each build tool: its directory below an installation's prefix, and below a source checkout.
+PLACES = {
+    "cmake": ("share/cmake/HipCache", "cmake"),
+    "meson": ("share/hipcache/meson", "meson"),
+    "scons": ("share/hipcache/scons", "plugins/hipcache_scons"),
+}
+
+
+def find(tool: str, package: Path | None = None, prefix: Path | None = None) -> Path:
+    """The directory for `tool` of the installation, or checkout, that this very package belongs to."""
+    package = package or Path(hipcache.__file__).resolve().parent
+    installed, in_checkout = PLACES[tool]
+    checkout = package.parent.parent
+    candidates = [checkout / in_checkout] if (checkout / "pyproject.toml").is_file() else []
+    candidates += [base / installed for base in (*_recorded_prefixes(package, installed), prefix or Path(sys.prefix))]
+    for candidate in candidates:
+        if candidate.is_dir():
+            return candidate
+    raise HipcacheError(
+        f"there are no files for '{tool}' at '{candidates[0]}'",
+        f"install hipcache from a package that has them; this one is {hipcache.__version__} in '{package}'",
+    )
+
+
+def _recorded_prefixes(package: Path, installed: str) -> Iterator[Path]:
+    """Where the installer recorded that it put files below `installed`. A distribution of the same name that holds
+    another copy of this package (beside an editable install) is not asked."""
+    try:
+        distribution = metadata.distribution("hipcache")
+    except metadata.PackageNotFoundError:
+        return
+    if Path(str(distribution.locate_file("hipcache"))).resolve() != package:
+        return
+    for file in distribution.files or ():
+        path = Path(str(distribution.locate_file(file))).resolve()
+        if f"/{installed}/" in path.as_posix():
+            yield Path(path.as_posix().partition(f"/{installed}/")[0])
+            return

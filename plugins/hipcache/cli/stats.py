@@ -1,0 +1,84 @@
+"""`hipcache stats`: what was served and what was compiled, for each offload arch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from hipcache import config, statistics
+from hipcache.cli import Session, arches
+from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.outcome import OUTCOMES
+from hipcache.statistics import Statistics, Tally
+from hipcache.store import StoreSize
+from hipcache.store.local import LocalStore
+
+SUMMARY = "show hits and misses for each architecture, and the time saved"
+
+_OUTCOMES = dict(
+    zip(
+        OUTCOMES, ("all from the cache", "some units compiled", "all compiled", "passed through", "failed"), strict=True
+    )
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--zero", action="store_true", help="set all counts to zero (shows them first)")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    settings = config.load(session.environ, strict=True)
+    numbers = statistics.read(settings.dir)
+    size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
+    if options.json:
+        print(json.dumps(numbers.as_json(size), indent=2), file=session.out)
+    else:
+        _show(numbers, size, str(settings.dir), Screen(session.out, session.environ))
+    if options.zero:
+        statistics.zero(settings.dir)
+        if not options.json:
+            print("All counts are zero now.", file=session.out)
+    return 0
+
+
+def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
+    total = sum(numbers.compiles.values())
+    if total == 0:
+        screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
+    else:
+        since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
+        rows = [[f"compiles{since}", str(total), ""]]
+        for outcome, count in numbers.compiles.items():
+            if count or outcome in ("hit", "partial", "miss"):
+                rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, total)])
+        screen.table(rows)
+        _show_units(numbers, screen)
+        if numbers.passed_through:
+            screen.line()
+            screen.table(
+                [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
+            )
+        screen.line()
+        screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
+    bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
+    screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
+
+
+def _show_units(numbers: Statistics, screen: Screen) -> None:
+    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
+    names = sorted((n for n in units if n not in (statistics.HOST, statistics.LINK)), key=arches.order)
+    rows = [_row(name, units[name]) for name in [*names, statistics.HOST, statistics.LINK] if name in units]
+    if rows:
+        screen.line()
+        screen.table([["architecture", "hits", "compiled", "hit %"], *rows])
+    jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
+    rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
+    if rows:
+        screen.line()
+        screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
+
+
+def _row(name: str, tally: Tally) -> list[str]:
+    return [f"  {name}", str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]

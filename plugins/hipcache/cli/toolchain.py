@@ -1,0 +1,173 @@
+"""The HIP toolchains of this machine: which compilers there are, and what one of them can do.
+
+The driver's own plan (`-###`) for an empty HIP source is asked; nothing is guessed but where to look.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hipcache import plan
+from hipcache.cli import arches
+from hipcache.errors import PassThrough
+from hipcache.runner import Completed, Runner
+
+_NAME = re.compile(r"(amd)?clang\+\+(-[0-9.]+)?$")
+_VERSION = re.compile(r"clang version (\S+)")
+_ISA = re.compile(r"oclc_isa_version_([0-9a-f]+)\.bc$")
+# Asked for in this order: device libraries of any age have one of them.
+_PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What one compiler answered. `version` is empty if it is no clang; `flags` are what it needs to find HIP here
+    (None: nothing that was tried works); `error` is what it said without them."""
+
+    compiler: str
+    version: str = ""
+    flags: tuple[str, ...] | None = None
+    error: str = ""
+    hip_version: str = ""
+    header_error: str = ""
+    device_libraries: Path | None = None
+    arches: tuple[str, ...] = ()
+    missing_tools: tuple[str, ...] = ()
+    not_cached: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where to look. `root` is "/" except in tests."""
+
+    runner: Runner
+    environ: Mapping[str, str] = field(default_factory=dict)
+    root: Path = Path("/")
+
+
+def compilers(machine: Machine) -> list[str]:
+    """clang++, clang++-NN and amdclang++ on PATH, then those of /opt/rocm*; each program once."""
+    directories = [Path(d) for d in machine.environ.get("PATH", os.defpath).split(os.pathsep) if d.startswith("/")]
+    for rocm in rocm_roots(machine):
+        directories += [rocm / "bin", rocm / "llvm" / "bin"]
+    found: dict[str, str] = {}
+    for directory in directories:
+        for file in _listed(directory):
+            if _NAME.fullmatch(file.name) and os.access(file, os.X_OK):
+                found.setdefault(os.path.realpath(file), str(file))
+    return list(found.values())
+
+
+def rocm_roots(machine: Machine) -> list[Path]:
+    """ROCm's own installations. `/opt/rocm` is by custom a link to one of the others."""
+    found: dict[str, Path] = {}
+    for path in _listed(machine.root / "opt"):
+        if path.name.startswith("rocm") and path.is_dir():
+            found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def resolve(compiler: str, environ: Mapping[str, str]) -> str:
+    """The path of a compiler that was named as a shell would; empty where there is none."""
+    if "/" in compiler:
+        return compiler if os.access(compiler, os.X_OK) else ""
+    for directory in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(directory, compiler)
+        if os.access(path, os.X_OK):
+            return str(path)
+    return ""
+
+
+def examine(compiler: str, machine: Machine) -> Toolchain:
+    version = _VERSION.search(_run(machine, [compiler, "--version"]).stdout.decode("utf-8", "replace"))
+    if not version:
+        return Toolchain(compiler)
+    error = ""
+    for flags in ((), *_candidates(machine)):
+        for arch in _PROBED:
+            probe = [*flags, "-x", "hip", f"--offload-arch={arch}"]
+            answer = _run(machine, [compiler, *probe, "-c", os.devnull, "-o", os.devnull, "-###"])
+            text = answer.stderr.decode("utf-8", "replace")
+            if answer.status == 0 and "error:" not in text:
+                return _read_plan(Toolchain(compiler, version[1], flags), probe, text, machine)
+            error = error or _first_error(text)
+            if f"for {arch}" not in text:
+                break  # not for want of this very arch
+    return Toolchain(compiler, version[1], error=error)
+
+
+def _candidates(machine: Machine) -> Iterator[tuple[str, ...]]:
+    """Flags that show a compiler where HIP is: ROCm's installations, then a distribution's directories."""
+    for rocm in rocm_roots(machine):
+        yield (f"--rocm-path={rocm}",)
+    usr = machine.root / "usr"
+    for bitcode in (usr / "lib64/amdgcn/bitcode", usr / "amdgcn/bitcode", *_listed(usr / "lib", "*/amdgcn/bitcode")):
+        if bitcode.is_dir():
+            yield (f"--rocm-path={usr}", f"--rocm-device-lib-path={bitcode}")
+
+
+def _read_plan(toolchain: Toolchain, probe: Sequence[str], text: str, machine: Machine) -> Toolchain:
+    jobs = [shlex.split(line) for line in text.splitlines() if line.startswith(' "')]
+    tools = dict.fromkeys(job[0] for job in jobs)
+    bitcode = [Path(word) for job in jobs for word in job if _ISA.search(word)]
+    libraries = bitcode[0].parent if bitcode else None
+    not_cached = ""
+    try:
+        plan.parse(text)
+    except PassThrough as reason:
+        not_cached = str(reason)
+    hip_version, header_error = _headers(toolchain.compiler, probe, machine)
+    return replace(
+        toolchain,
+        hip_version=hip_version,
+        header_error=header_error,
+        device_libraries=libraries,
+        arches=covered(libraries) if libraries else (),
+        # The driver prints the bare name of a program that it did not find beside itself: PATH is then its last hope.
+        missing_tools=tuple(tool for tool in tools if not resolve(tool, machine.environ)),
+        not_cached=not_cached,
+    )
+
+
+def covered(libraries: Path) -> tuple[str, ...]:
+    """The arches that device libraries cover: each has a file oclc_isa_version_90a.bc."""
+    numbers = [match[1] for file in _listed(libraries) if (match := _ISA.search(file.name))]
+    return tuple(sorted((f"gfx{number}" for number in numbers), key=arches.order))
+
+
+def _headers(compiler: str, probe: Sequence[str], machine: Machine) -> tuple[str, str]:
+    """HIP's version as its headers have it, and the error of a compiler that cannot read them."""
+    words = [*probe, "--cuda-host-only", "-E", "-dM", "-include", "hip/hip_runtime.h", os.devnull]
+    answer = _run(machine, [compiler, *words])
+    if answer.status != 0:
+        return "", _first_error(answer.stderr.decode("utf-8", "replace"))
+    macros = dict(re.findall(r"#define HIP_VERSION_(\w+) (\d+)", answer.stdout.decode("utf-8", "replace")))
+    return ".".join(macros.get(part, "?") for part in ("MAJOR", "MINOR", "PATCH")), ""
+
+
+def _run(machine: Machine, argv: Sequence[str]) -> Completed:
+    try:
+        return machine.runner.run(argv, env=machine.environ)
+    except OSError as error:
+        return Completed(127, b"", f"error: {error.strerror}".encode())
+
+
+def _first_error(text: str) -> str:
+    """What follows "error: " in the first such line, else the last line."""
+    for line in text.splitlines():
+        _, found, message = line.partition("error: ")
+        if found:
+            return message
+    return (text.strip().splitlines() or ["it says nothing"])[-1]
+
+
+def _listed(directory: Path, pattern: str = "*") -> list[Path]:
+    try:
+        return sorted(directory.glob(pattern))
+    except OSError:
+        return []

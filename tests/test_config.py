@@ -1,0 +1,218 @@
+"""Settings: where a value comes from, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hipcache import config
+from hipcache.errors import ConfigError
+
+
+def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
+    return {"HOME": str(tmp_path), **{f"HIPCACHE_{name}": value for name, value in variables.items()}}
+
+
+def with_file(tmp_path: Path, text: str, **variables: str) -> dict[str, str]:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    return environ(tmp_path, CONFIG=str(file), **variables)
+
+
+def fault(variables: dict[str, str], *, strict: bool = False) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        config.load(variables, strict=strict)
+    return caught.value
+
+
+def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
+    settings = config.load(environ(tmp_path))
+    assert settings.dir == tmp_path / ".cache/hipcache"
+    assert settings.config_file is settings.basedir is settings.log is None
+    assert not (settings.disable or settings.readonly or settings.recache)
+    assert settings.max_size == 10 * 2**30
+    assert settings.jobs == 0
+    assert settings.job_slots == len(os.sched_getaffinity(0))
+    assert set(settings.origins.values()) == {"default"}
+
+
+def test_xdg_cache_home_moves_the_store_unless_it_is_relative(tmp_path: Path) -> None:
+    assert config.load({**environ(tmp_path), "XDG_CACHE_HOME": "/c"}).dir == Path("/c/hipcache")
+    assert config.load({**environ(tmp_path), "XDG_CACHE_HOME": "c"}).dir == tmp_path / ".cache/hipcache"
+
+
+def test_the_config_file_of_the_user_is_read_where_it_exists(tmp_path: Path) -> None:
+    for base, variables in ((tmp_path / ".config", {}), (tmp_path / "x", {"XDG_CONFIG_HOME": str(tmp_path / "x")})):
+        file = base / "hipcache/hipcache.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text("jobs: 7\n")
+        settings = config.load({**environ(tmp_path), **variables})
+        assert (settings.jobs, settings.config_file) == (7, file)
+
+
+def test_environment_wins_over_file_wins_over_default(tmp_path: Path) -> None:
+    settings = config.load(with_file(tmp_path, "\nmax_size: 1G\njobs: 3\n", JOBS="5"))
+    assert (settings.max_size, settings.jobs) == (10**9, 5)
+    assert settings.origins["max_size"] == f"{tmp_path}/settings.yaml:2"
+    assert settings.origins["jobs"] == "environment"
+    assert settings.origins["log"] == "default"
+
+
+def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
+    sample = {"size": "3G", "flag": "yes", "count": "3", "directory": "/three", "file": "/three"}
+    for variable, setting in config.VARIABLES.items():
+        if setting.key == "config_file":
+            continue
+        value = sample[setting.kind]
+        expected = getattr(config.load({"HOME": "/h", variable: value}), setting.key)
+        for key in (variable, variable.removeprefix("HIPCACHE_").lower()):
+            settings = config.load(with_file(tmp_path, f"{key}: {value}\n"))
+            assert getattr(settings, setting.key) == expected, key
+
+
+def test_the_table_states_the_defaults_in_force(tmp_path: Path) -> None:
+    settings = config.load(environ(tmp_path))
+    spelt = {s.variable: s.default for s in config.SETTINGS if s.default and s.key != "config_file"}
+    again = config.load({"HOME": str(tmp_path), **spelt})
+    assert all(getattr(again, s.key) == getattr(settings, s.key) for s in config.SETTINGS)
+
+
+def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
+    empty = dict.fromkeys(config.VARIABLES, "")
+    assert config.load({"HOME": str(tmp_path), **empty}) == config.load(environ(tmp_path))
+
+
+def test_an_empty_file_and_an_empty_value_set_nothing(tmp_path: Path) -> None:
+    for text in ("", "# nothing\n", "max_size:\n", "max_size: ''\n", "max_size: null\n"):
+        assert config.load(with_file(tmp_path, text)).max_size == 10 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1000", 1000),
+        ("12B", 12),
+        ("500M", 500 * 10**6),
+        ("10G", 10**10),
+        ("10GB", 10**10),
+        ("10GiB", 10 * 2**30),
+        ("10 gib", 10 * 2**30),
+        ("1.5T", 1_500_000_000_000),
+        ("0.5Ki", 512),
+        ("1.1G", 1_100_000_000),
+        ("3k", 3000),
+    ],
+)
+def test_sizes_count_in_thousands_or_with_an_i_in_1024s(text: str, size: int) -> None:
+    assert config.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "G", "B", "-1G", "1.G", ".5G", "1e9", "10X", "10 G i B", "1,5G", "²", "1_000", "9" * 5000, "nan"]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    assert config.parse_size(text) is None
+
+
+def test_flags_read_yes_and_no_in_every_usual_spelling(tmp_path: Path) -> None:
+    for word, meaning in {
+        "1": True,
+        "TRUE": True,
+        "yes": True,
+        "On": True,
+        "0": False,
+        "no": False,
+        "off": False,
+    }.items():
+        assert config.load(environ(tmp_path, DISABLE=word)).disable is meaning
+        assert config.load(with_file(tmp_path, f"disable: {word}\n")).disable is meaning
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MAX_SIZE", "big"), ("DISABLE", "maybe"), ("JOBS", "-1"), ("BASEDIR", "src"), ("DIR", "./c")]
+)
+def test_a_bad_value_is_reported_with_its_variable_or_file_line_and_key(tmp_path: Path, name: str, value: str) -> None:
+    error = fault(environ(tmp_path, **{name: value}))
+    assert f"'HIPCACHE_{name}'" in error.message
+    assert f"'{value}'" in error.message
+    assert error.hint
+
+    error = fault(with_file(tmp_path, f"# one\n{name.lower()}: {value}\n"))
+    assert error.message.startswith(f"{tmp_path}/settings.yaml:2: key '{name.lower()}'")
+    assert f"'{value}'" in error.message
+
+
+def test_an_unknown_key_is_reported_with_the_nearest_one_in_the_same_style(tmp_path: Path) -> None:
+    for key, nearest in (("maxsize", "max_size"), ("HIPCACHE_MAXSIZE", "HIPCACHE_MAX_SIZE"), ("base_dir", "basedir")):
+        error = fault(with_file(tmp_path, f"jobs: 1\n{key}: 1\n"))
+        assert error.message == f"{tmp_path}/settings.yaml:2: unknown key '{key}'"
+        assert error.hint == f"did you mean '{nearest}'?"
+
+
+def test_a_key_that_resembles_none_gets_the_list_of_all(tmp_path: Path) -> None:
+    assert "max_size" in fault(with_file(tmp_path, "zzzz: 1\n")).hint
+
+
+def test_an_unknown_variable_is_a_warning_for_a_compile_and_an_error_for_a_command(tmp_path: Path) -> None:
+    variables = environ(tmp_path, MAXSIZE="1G", JOBS="2")
+    settings = config.load(variables)
+    assert settings.jobs == 2
+    assert settings.warnings == ("unknown environment variable 'HIPCACHE_MAXSIZE'; did you mean 'HIPCACHE_MAX_SIZE'?",)
+    error = fault(variables, strict=True)
+    assert error.message == "unknown environment variable 'HIPCACHE_MAXSIZE'"
+    assert error.hint == "did you mean 'HIPCACHE_MAX_SIZE'?"
+
+
+def test_a_config_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    for name in ("absent.yaml", "."):
+        error = fault(environ(tmp_path, CONFIG=str(tmp_path / name)))
+        assert "HIPCACHE_CONFIG" in error.message
+        assert str(tmp_path / name) in error.message
+
+
+def test_a_config_file_cannot_name_another_one(tmp_path: Path) -> None:
+    for key in ("config", "HIPCACHE_CONFIG"):
+        assert "environment" in fault(with_file(tmp_path, f"{key}: /else.yaml\n")).hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("max_size: [1, 2]\n", "max_size: {a: b}\n", "- max_size\n", "max_size\n", "max_size: '1\n", "a: b: c\n"),
+        *(
+            "jobs: 1\njobs: 2\n",
+            "jobs: 1\nHIPCACHE_JOBS: 2\n",
+            "? [a]\n: b\n",
+            "jobs: *no\n",
+            "jobs: 1\n---\njobs: 2\n",
+        ),
+        *("jobs: \x07\n", "[" * 5000, 'dir: "/a\\0b"\n'),
+    ],
+)
+def test_a_file_that_is_not_plain_settings_is_reported_with_its_name(tmp_path: Path, text: str) -> None:
+    assert str(tmp_path / "settings.yaml") in fault(with_file(tmp_path, text)).message
+
+
+def test_a_file_that_is_not_text_is_reported_with_its_name(tmp_path: Path) -> None:
+    variables = with_file(tmp_path, "")
+    (tmp_path / "settings.yaml").write_bytes(b"dir: /\xff\xfe\n")
+    assert str(tmp_path / "settings.yaml") in fault(variables).message
+
+
+def test_a_file_cut_at_every_length_gives_settings_or_a_config_error(tmp_path: Path) -> None:
+    text = "max_size: 20GiB\ndisable: no\nbasedir: '/src'\njobs: 12\n"
+    for length in range(len(text)):
+        variables = with_file(tmp_path, text[:length])
+        try:
+            config.load(variables)
+        except ConfigError as error:
+            assert "settings.yaml" in error.message
+
+
+def test_a_tilde_stands_for_home(tmp_path: Path) -> None:
+    assert config.load(environ(tmp_path, LOG="~/log")).log == tmp_path / "log"
+    assert config.load(with_file(tmp_path, "dir: ~/cache\n")).dir == tmp_path / "cache"
+    (tmp_path / "mine.yaml").write_text("jobs: 4\n")
+    assert config.load(environ(tmp_path, CONFIG="~/mine.yaml")).jobs == 4
