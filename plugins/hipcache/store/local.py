@@ -4,7 +4,7 @@ What lies where, and why, is in layout.py; locks.py, ledger.py and upkeep.py kee
 way and the store within its bound; output.py writes into the build tree.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH118, PTH120
+# ruff: noqa: PTH102, PTH104, PTH108, PTH120
 # `str` and `os`, not `pathlib`: see layout.Layout.
 
 from __future__ import annotations

@@ -8,10 +8,15 @@ Bytes are shared with the store where the file system can (FICLONE: btrfs, xfs, 
 is read once to check it. Otherwise one loop reads, hashes and writes. Rejected: copy_file_range and sendfile where
 blocks cannot be shared: every byte has to come to user space anyway, to be hashed. Hard links: see layout.py.
 
+The blocks of a copy are allocated before it is written. ext4 sends a file to the disk at once when it is renamed over
+another one while its blocks are not allocated yet (mount option auto_da_alloc): 950 us for 4 KB, 2.4 ms for 300 KB.
+Allocated first: 40 us and 97 us. Rejected: to unlink the old destination before the rename, as fast, but a reader
+can find no file at all.
+
 Known weakness: SIGKILL leaves `.hipcache-*.tmp` beside the destination (clang leaves its own there, too).
 """
 
-# ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH118, PTH120
+# ruff: noqa: PTH104, PTH108, PTH118, PTH120
 # `str` and `os`, not `pathlib`: see layout.Layout.
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from blake3 import blake3
 
 from hipcache.store.layout import DamagedEntry, random_name, read_all, write_all
 
-FICLONE = 0x40049409  # linux/fs.h; Python has the name from 3.14 on
+FICLONE = 0x40049409  # linux/fs.h; older Pythons have no name for it
 CHUNK_BYTES = 1 << 20
 
 
@@ -45,7 +50,11 @@ def deliver(source: int, digest: str, destination: Path) -> None:
         # The kernel applies the umask: reading it (os.umask) would change it for the other threads.
         target = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            found = _hash(target) if _clone(source, target) else _copy(source, target)
+            if _clone(source, target):
+                found = _hash(target)
+            else:
+                _allocate(source, target)
+                found = _copy(source, target)
         finally:
             os.close(target)
         if found != digest:
@@ -78,6 +87,14 @@ def _clone(source: int, target: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _allocate(source: int, target: int) -> None:
+    """Reserve the blocks (see above). What goes wrong here goes wrong again, and is reported, when they are written."""
+    size = os.fstat(source).st_size
+    if size:
+        with suppress(OSError):
+            os.posix_fallocate(target, 0, size)
 
 
 def _hash(fd: int) -> str:
