@@ -158,7 +158,6 @@ def test_a_log_cut_at_every_length_reads_and_goes_on_counting(tmp_path: Path) ->
         statistics.record(tmp_path, outcome)
     log = directory(tmp_path) / "log"
     whole = log.read_bytes()
-    ends = [end for end in range(len(whole) + 1) if whole[:end].endswith(b"\n") and len(whole[:end].strip())]
     for length in range(len(whole) + 1):
         log.write_bytes(whole[:length])
         # A line without its line feed is complete by its checksum.
@@ -166,7 +165,6 @@ def test_a_log_cut_at_every_length_reads_and_goes_on_counting(tmp_path: Path) ->
         assert total(tmp_path) == complete, length
         assert statistics.record(tmp_path, HIT)
         assert total(tmp_path) == complete + 1, "the torn line spoils no other"
-    assert len(ends) >= 3
 
 
 def test_a_damaged_byte_costs_its_own_line_only(tmp_path: Path) -> None:

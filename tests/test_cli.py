@@ -1,0 +1,421 @@
+"""The subcommands, as people and scripts meet them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hipcache import __main__ as program
+from hipcache import __version__, cli, statistics
+from hipcache.cli import Session, arches, directories, dispatch, screen
+from hipcache.errors import HipcacheError
+from hipcache.outcome import CompileOutcome, UnitOutcome
+from hipcache.store.local import LocalStore
+
+MISS = CompileOutcome(
+    "miss",
+    units=(
+        UnitOutcome("gfx1030", False, False, False),
+        UnitOutcome("gfx906", False, False, False),
+        UnitOutcome("host", False, False),
+    ),
+)
+PARTIAL = CompileOutcome(
+    "partial",
+    units=(
+        UnitOutcome("gfx1030", True, True, None),
+        UnitOutcome("gfx906", False, True, False),
+        UnitOutcome("host", True, True),
+    ),
+    seconds_saved=125,
+)
+PASSED = CompileOutcome("passed_through", reason="linking")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Shell:
+    """Runs subcommands on a store of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.dir = root / "cache"
+        self.environ = {"HOME": str(root), "HIPCACHE_DIR": str(self.dir), "PATH": os.environ["PATH"]}
+        self.out = ""
+        self.err = ""
+
+    def __call__(self, *argv: str, terminal: bool = False, **environ: str) -> int:
+        out, err = (Terminal() if terminal else io.StringIO()), io.StringIO()
+        status = dispatch(argv, Session({**self.environ, **environ}, out, err))
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return status
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def words(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_stats_of_a_fresh_store_say_what_to_do_and_create_nothing(shell: Shell) -> None:
+    assert shell("stats") == 0
+    assert "Nothing has been compiled yet" in shell.out
+    assert "0 entries" in shell.out
+    assert not shell.dir.exists()
+
+
+def test_stats_show_outcomes_architectures_jobs_reasons_and_time(shell: Shell) -> None:
+    for outcome in (MISS, PARTIAL, PARTIAL, PASSED):
+        statistics.record(shell.dir, outcome)
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x" * 5000)
+    assert shell("stats") == 0
+    lines = words(shell.out)
+    for line in (
+        "some units compiled 2 50.0 %",
+        "all compiled 1 25.0 %",
+        "passed through 1 25.0 %",
+        "architecture hits compiled hit %",
+        "gfx906 0 3 0.0 %",
+        "gfx1030 2 1 66.7 %",
+        "host 2 1 66.7 %",
+        "front ends 4 2 66.7 %",
+        "back ends 0 4 0.0 %",
+        "linking 1",
+        "compile time saved 4 min 10 s",
+    ):
+        assert line.split() in lines, line
+    assert lines.index(["gfx906", "0", "3", "0.0", "%"]) < lines.index(["gfx1030", "2", "1", "66.7", "%"])
+    assert "link" not in [line[0] for line in lines if line], "no row for what never happened"
+    assert "KiB of 10.0 GiB, 1 entry" in shell.out
+    assert str(shell.dir) in shell.out
+    assert "\x1b" not in shell.out
+
+
+def test_stats_json_holds_the_public_keys(shell: Shell) -> None:
+    statistics.record(shell.dir, PARTIAL)
+    assert shell("stats", "--json", HIPCACHE_MAX_SIZE="5G") == 0
+    document = json.loads(shell.out)
+    assert document["compiles"]["partial"] == 1
+    assert document["units"]["gfx1030"] == {"hits": 1, "misses": 0}
+    assert document["jobs"]["backend"] == {"hits": 0, "misses": 1}
+    assert document["store"] == {"bytes": 0, "max_bytes": 5 * 10**9, "entries": 0}
+    assert document["seconds_saved"] == 125
+
+
+def test_stats_zero_shows_the_counts_once_more_and_clears_them(shell: Shell) -> None:
+    statistics.record(shell.dir, PARTIAL)
+    assert shell("stats", "--json", "--zero") == 0
+    assert json.loads(shell.out)["compiles"]["partial"] == 1
+    assert shell("stats", "--json") == 0
+    assert json.loads(shell.out)["compiles"]["partial"] == 0
+
+
+def test_colours_appear_on_a_terminal_only_and_no_color_forbids_them(shell: Shell) -> None:
+    statistics.record(shell.dir, PARTIAL)
+    shell("stats")
+    plain = shell.out
+    shell("stats", terminal=True)
+    assert "\x1b[" in shell.out
+    shell("stats", terminal=True, NO_COLOR="1")
+    assert shell.out == plain
+    shell("stats", terminal=True, TERM="dumb")
+    assert shell.out == plain
+
+
+def test_config_shows_each_value_and_its_origin(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("# mine\nmax_size: 20GiB\n")
+    assert shell("config", HIPCACHE_JOBS="3") == 0
+    lines = words(shell.out)
+    assert ["HIPCACHE_MAX_SIZE", "20.0", "GiB", f"{file}:2"] in lines
+    assert ["HIPCACHE_JOBS", "3", "environment"] in lines
+    assert ["HIPCACHE_DISABLE", "no", "default"] in lines
+    assert ["HIPCACHE_CONFIG", str(file), "default"] in lines
+
+    assert shell("config", "--json") == 0
+    document = json.loads(shell.out)
+    assert document["HIPCACHE_MAX_SIZE"] == {"value": 20 * 2**30, "origin": f"{file}:2"}
+    assert document["HIPCACHE_DIR"] == {"value": str(shell.dir), "origin": "environment"}
+
+
+@pytest.mark.parametrize("verb", ["stats", "config", "gc", "clear"])
+def test_a_wrong_setting_is_two_lines_on_standard_error_and_status_1(shell: Shell, verb: str) -> None:
+    for environ in ({"HIPCACHE_MAXSIZE": "1G"}, {"HIPCACHE_MAX_SIZE": "much"}):
+        assert shell(verb, **environ) == 1
+        assert shell.out == ""
+        assert len(shell.err.splitlines()) == 2
+        assert shell.err.startswith("hipcache: ")
+        assert next(iter(environ)) in shell.err
+
+
+def test_gc_removes_entries_down_to_the_size_that_was_asked_for(shell: Shell) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    for number in range(4):
+        store.put_blob(bytes([number]) * 100_000)
+    assert shell("gc") == 0
+    assert "freed 0 bytes" in shell.out
+    assert shell("gc", "--max-size", "250K") == 0
+    assert "freed 0" not in shell.out
+    assert store.size().bytes <= 250_000
+    assert store.size().entries == 2
+    assert "2 entries" in shell.out
+
+
+def test_gc_refuses_a_size_that_is_none_and_one_of_zero(shell: Shell) -> None:
+    for size, word in (("much", "'much'"), ("0", "clear")):
+        assert shell("gc", "--max-size", size) == 2
+        assert word in shell.err
+        assert len(shell.err.splitlines()) == 2
+
+
+def test_clear_empties_the_store_and_keeps_the_statistics(shell: Shell) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    store.put_blob(b"x" * 100_000)
+    statistics.record(shell.dir, MISS)
+    assert shell("clear") == 0
+    assert "KiB" in shell.out
+    assert store.size().entries == 0
+    assert statistics.read(shell.dir).compiles["miss"] == 1
+
+
+def test_gc_and_clear_leave_a_read_only_store_alone(shell: Shell) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    store.put_blob(b"x" * 100_000)
+    for verb in ("gc", "clear"):
+        assert shell(verb, HIPCACHE_READONLY="1") == 1
+        assert "HIPCACHE_READONLY" in shell.err
+    assert store.size().entries == 1
+
+
+def test_unknown_words_and_options_name_the_nearest_known_one(shell: Shell) -> None:
+    for argv, nearest in (
+        (["--jsn"], ""),
+        (["--versoin"], "--version"),
+        (["--cmake-dir"], "--cmakedir"),
+        (["stats", "--jsn"], "--json"),
+        (["gc", "--maxsize", "3G"], "--max-size"),
+        (["config", "max_size"], ""),
+        (["--version", "please"], ""),
+    ):
+        assert shell(*argv) == 2
+        assert shell.out == ""
+        fault, advice = shell.err.splitlines()
+        assert fault.startswith("hipcache: ")
+        assert f"did you mean '{nearest}'?" in advice if nearest else "--help" in advice or "did you mean" in advice
+
+
+def test_options_may_not_be_abbreviated(shell: Shell) -> None:
+    assert shell("stats", "--js") == 2
+
+
+def test_help_names_every_subcommand_and_every_subcommand_has_help(shell: Shell) -> None:
+    assert shell("--help") == 0
+    listed = [line[0] for line in words(shell.out) if line]
+    for verb in cli.VERBS:
+        if (Path(cli.__file__).parent / f"{verb}.py").exists():
+            assert verb in listed
+            assert shell(verb, "--help") == 0
+            assert shell.out.startswith(f"usage: hipcache {verb}")
+            shell("--help")
+
+
+def test_the_entry_knows_the_same_subcommands_as_the_cli() -> None:
+    assert program.SUBCOMMANDS == cli.VERBS
+
+
+def test_version_prints_name_and_version(shell: Shell) -> None:
+    assert shell("--version") == 0
+    assert shell.out == f"hipcache {__version__}\n"
+
+
+def test_no_words_at_all_print_the_usage_on_standard_error(shell: Shell) -> None:
+    assert shell() == 2
+    assert shell.out == ""
+    assert shell.err.startswith("usage: hipcache COMPILER")
+
+
+def test_a_store_that_cannot_be_written_is_a_fault_and_no_traceback(shell: Shell) -> None:
+    shell.dir.write_text("a file")
+    for verb in ("gc", "clear"):
+        assert shell(verb) == 1
+        assert shell.err.startswith("hipcache: ")
+    assert shell("stats", "--zero") == 1
+
+
+# The program as a process
+
+
+def hipcache(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hipcache", *argv],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_a_mistyped_subcommand_is_not_taken_for_a_compiler(tmp_path: Path) -> None:
+    # `stat` exists as a program, `doctr` does not.
+    for word, nearest in (("stat", "stats"), ("doctr", "doctor"), ("confg", "config")):
+        answer = hipcache(word, HIPCACHE_DIR=str(tmp_path))
+        assert answer.returncode == 2
+        assert answer.stdout == ""
+        assert answer.stderr.splitlines() == [
+            f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH",
+            f"  did you mean 'hipcache {nearest}'?",
+        ]
+
+
+def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    answer = subprocess.run(
+        [sys.executable, "-m", "hipcache", "stats"],
+        env={**os.environ, "HIPCACHE_DIR": str(tmp_path)},
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert answer.returncode == 1
+    assert answer.stderr == b""
+
+
+def test_a_path_that_is_not_text_is_printed_as_its_bytes(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "hipcache", "config"],
+        env={**os.environb, b"HIPCACHE_DIR": bytes(tmp_path) + b"/\xff"},
+        capture_output=True,
+        check=True,
+    )
+    assert bytes(tmp_path) + b"/\xff" in answer.stdout
+
+
+def test_on_a_real_terminal_stats_are_coloured(tmp_path: Path) -> None:
+    statistics.record(tmp_path, PARTIAL)
+    leader, follower = pty.openpty()
+    environ = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run(
+        [sys.executable, "-m", "hipcache", "stats"],
+        env={**environ, "HIPCACHE_DIR": str(tmp_path), "TERM": "xterm"},
+        stdout=follower,
+        check=True,
+    )
+    os.close(follower)
+    assert b"\x1b[32m2 min 5 s\x1b[0m" in os.read(leader, 65536)
+    os.close(leader)
+
+
+def test_starting_for_a_compile_imports_no_part_of_the_subcommands() -> None:
+    code = (
+        "import sys, hipcache.__main__; print([m for m in sys.modules if m.startswith('hipcache.') or m == 'argparse'])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "['hipcache.__main__']\n"
+
+
+def test_settings_without_a_file_need_no_yaml() -> None:
+    code = (
+        "import sys; from hipcache import config, statistics; config.load({'HOME': '/nowhere'});"
+        "print({'yaml', 'json', 'difflib', 'shutil', 'argparse', 'tempfile'} & set(sys.modules))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=python_path(), capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "set()\n"
+
+
+def python_path() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+# The directories of the build tools' files
+
+
+def test_cmakedir_of_a_checkout_is_its_cmake_directory(shell: Shell) -> None:
+    assert shell("--cmakedir") == 0
+    assert shell.out == f"{Path(cli.__file__).resolve().parents[3] / 'cmake'}\n"
+
+
+@pytest.mark.parametrize("tool", sorted(directories.PLACES))
+def test_a_checkout_comes_before_an_installation_and_neither_is_an_error(tmp_path: Path, tool: str) -> None:
+    package, prefix = tmp_path / "src/plugins/hipcache", tmp_path / "usr"
+    package.mkdir(parents=True)
+    installed, in_checkout = directories.PLACES[tool]
+    with pytest.raises(HipcacheError, match=f"'{tool}'"):
+        directories.find(tool, package, prefix)
+
+    (prefix / installed).mkdir(parents=True)
+    assert directories.find(tool, package, prefix) == prefix / installed
+
+    (tmp_path / "src" / in_checkout).mkdir()
+    assert directories.find(tool, package, prefix) == prefix / installed, "a bare neighbour is no checkout"
+    (tmp_path / "src/pyproject.toml").touch()
+    assert directories.find(tool, package, prefix) == tmp_path / "src" / in_checkout
+
+
+def test_the_installers_record_leads_to_another_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "opt/lib/python/site-packages"
+    info = site / "hipcache-9.dist-info"
+    info.mkdir(parents=True)
+    (site / "hipcache").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hipcache\nVersion: 9\n")
+    (info / "RECORD").write_text("hipcache/__init__.py,,\n../../../share/cmake/HipCache/HipCache.cmake,,\n")
+    cmake = tmp_path / "opt/share/cmake/HipCache"
+    cmake.mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(site))
+    assert directories.find("cmake", site / "hipcache", tmp_path / "else") == cmake
+    with pytest.raises(HipcacheError):  # the record of that distribution says nothing about another copy
+        directories.find("cmake", tmp_path / "copy/hipcache", tmp_path / "else")
+
+
+# Sizes, times, names
+
+
+def test_arches_are_ordered_by_number_with_hexadecimal_steppings() -> None:
+    names = [
+        "gfx803",
+        "gfx906",
+        "gfx90a",
+        "gfx90a:sramecc+",
+        "gfx90a:xnack+",
+        "gfx942",
+        "gfx10-3-generic",
+        "gfx1030",
+        "gfx1100",
+        "gfx1201",
+    ]
+    assert sorted(set(names), key=arches.order) == names
+    assert sorted(["gfx942", "gfx9-generic", "gfx803"], key=arches.order) == ["gfx803", "gfx9-generic", "gfx942"]
+    assert sorted(["spirv", "gfx906"], key=arches.order) == ["spirv", "gfx906"]
+
+
+def test_sizes_and_times_read_well() -> None:
+    sizes = {
+        0: "0 bytes",
+        1: "1 byte",
+        1023: "1023 bytes",
+        1024: "1.0 KiB",
+        2**20 - 1: "1.0 MiB",
+        10 * 2**30: "10.0 GiB",
+    }
+    assert {size: screen.human_size(size) for size in sizes} == sizes
+    assert screen.human_size(5000 * 2**40) == "5000.0 TiB"
+    times = {0: "0.0 s", 4.25: "4.2 s", 59.97: "1 min 0 s", 125: "2 min 5 s", 7260: "2 h 1 min", 90000: "1 d 1 h"}
+    assert {time: screen.human_time(time) for time in times} == times
+    assert screen.percent(9999, 10000) == "99.9 %"
+    assert screen.percent(0, 0) == "-"
