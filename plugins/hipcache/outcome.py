@@ -42,3 +42,44 @@ class CompileOutcome:
     units: tuple[UnitOutcome, ...] = ()
     seconds_saved: float = 0.0
     notes: tuple[str, ...] = field(default=())
+
+
+# Why a compile is left to the compiler: reason -> sentence.
+REASONS = {
+    "not_hip": "no HIP source in the command",
+    "link_or_not_hip": "no HIP source in the command, or a link",
+    "link": "it links",
+    "preprocess": "it only preprocesses",
+    "assembly": "it makes assembly",
+    "dependencies_only": "it only lists dependencies",
+    "no_object": "it makes no object",
+    "llvm_ir": "it makes LLVM IR",
+    "asks_driver": "it asks the driver something",
+    "save_temps": "it keeps the intermediate files",
+    "rdc": "relocatable device code (-fgpu-rdc)",
+    "new_driver": "the new offload driver",
+    "lto": "link-time optimization",
+    "side_output": "it writes a second output",
+    "pch": "a precompiled header",
+    "coverage": "coverage instrumentation writes a second file",
+    "one_side": "only the device or only the host side",
+    "offload_compress": "a compressed fat binary",
+    "modules": "modules",
+    "plugin": "a plugin runs in the compiler",
+    "random_cuid": "a random CUID",
+    "several_sources": "more than one source",
+    "standard_streams": "it reads standard input or writes standard output",
+    "response_file": "a response file that cannot be read",
+    "driver": "the driver gives no plan",
+    "plan": "a plan of a shape that hipcache does not know",
+    "compiler_option": "an option of the compiler proper that hipcache does not know",
+    "tool": "a tool of the plan that cannot be read",
+    "named_file": "a file named by an option that cannot be read",
+    "job_output": "a job printed something unexpected",
+    "object_layout": "a host object of a layout that hipcache does not know",
+    "store": "the store cannot be used",
+    "config": "the settings cannot be read",
+    "disabled": "HIPCACHE_DISABLE is set",
+    "internal": "an error in hipcache itself",
+    "job_failed_alone": "a job failed, but the whole command did not",
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,18 @@ class Completed:
     seconds: float = 0.0
 
 
+class Killed(Exception):
+    """`kill` was called: no process is started any more."""
+
+
 class Runner(Protocol):
     """Starts a process and waits for it. Tests give a small fake."""
 
     def run(
         self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Completed: ...
+
+    def kill(self) -> None: ...
 
 
 class SubprocessRunner:
@@ -40,16 +47,12 @@ class SubprocessRunner:
         self._lock = threading.Lock()
         self._killed = False
 
-    def run(
-        self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
-    ) -> Completed:
-        """Run `argv` with standard input closed. Raises OSError where it cannot be started."""
-        import time
-
+    def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
+        """Run `argv` with standard input closed. Raises OSError where it cannot be started, Killed after `kill`."""
         start = time.monotonic()
         with self._lock:
             if self._killed:
-                raise InterruptedError("hipcache is ending")
+                raise Killed
             process = subprocess.Popen(
                 argv,
                 cwd=cwd,
@@ -64,6 +67,8 @@ class SubprocessRunner:
         finally:
             with self._lock:
                 self._running.discard(process)
+        if self._killed:
+            raise Killed
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
 
     def kill(self) -> None:

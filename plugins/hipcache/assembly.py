@@ -1,0 +1,56 @@
+"""The object: code objects bundled into a fat binary, and that put into the host's object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipcache import records, splice
+from hipcache.device import Product
+from hipcache.errors import PassThrough
+from hipcache.session import Damaged, Session, decode
+from hipcache.units import ObjectUnit
+
+
+@dataclass(frozen=True)
+class Object:
+    """`content` is None where the store holds it under `digest`."""
+
+    digest: str
+    content: bytes | None
+
+
+def assemble(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: Product) -> Object:
+    """Raises Damaged where a product turns out to be damaged in the store, JobFailed, PassThrough."""
+    key = unit.key([one.digest for one in devices], host.digest).digest
+    stored = records.unpack_object(session.action(key))
+    if stored and session.engine.store.has_blob(stored):
+        return Object(stored, None)
+    template = _content(session, host)
+    content = template
+    if splice.has_fat_binary(template):
+        content = splice.splice(template, _bundle(session, unit, devices))
+    digest = session.keep(content)
+    session.keep_action(key, records.pack_object(digest))
+    return Object(digest, content)
+
+
+def _bundle(session: Session, unit: ObjectUnit, devices: Sequence[Product]) -> bytes:
+    codes = [
+        session.write(session.workdir / f"{number}.code", _content(session, one)) for number, one in enumerate(devices)
+    ]
+    fat_binary = session.workdir / "bundle.hipfb"
+    done = session.run("bundler", unit.bundle_argv(codes, fat_binary))
+    if done.stderr:
+        raise PassThrough("job_output", f"the bundler said: {decode(done.stderr)[:200]}")
+    return Path(fat_binary).read_bytes()
+
+
+def _content(session: Session, product: Product) -> bytes:
+    if product.content is not None:
+        return product.content
+    content = session.engine.store.get_blob(product.digest)
+    if content is None:
+        raise Damaged
+    return content

@@ -1,0 +1,26 @@
+"""Write a file whole or not at all, as a compiler writes its output."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside `path` and rename; into it where it is special (/dev/null). Raises OSError."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "wb") as special:
+                special.write(content)
+            return
+    part = path.with_name(f".{path.name}.{os.getpid()}.hipcache")
+    try:
+        with open(part, "xb") as file:
+            file.write(content)
+        part.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -1,0 +1,190 @@
+"""The options of `clang -cc1`, as far as a cache must know them: what each one reads, writes or changes.
+
+The driver's `-###` prints one such command for each pass. Options fall into roles; one that falls into
+none is not understood, and the compile passes through. The names are those of
+clang's `clang/include/clang/Driver/Options.td` (releases 15 to 19).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from hipcache.errors import PassThrough
+
+
+class Role(Enum):
+    """What an option means to the cache."""
+
+    PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
+    OUTPUT = auto()  # -o: where, not what
+    DEPENDENCIES = auto()  # the dependency file's path and targets
+    DEPENDENCY_STYLE = auto()  # -sys-header-deps
+    PRESENTATION = auto()  # how messages look
+    DIRECTORY = auto()  # the working directory, written into debug information
+    BITCODE = auto()  # a bitcode file that is linked in
+    CUID = auto()
+    GPUBINARY = auto()  # the fat binary that the host embeds
+    SEARCH = auto()  # a directory in which headers are looked for
+    INCLUDE = auto()  # a file that is included first
+    MACRO = auto()  # -D, -U
+    LANGUAGE = auto()  # -x
+    INPUT = auto()
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option with its value; `text` holds the words as they stood on the command line."""
+
+    role: Role
+    name: str
+    value: str
+    text: tuple[str, ...]
+
+
+_SEPARATE: dict[str, Role] = {
+    "-o": Role.OUTPUT,
+    "-dependency-file": Role.DEPENDENCIES,
+    "-MT": Role.DEPENDENCIES,
+    "-MQ": Role.DEPENDENCIES,
+    "-mlink-builtin-bitcode": Role.BITCODE,
+    "-mlink-bitcode-file": Role.BITCODE,
+    "-fcuda-include-gpubinary": Role.GPUBINARY,
+    "-I": Role.SEARCH,
+    "-isystem": Role.SEARCH,
+    "-iquote": Role.SEARCH,
+    "-idirafter": Role.SEARCH,
+    "-internal-isystem": Role.SEARCH,
+    "-internal-externc-isystem": Role.SEARCH,
+    "-cxx-isystem": Role.SEARCH,
+    "-c-isystem": Role.SEARCH,
+    "-include": Role.INCLUDE,
+    "-imacros": Role.INCLUDE,
+    "-D": Role.MACRO,
+    "-U": Role.MACRO,
+    "-x": Role.LANGUAGE,
+    "-triple": Role.PLAIN,
+    "-aux-triple": Role.PLAIN,
+    "-main-file-name": Role.PLAIN,
+    "-mrelocation-model": Role.PLAIN,
+    "-pic-level": Role.PLAIN,
+    "-aux-target-cpu": Role.PLAIN,
+    "-aux-target-feature": Role.PLAIN,
+    "-target-cpu": Role.PLAIN,
+    "-target-feature": Role.PLAIN,
+    "-target-abi": Role.PLAIN,
+    "-tune-cpu": Role.PLAIN,
+    "-target-linker-version": Role.PLAIN,
+    "-mllvm": Role.PLAIN,
+    "-mfloat-abi": Role.PLAIN,
+    "-mfpmath": Role.PLAIN,
+    "-mregparm": Role.PLAIN,
+    "-mtp": Role.PLAIN,
+    "-mthread-model": Role.PLAIN,
+    "-mlimit-float-precision": Role.PLAIN,
+    "-meabi": Role.PLAIN,
+    "-msmall-data-limit": Role.PLAIN,
+    "-fvisibility": Role.PLAIN,
+    "-ftype-visibility": Role.PLAIN,
+    "-resource-dir": Role.PLAIN,
+    "-isysroot": Role.PLAIN,
+    "-ferror-limit": Role.PLAIN,
+    "-ftemplate-depth": Role.PLAIN,
+    "-ftemplate-backtrace-limit": Role.PLAIN,
+    "-fconstexpr-depth": Role.PLAIN,
+    "-fconstexpr-steps": Role.PLAIN,
+    "-fconstexpr-backtrace-limit": Role.PLAIN,
+    "-fmacro-backtrace-limit": Role.PLAIN,
+    "-fspell-checking-limit": Role.PLAIN,
+    "-fbracket-depth": Role.PLAIN,
+    "-foperator-arrow-depth": Role.PLAIN,
+    "-stack-protector": Role.PLAIN,
+    "-stack-protector-buffer-size": Role.PLAIN,
+    "-source-date-epoch": Role.PLAIN,
+    "-exception-model": Role.PLAIN,
+    "-fmessage-length": Role.PRESENTATION,
+    "-record-command-line": Role.PLAIN,
+    "-dwarf-debug-flags": Role.PLAIN,
+    "-dumpdir": Role.OUTPUT,
+    "-Rpass": Role.PLAIN,
+}
+
+_JOINED: tuple[tuple[str, Role], ...] = (
+    ("-fmessage-length=", Role.PRESENTATION),
+    ("-fcolor-diagnostics", Role.PRESENTATION),
+    ("-fansi-escape-codes", Role.PRESENTATION),
+    ("-fdebug-compilation-dir=", Role.DIRECTORY),
+    ("-fcoverage-compilation-dir=", Role.DIRECTORY),
+    ("-cuid=", Role.CUID),
+    ("-sys-header-deps", Role.DEPENDENCY_STYLE),
+    ("-MP", Role.DEPENDENCIES),
+    ("-D", Role.MACRO),
+    ("-U", Role.MACRO),
+    ("-I", Role.SEARCH),
+)
+
+# Options that write a second file, load code, or read through something the trace does not see.
+_REFUSED = re.compile(
+    r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
+    r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
+    r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
+    r"|fprofile-arcs|fembed|flto|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|S$|P$|print-|save-temps|dump"
+    r"|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
+    r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!obj$)|fsyntax-only|frewrite|fgpu-rdc"
+    r"|fcuda-rdc|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
+    r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
+)
+
+_UNDERSTOOD = re.compile(
+    r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-obj$|disable-free$"
+    r"|clear-ast-before-backend$|no-clear-ast-before-backend$|disable-llvm-verifier$|discard-value-names$|pic-is-pie$"
+    r"|vectorize-(loops|slp)$|nobuiltininc$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
+    r"|relaxed-aliasing$|(no|new)-struct-path-tbaa$|static-define$|Q[ny]$|disable-O0-optnone$|disable-red-zone$"
+    r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
+    r"|(no-)?round-trip-args$|object-file-name=|no-offload-new-driver$|(-)?compress-debug-sections|traditional-cpp$"
+    r"|-mrelax-relocations|-gpu-max-threads-per-block=|-no-offload-new-driver$|-(no-)?system-header-prefix="
+    r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|unwindlib=|funwind|pointer-tbaa$|isysroot)"
+)
+
+# LLVM's own options go deep: those that print or write by their name are left to the compiler.
+_REFUSED_LLVM = re.compile(r"file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export")
+
+
+def parse(arguments: tuple[str, ...], language: str = "hip") -> tuple[Option, ...]:
+    """The options after `clang`. Raises PassThrough for one that the cache does not understand."""
+    options = tuple(_options(arguments))
+    inputs = [option for option in options if option.role is Role.INPUT]
+    languages = [option.value for option in options if option.role is Role.LANGUAGE]
+    if len(inputs) != 1 or languages != [language]:
+        raise PassThrough("plan", f"a cc1 job with {len(inputs)} inputs of {languages}")
+    return options
+
+
+def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-") or word == "-":
+            yield Option(Role.INPUT, "", word, (word,))
+            continue
+        if _REFUSED.match(word):
+            raise PassThrough("compiler_option", word)
+        role = _SEPARATE.get(word)
+        if role is not None:
+            value = next(words, None)
+            if value is None:
+                raise PassThrough("compiler_option", f"{word} without a value")
+            if word == "-mllvm" and _REFUSED_LLVM.search(value):
+                raise PassThrough("compiler_option", f"-mllvm {value}")
+            yield Option(role, word, value, (word, value))
+            continue
+        for prefix, joined in _JOINED:
+            if word.startswith(prefix):
+                yield Option(joined, prefix, word[len(prefix) :], (word,))
+                break
+        else:
+            if not _UNDERSTOOD.match(word):
+                raise PassThrough("compiler_option", word)
+            name, equals, value = word.partition("=")
+            yield Option(Role.PLAIN, name + equals, value, (word,))

@@ -1,0 +1,164 @@
+"""The story of one compile, from the command to its outcome: the numbered steps of ARCHITECTURE.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipcache import assembly, atomic, depfile, device, driver, host, units
+from hipcache.assembly import Object
+from hipcache.cc1 import Role
+from hipcache.command import Command
+from hipcache.cuid import make_cuid
+from hipcache.device import Missing, Product
+from hipcache.errors import PassThrough
+from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
+from hipcache.plan import Plan
+from hipcache.session import Damaged, Engine, Session
+from hipcache.units import Units
+
+# An entry that is damaged is dropped when it is read: the next try does not find it.
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error."""
+
+    outcome: CompileOutcome
+    messages: str
+    output: str
+    units: Units
+    products: tuple[Product, ...]
+
+
+def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
+    """Make the object of `command`, and its dependency file. `columns`: width of the terminal that shows messages, or None.
+
+    Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
+    it must be run because it fails; in each case nothing has been written.
+    """
+    with Session(engine, command) as session:
+        for _ in range(_TRIES):
+            with suppress(Damaged):
+                return _compile(session, columns)
+    raise PassThrough("store", "its entries are damaged again and again")
+
+
+def _compile(session: Session, columns: int | None) -> Compiled:
+    # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
+    plan = driver.ask(session.command, _cuid(session), session.engine.runner, session.engine.environ, columns)
+    # 2. Cut the plan into units, and key each with everything that can change its output.
+    cut = units.cut(plan, session.identities, session.files)
+    # 3. Look up each unit; 4. run what is missing, side by side.
+    products = _make_missing(session, cut, _look_up(session, cut))
+    # 5. Put the object together.
+    made = assembly.assemble(session, cut.object, products[:-1], products[-1])
+    # 6. Write the dependency file and the object, each whole or not at all.
+    output = _deliver(session, plan, made, products)
+    # 7. Say what happened.
+    messages = plan.messages + "".join(product.text for product in products)
+    return Compiled(_outcome(session, cut, products), messages, output, cut, tuple(products))
+
+
+def _cuid(session: Session) -> str:
+    command = session.command
+    if command.own_cuid:
+        return ""
+    output = command.output or os.path.splitext(os.path.basename(command.source))[0] + ".o"
+    source = command.path(command.source)
+    return make_cuid(source, command.path(output), command.macros, basedir=session.engine.basedir)
+
+
+def _look_up(session: Session, cut: Units) -> list[Product | Missing]:
+    """One for each device unit in the plan's order, the host's last."""
+    return [*(device.find(session, unit) for unit in cut.devices), host.find(session, cut.host)]
+
+
+def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) -> list[Product]:
+    tasks: dict[int, Callable[[], Product]] = {}
+    for number, product in enumerate(found):
+        if isinstance(product, Missing):
+            tasks[number] = _task(session, cut, number, product)
+    made: dict[int, Product] = {}
+    if len(tasks) == 1:
+        made = {number: task() for number, task in tasks.items()}
+    elif tasks:
+        made = _side_by_side(session, tasks)
+    return [one if isinstance(one, Product) else made[number] for number, one in enumerate(found)]
+
+
+def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callable[[], Product]:
+    if number == len(cut.devices):
+        return lambda: host.make(session, cut.host, missing)
+    return lambda: device.make(session, cut.devices[number], missing)
+
+
+def _side_by_side(session: Session, tasks: dict[int, Callable[[], Product]]) -> dict[int, Product]:
+    """Each in a thread of its own; the slots decide how many compilers run. The first failure ends the others."""
+    pool = ThreadPoolExecutor(len(tasks), thread_name_prefix="hipcache")
+    futures: dict[int, Future[Product]] = {number: pool.submit(task) for number, task in tasks.items()}
+    try:
+        done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        return {number: future.result() for number, future in futures.items()}
+    except BaseException:
+        session.engine.runner.kill()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]) -> str:
+    command = session.command
+    output = plan.host.value(Role.OUTPUT)
+    _write_dependencies(session, plan, products)
+    path = Path(command.path(output))
+    if made.content is not None:
+        _write_whole(path, made.content)
+    elif not session.engine.store.copy_blob(made.digest, path):
+        raise Damaged
+    return output
+
+
+def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> None:
+    """The union over all passes, the host's first: clang's own file lists only what the host's pass read."""
+    options = [option for option in plan.host.options if option.role is Role.DEPENDENCIES]
+    path = next((o.value for o in options if o.name == "-dependency-file"), "")
+    if not path:
+        return
+    if path == "-":
+        raise PassThrough("standard_streams", "-MF -")
+    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.host.options)
+    lists = [
+        [one.path for one in product.dependencies if everything or not one.system]
+        for product in (products[-1], *products[:-1])
+    ]
+    rule = depfile.write(targets, depfile.union(lists), phony=any(o.name == "-MP" for o in options))
+    _write_whole(Path(session.command.path(path)), os.fsencode(rule))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    try:
+        atomic.write_whole(path, content)
+    except OSError as error:
+        raise PassThrough("store", f"'{path}': {error.strerror}") from error
+
+
+def _outcome(session: Session, cut: Units, products: list[Product]) -> CompileOutcome:
+    names = [*(unit.arch for unit in cut.devices), "host"]
+    ends = tuple(
+        UnitOutcome(name, one.hit or one.back is True, one.front, one.back, (one.why,) if one.why else (), one.seconds)
+        for name, one in zip(names, products, strict=True)
+    )
+    hits = sum(end.hit for end in ends)
+    jobs = any(product.front for product in products)
+    outcome = HIT if all(p.hit for p in products) else PARTIAL if hits or jobs else MISS
+    saved = sum(product.seconds for product in products if product.hit)
+    return CompileOutcome(outcome, units=ends, seconds_saved=saved, notes=tuple(dict.fromkeys(session.notes)))

@@ -1,0 +1,50 @@
+"""The CUID of an object: one for any set of offload archs, another for each object of a project.
+
+Clang makes names of static device variables unique with the compilation unit ID, and from 18 on defines a
+global symbol `__hip_cuid_<md5>`: two objects with one CUID do not link together. The driver's default hashes the
+whole command line, the list of archs included, so that each set of archs would be another program.
+
+Ours hashes what tells the objects of a project apart and stays the same in another checkout: the
+source's and the object's path below their root, and the macros. The root of a source is HIPCACHE_BASEDIR, else the working copy
+(`.git` and the like); of an object the same, else the build tree (`CMakeCache.txt`, `build.ninja`). Without a root the path is
+absolute: two directories of one project may both hold `util.hip`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from hipcache.keys import make_key
+
+_WORKING_COPY = (".git", ".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout")
+_BUILD_TREE = ("CMakeCache.txt", "build.ninja", ".sconsign.dblite", "meson-info")
+
+
+def make_cuid(source: str, output: str, macros: Iterable[str], *, basedir: str = "") -> str:
+    """16 hexadecimal digits, as clang's own. `source` and `output` are absolute; `macros` in order, as given."""
+    source, output = os.path.normpath(source), os.path.normpath(output)
+    source_root = _below(source, basedir) or _root(source, _WORKING_COPY)
+    output_root = _below(output, basedir) or _below(output, source_root) or _root(output, _WORKING_COPY + _BUILD_TREE)
+    inputs = [
+        ("source", os.path.relpath(source, source_root or "/")),
+        ("output", os.path.relpath(output, output_root or "/")),
+        # An object outside of its source's root is told from one inside of it.
+        ("same root", str(source_root == output_root)),
+        *(("macro", macro) for macro in macros),
+    ]
+    return make_key("cuid", inputs).digest[:16]
+
+
+def _below(path: str, root: str) -> str:
+    root = os.path.normpath(root) if root else ""
+    return root if root and path.startswith(root.rstrip("/") + "/") else ""
+
+
+def _root(path: str, markers: tuple[str, ...]) -> str:
+    directory = os.path.dirname(path)
+    while directory not in ("/", ""):
+        if any(os.path.lexists(os.path.join(directory, marker)) for marker in markers):
+            return directory
+        directory = os.path.dirname(directory)
+    return ""

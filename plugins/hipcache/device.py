@@ -1,0 +1,121 @@
+"""A device unit: the code object of one offload arch, found in the store or compiled.
+
+What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. Such a unit is
+compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked before, or
+that was asked for remarks, is compiled in one step alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hipcache import passes, records
+from hipcache.errors import PassThrough
+from hipcache.keys import digest_bytes, digest_file
+from hipcache.passes import Dependency, Ran
+from hipcache.records import BackRecord, FrontEntry
+from hipcache.session import Session, decode
+from hipcache.units import DeviceUnit
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a unit came to. `content` is None where the store holds it under `digest`. `front`/`back`: was it a hit
+    (None: there is none, or it was not needed); `seconds`: compiler time, spent or saved."""
+
+    digest: str
+    content: bytes | None
+    text: str
+    dependencies: tuple[Dependency, ...]
+    front: bool
+    back: bool | None
+    seconds: float
+    why: str = ""
+
+    @property
+    def hit(self) -> bool:
+        return self.content is None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """No product in the store: `why` in words; `talked`: the last one had messages from its back end."""
+
+    why: str
+    talked: bool
+
+
+def find(session: Session, unit: DeviceUnit) -> Product | Missing:
+    found = passes.find(session, unit.front)
+    entry = found.entry
+    if entry is None:
+        return Missing(found.why, found.talked)
+    if entry.whole:
+        code, seconds = entry.output, entry.seconds
+    else:
+        back = records.unpack_back(session.action(unit.back_key(entry.output).digest))
+        if back is None:
+            return Missing("the store no longer has its code object", entry.talks)
+        if back.talks and not entry.talks:
+            return Missing("the store does not have its messages", True)
+        code, seconds = back.code, entry.seconds + back.seconds
+    if not session.engine.store.has_blob(code):
+        return Missing("the store no longer has its code object", entry.talks)
+    return Product(code, None, entry.text, found.dependencies, True, True, seconds)
+
+
+def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
+    """Run what is needed. Raises JobFailed, PassThrough, StoreError."""
+    with session.alone(unit.front.key.digest) as waited:
+        if waited:
+            found = find(session, unit)
+            if isinstance(found, Product):
+                return found
+            missing = found
+        if unit.talks or missing.talked:
+            return _in_one_step(session, unit, missing)
+        return _in_two_steps(session, unit, missing)
+
+
+def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
+    front = passes.run(session, unit.front, f"{unit.arch}-front", bitcode=True)
+    bitcode = digest_file(front.output)
+    key = unit.back_key(bitcode).digest
+    with session.alone(key):
+        back, content = records.unpack_back(session.action(key)), None
+        hit = back is not None and session.engine.store.has_blob(back.code)
+        if back is None or not hit:
+            back, content = _back_end(session, unit, front)
+            session.keep_action(key, records.pack_back(back))
+    text, seconds = front.text, front.seconds
+    if back.talks:
+        whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
+        text, seconds = whole.text, seconds + whole.seconds
+        front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
+    entry = FrontEntry("", bitcode, text, "", False, back.talks, seconds)
+    passes.remember(session, unit.front, front, entry)
+    return Product(back.code, content, text, front.dependencies, False, hit, seconds + back.seconds, missing.why)
+
+
+def _back_end(session: Session, unit: DeviceUnit, front: Ran) -> tuple[BackRecord, bytes]:
+    obj, code = front.output.with_suffix(".o"), front.output.with_suffix(".out")
+    compiled = session.run(f"back end of {unit.arch}", unit.back_argv(front.output, obj))
+    linked = session.run(f"device link of {unit.arch}", unit.link_argv(obj, code))
+    if linked.stderr:
+        raise PassThrough("job_output", f"the linker said: {decode(linked.stderr)[:200]}")
+    content = code.read_bytes()
+    record = BackRecord(session.keep(content), bool(compiled.stderr), compiled.seconds + linked.seconds)
+    return record, content
+
+
+def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
+    whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
+    code = whole.output.with_suffix(".out")
+    linked = session.run(f"device link of {unit.arch}", unit.link_argv(whole.output, code))
+    if linked.stderr:
+        raise PassThrough("job_output", f"the linker said: {decode(linked.stderr)[:200]}")
+    content = code.read_bytes()
+    seconds = whole.seconds + linked.seconds
+    entry = FrontEntry("", session.keep(content), whole.text, "", True, bool(whole.text), seconds)
+    passes.remember(session, unit.front, whole, entry)
+    return Product(digest_bytes(content), content, whole.text, whole.dependencies, False, False, seconds, missing.why)

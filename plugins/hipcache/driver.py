@@ -1,0 +1,32 @@
+"""Asks the compiler driver for its plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hipcache import plan
+from hipcache.command import Command
+from hipcache.errors import PassThrough
+from hipcache.plan import Plan
+from hipcache.runner import Runner
+
+
+def ask(command: Command, cuid: str, runner: Runner, environ: Mapping[str, str], columns: int | None) -> Plan:
+    """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the
+    terminal that messages go to, None if they do not go to one. Raises PassThrough."""
+    # The driver looks whether its own standard error is a terminal: ours is, its is not. These come first, so
+    # that the user's options win.
+    look = [] if columns is None else ["-fcolor-diagnostics", f"-fmessage-length={columns}"]
+    own = [f"-cuid={cuid}"] if cuid else []
+    try:
+        # -### goes first and our -cuid last of the options, before a `--` that may end them.
+        answer = runner.run(
+            [command.compiler, "-###", *look, *own, *command.argv[1:]], env=environ, cwd=Path(command.cwd)
+        )
+    except OSError as error:
+        raise PassThrough("driver", str(error)) from error
+    if answer.status != 0 or answer.stdout:
+        raise PassThrough("driver", f"-### ended with status {answer.status}")
+    return plan.parse(os.fsdecode(answer.stderr))

@@ -1,0 +1,39 @@
+"""The host unit: its object, with a placeholder where the fat binary goes."""
+
+from __future__ import annotations
+
+from hipcache import passes, splice
+from hipcache.device import Missing, Product
+from hipcache.errors import PassThrough
+from hipcache.records import FrontEntry
+from hipcache.session import Session
+from hipcache.units import FrontEnd
+
+
+def find(session: Session, unit: FrontEnd) -> Product | Missing:
+    found = passes.find(session, unit)
+    if found.entry is None:
+        return Missing(found.why, False)
+    if not session.engine.store.has_blob(found.entry.output):
+        return Missing("the store no longer has its object", False)
+    entry = found.entry
+    return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds)
+
+
+def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
+    """Raises JobFailed, PassThrough, StoreError."""
+    with session.alone(unit.key.digest) as waited:
+        if waited:
+            found = find(session, unit)
+            if isinstance(found, Product):
+                return found
+        placeholder = session.write(session.workdir / "placeholder.hipfb", splice.PLACEHOLDER)
+        ran = passes.run(session, unit, "host", bitcode=False, gpubinary=placeholder)
+        content = ran.output.read_bytes()
+        try:
+            splice.splice(content, splice.PLACEHOLDER)
+        except splice.UnknownObject as error:
+            raise PassThrough("object_layout", str(error)) from error
+        entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
+        passes.remember(session, unit, ran, entry)
+        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why)

@@ -1,0 +1,149 @@
+"""What a tool is: its content and that of the libraries it loads, not its name or version.
+
+Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
+both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one of the
+same size and modification time is seen. Which libraries a tool loads is asked of the dynamic loader (`ldd`'s own way:
+LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH: every
+place in them where one of the libraries could appear is watched too.
+
+Format of a memo: JSON {"format": 1, "watch": {path: status or null, ...}, "digest": hex}, one file for each
+tool and loader environment, replaced by rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+from hipcache.keys import digest_file, make_key
+from hipcache.runner import Runner
+from hipcache.trace import RACY
+
+_LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
+_LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
+_FORMAT = 1
+
+Status = list[int]
+
+
+class Identities:
+    """Digests of tools for one compile. `memo`: a directory for what is remembered, or None to remember nothing."""
+
+    def __init__(self, runner: Runner, environ: Mapping[str, str], memo: Path | None, now: float) -> None:
+        self._runner = runner
+        self._environ = environ
+        self._memo = memo
+        self._now = now
+        self._digests: dict[str, str] = {}
+
+    def digest(self, tool: str) -> str:
+        """Digest of the program at path `tool`. Raises OSError where it cannot be read."""
+        if tool not in self._digests:
+            self._digests[tool] = self._recall(tool) or self._take(tool)
+        return self._digests[tool]
+
+    def _file(self, tool: str) -> Path | None:
+        if self._memo is None:
+            return None
+        loader = [(name, self._environ.get(name, "")) for name in _LOADER_VARIABLES]
+        return self._memo / make_key("tool", [("path", tool), *loader]).digest
+
+    def _recall(self, tool: str) -> str:
+        file = self._file(tool)
+        if file is None:
+            return ""
+        try:
+            memo = json.loads(file.read_bytes())
+            if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
+                return str(memo["digest"])
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return ""  # no memo, or one that does not read: taken again below, and written anew
+        return ""
+
+    def _take(self, tool: str) -> str:
+        watch: dict[str, Status | None] = {path: _status(path) for path in (tool, *_LOADER_FILES)}
+        contents = [("tool", digest_file(tool))]
+        libraries = self._libraries(tool)
+        for directory in self._directories([tool, *libraries]):
+            for name in ("glibc-hwcaps", *(os.path.basename(library) for library in libraries)):
+                watch[os.path.join(directory, name)] = _status(os.path.join(directory, name))
+        for library in libraries:
+            watch[library] = _status(library)
+            contents.append((Path(library).name, digest_file(library)))
+        digest = make_key("tool", contents).digest
+        self._remember(tool, watch, digest)
+        return digest
+
+    def _remember(self, tool: str, watch: dict[str, Status | None], digest: str) -> None:
+        file = self._file(tool)
+        young = (self._now - RACY) * 1e9
+        if file is None or any(status and status[4] >= young for status in watch.values()):
+            return  # too young to tell a second change from the first
+        if any(_status(path) != status for path, status in watch.items()):
+            return
+        memo = json.dumps({"format": _FORMAT, "watch": watch, "digest": digest})
+        part = file.with_name(f"{file.name}.{os.getpid()}")
+        with contextlib.suppress(OSError):  # only speed is lost
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(memo)
+            part.replace(file)
+
+    def _libraries(self, tool: str) -> list[str]:
+        """Paths of the shared objects that the loader maps for `tool`; none for a script or a static program."""
+        if _dynamic_paths(tool) is None:
+            return []
+        env = {name: self._environ[name] for name in _LOADER_VARIABLES if name in self._environ}
+        answer = self._runner.run([tool], env={**env, "LD_TRACE_LOADED_OBJECTS": "1"})
+        if answer.status != 0:
+            raise OSError(f"the loader does not tell the libraries of '{tool}'")
+        paths = re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x[0-9a-f]+\)$", os.fsdecode(answer.stdout), re.MULTILINE)
+        return list(dict.fromkeys(paths))
+
+    def _directories(self, objects: list[str]) -> list[str]:
+        """Directories in which a library could appear before the one that is loaded now."""
+        found = [d for d in self._environ.get("LD_LIBRARY_PATH", "").split(":") if d]
+        for path in objects:
+            origin = os.path.dirname(os.path.realpath(path))
+            for entry in _dynamic_paths(path) or []:
+                found.append(entry.replace("$ORIGIN", origin).replace("${ORIGIN}", origin))
+        return list(dict.fromkeys(found))
+
+
+def _status(path: str) -> Status | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _dynamic_paths(path: str) -> list[str] | None:
+    """Entries of DT_RPATH and DT_RUNPATH (System V ABI, chapter 5); None where `path` is not a dynamic ELF-64 file."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
+            return None
+        table, size, count = (*struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54))
+        file.seek(table)
+        rows = file.read(size * count)
+        segments = [struct.unpack_from("<IIQQQQQQ", rows, i * size) for i in range(count)]
+        dynamic = next((s for s in segments if s[0] == 2), None)
+        if dynamic is None:
+            return None
+        file.seek(dynamic[2])
+        raw = file.read(dynamic[5])
+        entries = list(struct.iter_unpack("<QQ", raw[: len(raw) // 16 * 16]))
+        strings = next((value for tag, value in entries if tag == 5), 0)
+        base = next((s for s in segments if s[0] == 1 and s[3] <= strings < s[3] + s[5]), None)
+        paths = []
+        for tag, value in entries:
+            if tag in (15, 29) and base is not None:
+                file.seek(strings - base[3] + base[2] + value)
+                text = file.read(4096).split(b"\0", 1)[0]
+                paths += [entry for entry in os.fsdecode(text).split(":") if entry]
+        return paths

@@ -1,0 +1,206 @@
+"""What a pass looked for and did not find: names that would change it if they appeared.
+
+The dependency file names the headers that were read. A header that appears *earlier* in the search path, or a
+file that `__has_include` asked for in vain, changes the output as well; ccache and sccache go stale
+here. So each file that was read is scanned for the names in its `#include`, `__has_include` and `#embed`, and each name is
+looked for along the search path: every place before the first one that has it is recorded as absent.
+
+The scan reads more names than the pass used (those in `#if` branches that were not taken): a
+file that appears there costs a needless run of the front end, never a stale object. An absent path is
+recorded by its shortest missing part: where `/inc/rocprim` does not exist, one check
+stands for all headers below it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hipcache.cc1 import Option, Role
+
+_DIRECTIVE = re.compile(
+    rb"^[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:#|%:)[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:include|include_next|import|embed)\b"
+    rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\n]*))",
+    re.MULTILINE,
+)
+_ASKED = re.compile(
+    rb"(?<!define )__has_(?:include|include_next|embed)\b[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>|([A-Za-z_]\w*))"
+)
+_TIME = re.compile(rb"__(DATE|TIME|TIMESTAMP)__")
+_ASSEMBLER_FILES = re.compile(rb"incbin|\"[^\"\n]*\.include\b")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
+    `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
+    `assembler_files`: inline assembly that reads a file (`.incbin`)."""
+
+    quoted: frozenset[str]
+    angled: frozenset[str]
+    includes_computed: bool
+    asks_computed: bool
+    time_macros: frozenset[str]
+    assembler_files: bool
+
+
+def scan(content: bytes) -> Scan:
+    quoted: set[str] = set()
+    angled: set[str] = set()
+    includes_computed = asks_computed = False
+    for pattern in (_DIRECTIVE, _ASKED):
+        if pattern is _ASKED and b"__has_" not in content:
+            continue
+        for quote, angle, other in pattern.findall(content):
+            if quote:
+                quoted.add(os.fsdecode(quote))
+            elif angle:
+                angled.add(os.fsdecode(angle))
+            elif pattern is _DIRECTIVE:
+                includes_computed = includes_computed or bool(other.strip())
+            else:
+                # `#define X(name) __has_include(name)` and the like: the name is not in this text.
+                asks_computed = True
+    times = frozenset(os.fsdecode(name) for name in _TIME.findall(content)) if b"__" in content else frozenset()
+    return Scan(
+        frozenset(quoted),
+        frozenset(angled),
+        includes_computed,
+        asks_computed,
+        times,
+        _ASSEMBLER_FILES.search(content) is not None,
+    )
+
+
+@dataclass(frozen=True)
+class SearchPath:
+    """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp)."""
+
+    quote: tuple[str, ...]
+    angled: tuple[str, ...]
+
+    @classmethod
+    def of(cls, options: Iterable[Option]) -> SearchPath:
+        groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
+        for option in options:
+            if option.role is not Role.SEARCH:
+                continue
+            group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
+            groups[group].append(option.value)
+        angled = groups["angled"] + groups["system"] + groups["after"]
+        return cls(tuple(dict.fromkeys(groups["quote"])), tuple(dict.fromkeys(angled)))
+
+
+class Directory:
+    """Looks for files by listing each directory once. `resolve` makes a path absolute."""
+
+    def __init__(self, resolve: Callable[[str], str]) -> None:
+        self._resolve = resolve
+        self._listings: dict[str, frozenset[str] | None] = {}
+
+    def missing_part(self, directory: str, name: str) -> str | None:
+        """None if `directory`/`name` exists, else the shortest leading part of it that does not."""
+        path = directory
+        if not path and name.startswith("/"):
+            path, name = "/", name.lstrip("/")
+        elif self._list(path) is None:
+            return path
+        for part in name.split("/"):
+            if part in ("", "."):
+                continue
+            if part == "..":
+                path = os.path.join(path, part)
+                if self._list(path) is None:
+                    return path
+                continue
+            listing = self._list(path)
+            path = os.path.join(path, part)
+            if listing is None or part not in listing:
+                return path
+        return None
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._resolve(path))
+
+    def _list(self, path: str) -> frozenset[str] | None:
+        if path not in self._listings:
+            try:
+                self._listings[path] = frozenset(os.listdir(self._resolve(path)))
+            except OSError:
+                self._listings[path] = None
+        return self._listings[path]
+
+
+@dataclass(frozen=True)
+class Probes:
+    """`absent`: paths that must not exist; `present`: paths that must, though no pass read them."""
+
+    absent: frozenset[str]
+    present: frozenset[str]
+
+
+def probes(
+    scans: dict[str, Scan], first: Iterable[str], search: SearchPath, directory: Directory, *, keep: Iterable[str] = ()
+) -> Probes:
+    """What to look for besides the files that were read.
+
+    `scans`: path of each file that was read (as clang spells it) -> its scan. `first`: names of `-include`.
+    `keep`: further paths that a probe may name without being "not read" (the read files themselves).
+    """
+    absent: set[str] = set()
+    present: set[str] = set()
+    done: set[tuple[str, str]] = set()
+    explained: set[str] = set()
+    read = set(scans) | set(keep)
+
+    def look(name: str, places: Iterable[str]) -> None:
+        for place in places:
+            missing = directory.missing_part(place, name)
+            if missing is None:
+                found = os.path.join(place, name) if place else name
+                if found not in read:
+                    if directory.is_directory(found):
+                        continue  # as clang does: a directory is no header
+                    present.add(found)
+                explained.add(_plain(found))
+                return
+            absent.add(missing)
+
+    for name in first:
+        look(name, ("", *search.quote, *search.angled))
+    for path, found in scans.items():
+        here = os.path.dirname(path)
+        for name in found.quoted:
+            if (here, name) not in done:
+                done.add((here, name))
+                look(name, ("",) if name.startswith("/") else (here, *search.quote, *search.angled))
+        for name in found.angled:
+            if ("<", name) not in done:
+                done.add(("<", name))
+                look(name, ("",) if name.startswith("/") else search.angled)
+    _computed(scans, search, directory, explained, absent)
+    return Probes(frozenset(absent), frozenset(present))
+
+
+def _computed(
+    scans: dict[str, Scan], search: SearchPath, directory: Directory, explained: set[str], absent: set[str]
+) -> None:
+    """Files that no name in the text explains (`#include MACRO`, include_next): where else they could have been."""
+    places = (*search.quote, *search.angled)
+    here = {os.path.dirname(path) for path, found in scans.items() if found.includes_computed}
+    for path in list(scans)[1:]:  # the source itself was not looked for
+        if _plain(path) in explained:
+            continue
+        for i, place in enumerate(places):
+            if path.startswith(place.rstrip("/") + "/"):
+                name = path[len(place.rstrip("/")) + 1 :]
+                for earlier in (*here, *places[:i]):
+                    missing = directory.missing_part(earlier, name)
+                    if missing is not None:
+                        absent.add(missing)
+
+
+def _plain(path: str) -> str:
+    return os.path.normpath(path)

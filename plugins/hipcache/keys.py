@@ -1,0 +1,56 @@
+"""Keys: named inputs in, one digest out, and the named inputs stay readable.
+
+A key is the BLAKE3 digest (256 bits, 64 hexadecimal digits) of a list of (name, value) pairs. Each
+string is preceded by its length, so that no two lists give the same bytes (`-I -O2` is not `-I-O2`;
+ccache's `hash.hpp` uses tagged delimiters for the same reason). The pairs themselves are kept for
+`hipcache explain`, which compares those of two compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from blake3 import blake3
+
+# In every key: raise it when the meaning of a key or of a stored record changes.
+FORMAT = "1"
+
+_LARGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Key:
+    """A kind of job ("device", "backend", "host", "object") and everything that can change its output."""
+
+    kind: str
+    inputs: tuple[tuple[str, str], ...]
+
+    @property
+    def digest(self) -> str:
+        hasher = blake3()
+        for text in (FORMAT, self.kind, *(part for pair in self.inputs for part in pair)):
+            raw = text.encode("utf-8", "surrogateescape")
+            hasher.update(b"%d:" % len(raw))
+            hasher.update(raw)
+        return hasher.hexdigest()
+
+
+def make_key(kind: str, inputs: Iterable[tuple[str, str]]) -> Key:
+    return Key(kind, tuple(inputs))
+
+
+def digest_bytes(content: bytes) -> str:
+    return blake3(content).hexdigest()
+
+
+def digest_file(path: Path | str) -> str:
+    """Digest of a file's content. A large one is mapped instead of read. Raises OSError."""
+    with open(path, "rb") as file:
+        head = file.read(_LARGE)
+        if len(head) < _LARGE:
+            return digest_bytes(head)
+    hasher = blake3()
+    hasher.update_mmap(path)
+    return hasher.hexdigest()

@@ -1,0 +1,185 @@
+"""`hipcache COMPILER ARGS...`: acts as that compiler, and finishes the user's compile whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+from hipcache import config as settings
+from hipcache import outcome, statistics
+from hipcache.command import Command, parse
+from hipcache.config import Config
+from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.outcome import CompileOutcome
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal asked hipcache to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def launch(argv: list[str], environ: Mapping[str, str]) -> int:
+    """The exit status of the compile; does not return where the user's command takes this process over."""
+    try:
+        config = settings.load(environ)
+    except ConfigError:
+        _become(argv)
+    if config.disable:
+        _become(argv)
+    try:
+        command = parse(tuple(argv), os.getcwd(), environ)
+    except PassThrough as left:
+        _leave(argv, config, left)
+    except OSError:
+        _become(argv)
+    return _compile(command, config, environ)
+
+
+def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> int:
+    from hipcache.compile import compile
+    from hipcache.runner import Killed, SubprocessRunner
+    from hipcache.session import Engine
+    from hipcache.slots import open_slots, runtime_directory
+    from hipcache.store.local import LocalStore
+
+    runner = SubprocessRunner()
+    argv = list(command.argv)
+    try:
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _interrupt)
+        engine = Engine(
+            store=LocalStore(config.dir, max_bytes=config.max_size, read_only=config.readonly),
+            runner=runner,
+            slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
+            environ=environ,
+            clock=time.time,
+            memo=None if config.readonly else config.dir / "v1" / "tools",
+            basedir=str(config.basedir or ""),
+            recache=config.recache,
+        )
+        done = compile(engine, command, _columns(environ))
+    except Interrupted as interrupted:
+        runner.kill()
+        _die(interrupted.number)
+    except PassThrough as left:
+        runner.kill()
+        _leave(argv, config, left)
+    except StoreError as error:
+        runner.kill()
+        _leave(argv, config, PassThrough("store", error.message))
+    except (JobFailed, Killed) as failed:
+        runner.kill()
+        return _run_after_failure(argv, config, str(failed))
+    except Exception as error:  # the user's compile comes first; the fault is counted and logged
+        runner.kill()
+        _log_fault(config, error)
+        _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
+    if done.messages:
+        sys.stderr.flush()
+        sys.stderr.buffer.write(os.fsencode(done.messages))
+        sys.stderr.buffer.flush()
+    _record(config, done.outcome, argv)
+    return 0
+
+
+def _columns(environ: Mapping[str, str]) -> int | None:
+    """The width clang would wrap its messages at, or None where it would print them without colours."""
+    if not sys.stderr.isatty() or environ.get("TERM", "dumb") == "dumb":
+        return None
+    try:
+        return int(environ.get("COLUMNS", "")) or 0
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(2).columns
+    except OSError:
+        return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def _die(number: int) -> NoReturn:
+    """End as the compiler would: by the signal itself, so that the shell and make see it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
+    end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
+    _record(config, end, argv)
+    _become(argv)
+
+
+def _become(argv: list[str]) -> NoReturn:
+    """Run the user's own command in place of this process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        hint = "is the compiler's name right, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
+        print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
+    """A job failed: the user's own command says why, in its own words."""
+    process = subprocess.Popen(argv)
+    try:
+        status = process.wait()
+    except Interrupted as interrupted:
+        process.send_signal(interrupted.number)
+        process.wait()
+        _die(interrupted.number)
+    if status == 0:
+        end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)
+    else:
+        end = CompileOutcome(outcome.FAILED, detail=what)
+    _record(config, end, argv)
+    if status < 0:
+        _die(-status)
+    return status
+
+
+def _record(config: Config, end: CompileOutcome, argv: list[str]) -> None:
+    if not config.readonly:
+        statistics.record(config.dir, end)
+    if config.log:
+        _log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(argv)}".replace("\n", " "))
+
+
+def _log(config: Config, text: str) -> None:
+    if not config.log:
+        return
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}\n"
+    try:
+        with config.log.open("a", encoding="utf-8", errors="surrogateescape") as log:
+            log.write(line)
+    except OSError as error:
+        print(f"hipcache: cannot write the log '{config.log}': {error.strerror}", file=sys.stderr)
+
+
+def _log_fault(config: Config, error: Exception) -> None:
+    import traceback
+
+    _log(config, "fault in hipcache: " + "".join(traceback.format_exception(error)).replace("\n", " | "))

@@ -1,0 +1,124 @@
+"""A pass over the source (a device's front end, or the host's): found by its trace, or run and remembered."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipcache import depfile, records, trace
+from hipcache.cc1 import Role
+from hipcache.errors import PassThrough
+from hipcache.includes import SearchPath
+from hipcache.records import FrontEntry
+from hipcache.session import Session, decode
+from hipcache.trace import ReadSet, Untraceable
+from hipcache.units import FrontEnd, headers_file
+
+NEVER = "nothing is stored for this command"
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A file that a pass read. `system`: left out by -MMD."""
+
+    path: str
+    system: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A trace that holds, or else `why` none does (in words, for the newest one), and whether that one talked."""
+
+    entry: FrontEntry | None
+    reads: ReadSet | None
+    why: str
+    talked: bool = False
+
+    @property
+    def dependencies(self) -> tuple[Dependency, ...]:
+        return tuple(Dependency(file.path, file.system) for file in self.reads.files) if self.reads else ()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A pass that was run. `reads` is None where its result must not be kept, and `why_not` says so."""
+
+    output: Path
+    text: str
+    seconds: float
+    dependencies: tuple[Dependency, ...]
+    reads: ReadSet | None
+    why_not: str
+
+
+def find(session: Session, front: FrontEnd) -> Found:
+    """The newest entry whose files are as they were, and whose messages (if any) look as they should now."""
+    entries = records.unpack_front(session.action(front.key.digest))
+    why = NEVER
+    for number, entry in enumerate(entries):
+        reads = session.read_set(entry.reads)
+        if reads is None:
+            reason = "the store no longer has the list of files that it read"
+        elif entry.text and entry.look != front.look:
+            reason = "its messages are to look another way (colours, width of the terminal)"
+        else:
+            reason = session.files.differs(entry.reads, reads)
+        if not reason:
+            return Found(entry, reads, "")
+        if number == 0:
+            why = reason
+    return Found(None, None, why, bool(entries) and entries[0].talks)
+
+
+def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinary: Path | None = None) -> Ran:
+    """Run the pass, and record what it read. Raises JobFailed."""
+    stem = session.workdir / name.replace(":", "_")
+    output, rule = stem.with_name(stem.name + (".bc" if bitcode else ".o")), stem.with_name(stem.name + ".d")
+    started = session.engine.clock()
+    done = session.run(name, front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary))
+    read, user = _read_files(front, rule)
+    reads, why_not = None, ""
+    try:
+        reads = trace.record(
+            session.files,
+            read=read,
+            user=user,
+            first=[option.value for option in front.job.options if option.role is Role.INCLUDE],
+            search=SearchPath.of(front.job.options),
+            started=started,
+            dated=front.dated,
+        )
+    except Untraceable as error:
+        why_not = str(error)
+    dependencies = tuple(Dependency(path, user is not None and path not in user) for path in read)
+    return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not)
+
+
+def remember(session: Session, front: FrontEnd, ran: Ran, entry_of: FrontEntry) -> None:
+    """Put the entry before those that are kept under the same command. `entry_of.reads` is filled in here."""
+    if ran.reads is None:
+        session.notes.append(f"not stored: {ran.why_not}")
+        return
+    reads = session.keep(ran.reads.pack())
+    entry = FrontEntry(
+        reads, entry_of.output, entry_of.text, front.look, entry_of.whole, entry_of.talks, entry_of.seconds
+    )
+    older = [
+        old
+        for old in records.unpack_front(session.engine.store.get_action(front.key.digest))
+        if (old.reads, old.look) != (entry.reads, entry.look)
+    ]
+    session.keep_action(front.key.digest, records.pack_front([entry, *older]))
+
+
+def _read_files(front: FrontEnd, rule: Path) -> tuple[list[str], frozenset[str] | None]:
+    """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
+    try:
+        listed = depfile.parse(os.fsdecode(rule.read_bytes()))
+        if front.all_headers:
+            return depfile.union([[front.source], listed]), None
+        entered = os.fsdecode(headers_file(rule).read_bytes()).splitlines()
+    except OSError as error:
+        raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+    return depfile.union([[front.source], listed, entered]), frozenset([front.source, *listed])

@@ -1,0 +1,79 @@
+"""What the store keeps under the key of a job: small JSON records, read back as typed values.
+
+    front end   a list of entries, newest first, each under the same command with other file contents:
+                {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool, "seconds": s}
+    back end    {"code": blob, "talks": bool, "seconds": s}
+    object      {"object": blob}
+
+Blobs are digests in the store. A record that does not read is a miss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+# The contents of headers that one command has met lately: branches, and the state before an edit.
+MOST_ENTRIES = 16
+
+
+@dataclass(frozen=True)
+class FrontEntry:
+    """One run of a pass over the source.
+
+    `output`: digest of the bitcode (which is not stored), of the code object where `whole`, or of the host's object.
+    `text`: all that the unit printed; `talks`: its back end has something to say, which only a pass in one
+    step says as the user must read it (with source lines)."""
+
+    reads: str
+    output: str
+    text: str
+    look: str
+    whole: bool
+    talks: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BackRecord:
+    code: str
+    talks: bool
+    seconds: float
+
+
+def pack_front(entries: Sequence[FrontEntry]) -> bytes:
+    return _pack([asdict(entry) for entry in entries[:MOST_ENTRIES]])
+
+
+def unpack_front(raw: bytes | None) -> list[FrontEntry]:
+    try:
+        return [FrontEntry(**entry) for entry in json.loads(raw)] if raw else []
+    except (ValueError, TypeError):
+        return []
+
+
+def pack_back(record: BackRecord) -> bytes:
+    return _pack(asdict(record))
+
+
+def unpack_back(raw: bytes | None) -> BackRecord | None:
+    try:
+        return BackRecord(**json.loads(raw)) if raw else None
+    except (ValueError, TypeError):
+        return None
+
+
+def pack_object(blob: str) -> bytes:
+    return _pack({"object": blob})
+
+
+def unpack_object(raw: bytes | None) -> str:
+    try:
+        return str(json.loads(raw)["object"]) if raw else ""
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def _pack(data: object) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode()

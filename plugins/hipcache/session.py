@@ -1,0 +1,126 @@
+"""What one compile has at hand: the outside world (`Engine`, given by the front) and what it has learnt so far."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hipcache.command import Command
+from hipcache.errors import JobFailed, PassThrough, StoreError
+from hipcache.identity import Identities
+from hipcache.keys import digest_bytes
+from hipcache.runner import Completed, Runner
+from hipcache.slots import Slots
+from hipcache.store import Store
+from hipcache.trace import Files, ReadSet
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The outside world of any number of compiles. `environ` is what compilers are run with; `clock` gives seconds
+    of the epoch; `memo` is a directory for tool identities; `recache` takes no hits."""
+
+    store: Store
+    runner: Runner
+    slots: Slots
+    environ: Mapping[str, str]
+    clock: Callable[[], float]
+    memo: Path | None = None
+    basedir: str = ""
+    recache: bool = False
+
+
+class Damaged(Exception):
+    """An entry of the store turned out to be damaged, and is gone now: what needed it must look again."""
+
+
+@dataclass
+class Session:
+    """One compile under way. `notes`: what went wrong without harm, and why something was not kept."""
+
+    engine: Engine
+    command: Command
+    files: Files = field(init=False)
+    identities: Identities = field(init=False)
+    notes: list[str] = field(default_factory=list)
+    _read_sets: dict[str, ReadSet | None] = field(default_factory=dict)
+    _resources: ExitStack = field(default_factory=ExitStack)
+    _workdir: Path | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        now = self.engine.clock()
+        self.files = Files(self.command.cwd, now)
+        self.identities = Identities(self.engine.runner, self.engine.environ, self.engine.memo, now)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._resources.close()
+
+    @property
+    def workdir(self) -> Path:
+        """For intermediate files; made when it is first needed, removed at the end. Raises StoreError."""
+        with self._lock:
+            if self._workdir is None:
+                self._workdir = self._resources.enter_context(self.engine.store.workdir())
+            return self._workdir
+
+    def run(self, name: str, argv: list[str]) -> Completed:
+        """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
+        with self.engine.slots.hold():
+            try:
+                done = self.engine.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+            except OSError as error:
+                raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+        if done.status != 0:
+            raise JobFailed(name, done.status)
+        if done.stdout:
+            raise PassThrough("job_output", f"{name} printed to standard output")
+        return done
+
+    def read_set(self, digest: str) -> ReadSet | None:
+        """A read set of the store; None if it is not there."""
+        if digest not in self._read_sets:
+            packed = self.engine.store.get_blob(digest)
+            try:
+                self._read_sets[digest] = ReadSet.unpack(packed) if packed else None
+            except ValueError:
+                self._read_sets[digest] = None
+        return self._read_sets[digest]
+
+    def keep(self, content: bytes) -> str:
+        """Put a blob into the store, if that can be done; its digest either way."""
+        try:
+            return self.engine.store.put_blob(content)
+        except StoreError as error:
+            self.notes.append(f"not stored: {error.message}")
+            return digest_bytes(content)
+
+    def keep_action(self, key: str, record: bytes) -> None:
+        try:
+            self.engine.store.put_action(key, record)
+        except StoreError as error:
+            self.notes.append(f"not stored: {error.message}")
+
+    def action(self, key: str) -> bytes | None:
+        return None if self.engine.recache else self.engine.store.get_action(key)
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[bool]:
+        """Hold `key` against others that would do the same work; True if another one did it meanwhile."""
+        with self.engine.store.lock(key) as waited:
+            yield waited and not self.engine.recache
+
+    def write(self, path: Path, content: bytes) -> Path:
+        path.write_bytes(content)
+        return path
+
+
+def decode(output: bytes) -> str:
+    return os.fsdecode(output)

@@ -1,0 +1,137 @@
+"""How many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
+
+A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`store/locks.py`): the kernel
+frees it when its process dies. There are as many bytes as compilers may run.
+
+Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too), it decides
+instead: the process owns one job already, each further one takes a token and gives it back. A jobserver that this process
+may not use (make closed its pipe for a recipe without `+`) leaves one job at a time plus what the slots allow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from hipcache.store import locks
+
+_PAUSE = 0.01
+
+
+class Slots(Protocol):
+    """`hold` waits until one more compiler may run, and counts it as running until it ends."""
+
+    limit: int
+
+    def hold(self) -> AbstractContextManager[None]: ...
+
+
+class SharedSlots:
+    """`limit` slots for all processes of this user. Without a place for the file each process counts for itself."""
+
+    def __init__(self, limit: int, directory: str) -> None:
+        self.limit = limit
+        self._path = os.path.join(directory, f"slots-{limit}")
+        self._own = threading.BoundedSemaphore(limit)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        with self._own:
+            try:
+                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                yield
+                return
+            try:
+                self._take(fd)
+                yield
+            finally:
+                os.close(fd)
+
+    def _take(self, fd: int) -> None:
+        while True:
+            for slot in range(self.limit):
+                try:
+                    if locks.try_lock(fd, slot):
+                        return
+                except OSError:
+                    return  # a file system without such locks: this process counts for itself
+            time.sleep(_PAUSE)
+
+
+class Jobserver:
+    """GNU make's: the first job is our own, each other one costs a token, a byte read from the pipe."""
+
+    def __init__(self, read: int, write: int, limit: int) -> None:
+        self.limit = limit
+        self._read, self._write = read, write
+        self._own = threading.Lock()
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        while True:
+            if self._own.acquire(blocking=False):
+                try:
+                    yield
+                finally:
+                    self._own.release()
+                return
+            token = self._token()
+            if token:
+                try:
+                    yield
+                finally:
+                    os.write(self._write, token)
+                return
+            time.sleep(_PAUSE)
+
+    def _token(self) -> bytes:
+        try:
+            return os.read(self._read, 1)
+        except BlockingIOError:
+            return b""
+
+
+def open_slots(environ: Mapping[str, str], limit: int, directory: str) -> Slots:
+    """The jobserver if there is one that this process may use, else the user's slots, of which `limit` exist."""
+    jobserver = _jobserver(environ.get("MAKEFLAGS", ""), limit)
+    return jobserver or SharedSlots(limit, directory)
+
+
+def _jobserver(flags: str, limit: int) -> Jobserver | None:
+    found = re.findall(r"--jobserver-(?:auth|fds)=(\S+)", flags)
+    if not found:
+        return None
+    try:
+        if found[-1].startswith("fifo:"):
+            path = found[-1][len("fifo:") :]
+            read = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return Jobserver(read, os.open(path, os.O_WRONLY | os.O_CLOEXEC), limit)
+        reader, writer = (int(part) for part in found[-1].split(","))
+        os.fstat(writer)
+        # Opened anew, so that our non-blocking reads do not make make's own pipe non-blocking.
+        read = os.open(f"/proc/self/fd/{reader}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return Jobserver(read, writer, limit)
+    except (OSError, ValueError):
+        return None
+
+
+def runtime_directory(environ: Mapping[str, str]) -> str:
+    """A private directory for this user's slots, made if it is not there. "" if none can be had."""
+    for directory in (environ.get("XDG_RUNTIME_DIR", ""), f"/tmp/hipcache-{os.getuid()}"):
+        if not directory:
+            continue
+        path = os.path.join(directory, "hipcache") if directory == environ.get("XDG_RUNTIME_DIR") else directory
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            if os.stat(path, follow_symlinks=False).st_uid == os.getuid():
+                return path
+        except OSError:
+            continue
+    return ""

@@ -1,0 +1,130 @@
+"""Put a fat binary into a host object that was compiled with a placeholder in its place.
+
+The host pass copies its gpubinary into section `.hip_fatbin` and looks at nothing in it, so a host object does
+not depend on the offload archs. Replacing the section moves all that follows it: the file is laid out
+again as LLVM's ELF writer does (llvm/lib/MC/ELFObjectWriter.cpp): sections in the order of their offsets, each
+at its alignment, padded before NOBITS too, the section headers last at a multiple of 8.
+`llvm-objcopy --update-section` comes close but drops the `sh_link` of `.llvm_addrsig`.
+
+Formats: ELF-64 little-endian, relocatable (System V ABI, chapter 4).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+SECTION = b".hip_fatbin"
+
+# No real fat binary looks like this; the length is odd so that a byte clang adds behind it is seen.
+PLACEHOLDER = b"hipcache: the fat binary goes here / " * 3
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_NOBITS = 8
+_RELOCATABLE = 1
+
+
+class UnknownObject(Exception):
+    """The object is not laid out as this module knows it."""
+
+
+@dataclass
+class _Section:
+    index: int
+    fields: list[int]  # sh_name type flags addr offset size link info addralign entsize
+
+    @property
+    def offset(self) -> int:
+        return self.fields[4]
+
+    @property
+    def size(self) -> int:
+        return self.fields[5]
+
+    @property
+    def nobits(self) -> bool:
+        return self.fields[1] == _NOBITS
+
+
+def has_fat_binary(template: bytes) -> bool:
+    """False for the object of a source without kernels. Raises UnknownObject."""
+    return _find(template)[1] is not None
+
+
+def splice(template: bytes, fat_binary: bytes) -> bytes:
+    """The object that clang writes when `fat_binary` is its gpubinary. Raises UnknownObject."""
+    sections, target = _find(template)
+    if target is None:
+        return template
+    if sections_layout(sections, {}) != (_offsets(sections), _HEADER.unpack_from(template)[6]):
+        raise UnknownObject("the sections are not laid out as LLVM lays them out")
+    held = template[target.offset : target.offset + target.size]
+    # clang 15 writes a NUL behind the fat binary, clang 19 does not: what follows the placeholder stays.
+    content = fat_binary + held[len(PLACEHOLDER) :]
+    offsets, headers = sections_layout(sections, {target.index: len(content)})
+    out = bytearray(headers + len(sections) * _SECTION.size)
+    fields = list(_HEADER.unpack_from(template))
+    fields[6] = headers
+    _HEADER.pack_into(out, 0, *fields)
+    for section, offset in zip(sections, offsets, strict=True):
+        row = list(section.fields)
+        if section.index:
+            row[4] = offset
+        if section.index == target.index:
+            row[5] = len(content)
+            out[offset : offset + len(content)] = content
+        elif section.index and not section.nobits:
+            out[offset : offset + section.size] = template[section.offset : section.offset + section.size]
+        _SECTION.pack_into(out, headers + section.index * _SECTION.size, *row)
+    return bytes(out)
+
+
+def sections_layout(sections: list[_Section], sizes: dict[int, int]) -> tuple[list[int], int]:
+    """(offset of each section by index, offset of the section headers), with some sizes replaced."""
+    offsets = [0] * len(sections)
+    position = _HEADER.size
+    for section in sorted(sections[1:], key=lambda s: (s.offset, not _empty(s), _written(s))):
+        position = _align(position, section.fields[8])
+        offsets[section.index] = position
+        if not section.nobits:
+            position += sizes.get(section.index, section.size)
+    return offsets, _align(position, 8)
+
+
+def _empty(section: _Section) -> bool:
+    return section.nobits or section.size == 0
+
+
+def _written(section: _Section) -> int:
+    return section.index
+
+
+def _offsets(sections: list[_Section]) -> list[int]:
+    return [0] + [section.offset for section in sections[1:]]
+
+
+def _align(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment if alignment > 1 else position
+
+
+def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
+    try:
+        header = _HEADER.unpack_from(template)
+        ident, kind, table, entry, count, names_at = header[0], header[1], header[6], header[11], header[12], header[13]
+        if ident[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or entry != _SECTION.size or not count:
+            raise UnknownObject("not a relocatable ELF-64 object")
+        sections = [_Section(i, list(_SECTION.unpack_from(template, table + i * entry))) for i in range(count)]
+        names = template[sections[names_at].offset :][: sections[names_at].size]
+    except (struct.error, IndexError) as error:
+        raise UnknownObject(str(error)) from error
+    found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] == SECTION]
+    if not found:
+        if PLACEHOLDER in template:
+            raise UnknownObject("the placeholder stands outside of .hip_fatbin")
+        return sections, None
+    if len(found) > 1 or template.count(PLACEHOLDER) != 1:
+        raise UnknownObject("the placeholder is not there exactly once")
+    if not template.startswith(PLACEHOLDER, found[0].offset):
+        raise UnknownObject(".hip_fatbin does not begin with the placeholder")
+    return sections, found[0]

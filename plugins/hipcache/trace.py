@@ -1,0 +1,206 @@
+"""Traces: which files a pass read, with their digests, and which files it looked for in vain.
+
+A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was
+read has the same content, every path that was absent still is, every path that was asked for is still there. The
+digest of a file is taken again only where its status (device, inode, size, both times) is not the one
+that was recorded; a status counts only when it was already old when it was recorded (git calls files
+that are too young "racily clean"), since two writes within one tick of the clock look alike.
+
+Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
+
+    {"files": [[path, digest, status or null, system], ...], "absent": [path, ...], "present": [path, ...]}
+
+Paths stand as clang spells them, relative ones relative to the working directory of the compile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from dataclasses import dataclass
+
+from hipcache import includes
+from hipcache.includes import Directory, Scan, SearchPath
+from hipcache.keys import digest_bytes, digest_file
+
+Status = tuple[int, int, int, int, int]
+
+# The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
+# pass began cannot be told from one during it.
+TICK = 0.02
+# A status younger than this may be shared by two contents on file systems with coarse times.
+RACY = 2.0
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD)."""
+
+    path: str
+    digest: str
+    status: Status | None
+    system: bool
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """All that a pass depends on outside its command. `files` are in clang's order, the source first."""
+
+    files: tuple[ReadFile, ...]
+    absent: tuple[str, ...]
+    present: tuple[str, ...]
+
+    def pack(self) -> bytes:
+        data = {
+            "files": [[f.path, f.digest, f.status, f.system] for f in self.files],
+            "absent": self.absent,
+            "present": self.present,
+        }
+        return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> ReadSet:
+        """Raises ValueError for anything that `pack` did not write."""
+        try:
+            data = json.loads(zlib.decompress(packed).decode("utf-8", "surrogateescape"))
+            files = tuple(
+                ReadFile(path, digest, tuple(status) if status else None, system)
+                for path, digest, status, system in data["files"]
+            )
+            return cls(files, tuple(data["absent"]), tuple(data["present"]))
+        except (zlib.error, KeyError, TypeError) as error:
+            raise ValueError(f"not a read set: {error}") from error
+
+
+class Untraceable(Exception):
+    """The result of a pass must not be kept; the text says why."""
+
+
+class Files:
+    """The files of one compile: each is looked at once, whichever pass read it.
+
+    `cwd` is where relative paths begin; `now` is the wall clock in seconds.
+    """
+
+    def __init__(self, cwd: str, now: float) -> None:
+        self._cwd = cwd
+        self._now = now
+        self._digests: dict[str, tuple[Status, str]] = {}
+        self._read: dict[str, tuple[Status, str, Scan]] = {}
+        self._checked: dict[str, str] = {}
+
+    def resolve(self, path: str) -> str:
+        return os.path.join(self._cwd, path)
+
+    def status(self, path: str) -> Status:
+        """Raises OSError."""
+        found = os.stat(self.resolve(path))
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def digest(self, path: str) -> tuple[Status, str]:
+        """(status, digest of the content) of a regular file. Raises OSError."""
+        status = self.status(path)
+        known = self._digests.get(path)
+        if known is not None and known[0] == status:
+            return known
+        digest = digest_file(self.resolve(path))
+        if self.status(path) != status:
+            raise Untraceable(f"'{path}' changed while it was read")
+        self._digests[path] = (status, digest)
+        return status, digest
+
+    def lasting(self, status: Status) -> Status | None:
+        """The status if it is old enough to stand for the content, else None."""
+        young = (self._now - RACY) * 1e9
+        return status if status[3] < young and status[4] < young else None
+
+    def read(self, path: str) -> tuple[Status, str, Scan]:
+        """(status, digest, scan) of a file that is read now. Raises OSError, Untraceable."""
+        status = self.status(path)
+        known = self._read.get(path)
+        if known is not None and known[0] == status:
+            return known
+        with open(self.resolve(path), "rb") as file:
+            content = file.read()
+        if self.status(path) != status:
+            raise Untraceable(f"'{path}' changed while it was read")
+        self._read[path] = (status, digest_bytes(content), includes.scan(content))
+        self._digests[path] = self._read[path][:2]
+        return self._read[path]
+
+    def differs(self, key: str, reads: ReadSet) -> str:
+        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile."""
+        if key not in self._checked:
+            self._checked[key] = self._check(reads)
+        return self._checked[key]
+
+    def _check(self, reads: ReadSet) -> str:
+        for file in reads.files:
+            try:
+                status = self.status(file.path)
+                if status == file.status:
+                    continue
+                if self.digest(file.path)[1] != file.digest:
+                    return f"file '{file.path}' changed"
+            except FileNotFoundError:
+                return f"file '{file.path}' is gone"
+            except OSError as error:
+                return f"file '{file.path}' cannot be read: {error.strerror}"
+        for path in reads.absent:
+            if os.path.lexists(self.resolve(path)):
+                return f"'{path}' appeared, which was looked for in vain"
+        for path in reads.present:
+            if not os.path.exists(self.resolve(path)):
+                return f"'{path}' is gone, which was looked for"
+        return ""
+
+
+def record(
+    files: Files,
+    *,
+    read: list[str],
+    user: frozenset[str] | None,
+    first: list[str],
+    search: SearchPath,
+    started: float,
+    dated: bool,
+) -> ReadSet:
+    """The read set of a pass that began at `started` (wall clock, seconds).
+
+    `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
+    known, all count as such); `first`: names of -include; `dated`: the date is given by SOURCE_DATE_EPOCH.
+    Raises Untraceable where the result must not be kept.
+    """
+    began = (started - TICK) * 1e9
+    found: list[ReadFile] = []
+    scans: dict[str, Scan] = {}
+    for path in read:
+        try:
+            status, digest, scan = files.read(path)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        if status[4] >= began:  # the change time: nobody can set it back
+            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+        _refuse(path, scan, dated=dated)
+        scans[path] = scan
+        found.append(ReadFile(path, digest, files.lasting(status), user is not None and path not in user))
+    directory = Directory(files.resolve)
+    probes = includes.probes(scans, first, search, directory)
+    for path in probes.present:
+        try:
+            if files.status(path)[4] >= began:
+                raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+    return ReadSet(tuple(found), tuple(sorted(probes.absent)), tuple(sorted(probes.present)))
+
+
+def _refuse(path: str, scan: Scan, *, dated: bool) -> None:
+    times = scan.time_macros - ({"DATE", "TIME"} if dated else set())
+    if times:
+        raise Untraceable(f"'{path}' uses __{min(times)}__")
+    if scan.asks_computed:
+        raise Untraceable(f"'{path}' has a __has_include whose name is a macro")
+    if scan.assembler_files:
+        raise Untraceable(f"'{path}' has inline assembly that reads a file")

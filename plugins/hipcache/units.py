@@ -1,0 +1,245 @@
+"""Units: what is cached on its own, cut out of a plan, with the commands to make each and the keys to find it.
+
+    device unit   front end: cc1 -> bitcode      back end: cc1 on the bitcode -> lld -> code object
+    host unit     cc1 with a placeholder for the fat binary -> object with a gap
+    object        clang-offload-bundler on the code objects, spliced into the host's object
+
+The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
+end that reads bitcode) is also left out of the command, or cannot reach the output.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipcache.cc1 import Option, Role
+from hipcache.errors import PassThrough
+from hipcache.identity import Identities
+from hipcache.keys import Key, make_key
+from hipcache.plan import Cc1Job, DevicePass, Plan, ToolJob
+from hipcache.trace import Files
+
+# Roles that concern the front end alone: a back end that reads bitcode is run without them.
+_FRONT_ONLY = {
+    Role.OUTPUT,
+    Role.DEPENDENCIES,
+    Role.DEPENDENCY_STYLE,
+    Role.BITCODE,
+    Role.CUID,
+    Role.SEARCH,
+    Role.INCLUDE,
+    Role.MACRO,
+    Role.LANGUAGE,
+    Role.INPUT,
+}
+_REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """A pass over the source (of a device unit or the host). `look`: how its messages are to look; that is not
+    part of the key, since most passes say nothing."""
+
+    job: Cc1Job
+    key: Key
+    look: str
+
+    @property
+    def all_headers(self) -> bool:
+        """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
+        wants = self.job.value(Role.DEPENDENCIES, "-dependency-file")
+        return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
+
+    @property
+    def dated(self) -> bool:
+        return any(option.name == "-source-date-epoch" for option in self.job.options)
+
+    @property
+    def source(self) -> str:
+        return self.job.value(Role.INPUT)
+
+    def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
+        """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, all of
+        them to `headers_file(dependencies)`)."""
+        words = [self.job.program, "-cc1", "-dependency-file", str(dependencies), "-MT", "output", "-o", str(output)]
+        words += ["-sys-header-deps"] if self.all_headers else ["-header-include-file", str(headers_file(dependencies))]
+        for option in self.job.options:
+            if option.role in _REPLACED or option.text == ("-cc1",):
+                continue
+            if option.text == ("-emit-obj",) and bitcode:
+                # With the order of uses kept, the back end sees the very IR that it would have had in one step.
+                words += ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes"]
+            elif option.role is Role.GPUBINARY:
+                words += [option.name, str(gpubinary)]
+            else:
+                words += option.text
+        return words
+
+
+def headers_file(dependencies: Path) -> Path:
+    return dependencies.with_suffix(".headers")
+
+
+@dataclass(frozen=True)
+class DeviceUnit:
+    """The code object of one offload arch. `talks`: it was asked for remarks, so its back end will have something to say."""
+
+    arch: str
+    front: FrontEnd
+    link: ToolJob
+    obj: str
+    code: str
+    talks: bool
+    _back: tuple[tuple[str, str], ...]
+
+    def back_key(self, bitcode: str) -> Key:
+        """`bitcode`: digest of the front end's output."""
+        return make_key("backend", [*self._back, ("bitcode", bitcode)])
+
+    def back_argv(self, bitcode: Path, obj: Path) -> list[str]:
+        words = [self.front.job.program]
+        for option in self.front.job.options:
+            if option.role not in _FRONT_ONLY:
+                words += option.text
+        return [*words, "-o", str(obj), "-x", "ir", str(bitcode)]
+
+    def link_argv(self, obj: Path, code: Path) -> list[str]:
+        return _renamed(self.link, {self.obj: str(obj), self.code: str(code)})
+
+
+@dataclass(frozen=True)
+class ObjectUnit:
+    """The object itself: code objects bundled, and put into the host's."""
+
+    bundle: ToolJob
+    codes: tuple[str, ...]
+    fat_binary: str
+    _tool: tuple[tuple[str, str], ...]
+
+    def key(self, codes: Iterable[str], host: str) -> Key:
+        """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object."""
+        named = dict(zip(self.codes, codes, strict=True))
+        words = _renamed(self.bundle, {**named, self.fat_binary: "fat binary"})[1:]
+        return make_key("object", [*self._tool, *(("bundler option", word) for word in words), ("host", host)])
+
+    def bundle_argv(self, codes: Iterable[Path], fat_binary: Path) -> list[str]:
+        named = dict(zip(self.codes, map(str, codes), strict=True))
+        return _renamed(self.bundle, {**named, self.fat_binary: str(fat_binary)})
+
+
+@dataclass(frozen=True)
+class Units:
+    devices: tuple[DeviceUnit, ...]
+    host: FrontEnd
+    object: ObjectUnit
+
+
+def cut(plan: Plan, identities: Identities, files: Files) -> Units:
+    """Raises PassThrough where a tool or a file that an option names cannot be read."""
+    cutter = _Cutter(identities, files)
+    return Units(
+        tuple(cutter.device(one) for one in plan.devices),
+        cutter.front("host", plan.host, ()),
+        ObjectUnit(
+            plan.bundle,
+            tuple(one.code for one in plan.devices),
+            plan.fat_binary,
+            (("bundler", cutter.tool(plan.bundle.program)),),
+        ),
+    )
+
+
+class _Cutter:
+    def __init__(self, identities: Identities, files: Files) -> None:
+        self._identities = identities
+        self._files = files
+        self._named: dict[str, str] = {}
+
+    def device(self, one: DevicePass) -> DeviceUnit:
+        link = [("linker", self.tool(one.link.program))]
+        for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
+            link += [("linker option", word), *self._file(word)]
+        back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
+        for option in one.compile.options:
+            if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
+                back += self._option(option, one.compile)
+        # The linker's part is in the front end's key too: its messages are kept there.
+        front = self.front("device", one.compile, link)
+        talks = any(option.name.startswith("-R") for option in one.compile.options)
+        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, talks, (*back, *link))
+
+    def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
+        inputs = [("compiler", self.tool(job.program))]
+        look = []
+        for option in job.options:
+            if option.role is Role.PRESENTATION:
+                look.append(" ".join(option.text))
+            else:
+                inputs += self._option(option, job)
+        unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
+        return FrontEnd(
+            job,
+            make_key(kind, [*unit.key.inputs, ("dependencies", "all" if unit.all_headers else "user")]),
+            unit.look,
+        )
+
+    def tool(self, program: str) -> str:
+        try:
+            return self._identities.digest(program)
+        except OSError as error:
+            raise PassThrough("tool", f"'{program}': {error}") from error
+
+    def _option(self, option: Option, job: Cc1Job) -> list[tuple[str, str]]:
+        role, name, value = option.role, option.name, option.value
+        if role in _REPLACED or role is Role.GPUBINARY:
+            return []
+        if role is Role.DIRECTORY and not _keeps_directory(job):
+            return []
+        if role is Role.BITCODE:
+            # Its content goes into the output, its path does not.
+            return [(f"bitcode {os.path.basename(value)}", self._digest(value))]
+        if role is Role.INPUT:
+            return [("source", value)]
+        if role in (Role.PLAIN,) and value:
+            return [("option", " ".join(option.text)), *self._file(value)]
+        return [("option", f"{name} {value}" if len(option.text) == 2 else option.text[0])]
+
+    def _file(self, value: str) -> list[tuple[str, str]]:
+        """The content of the file that an option's value names, if it names one."""
+        for name in (value, value.partition("=")[2]):
+            if name and os.path.isfile(self._files.resolve(name)):
+                return [(f"content of {name}", self._digest(name))]
+        return []
+
+    def _digest(self, name: str) -> str:
+        if name not in self._named:
+            try:
+                self._named[name] = self._files.digest(name)[1]
+            except OSError as error:
+                raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+        return self._named[name]
+
+
+def _keeps_directory(job: Cc1Job) -> bool:
+    """Does the working directory get into the output? With debug information or coverage it does."""
+    for option in job.options:
+        if option.name.startswith(
+            ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro")
+        ):
+            return True
+    return False
+
+
+def _renamed(job: ToolJob, names: dict[str, str]) -> list[str]:
+    """The job's words with the temporary files of the driver's plan under other names."""
+    return [job.program, *(_rename(word, names) for word in job.arguments)]
+
+
+def _rename(word: str, names: dict[str, str]) -> str:
+    option, equals, value = word.partition("=")
+    if equals and option.lstrip("-") in ("input", "inputs", "output", "outputs"):
+        return option + equals + ",".join(names.get(part, part) for part in value.split(","))
+    return names.get(word, word)
