@@ -1,0 +1,45 @@
+# make demo | test | test-full | bench | setup, each from a fresh clone. `make setup` installs what is missing.
+
+# Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
+export HIP_PLATFORM := amd
+# The newest CMake and Ninja, which setup puts there, before the system's.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+.PHONY: help setup demo test test-full check bench clean
+
+help:
+	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
+	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang"
+	@echo "make test       types, lint, all tests (a sample of the large matrices)"
+	@echo "make test-full  the same with every case of every matrix"
+	@echo "make bench      hipcache beside plain clang, ccache and sccache"
+
+setup:
+	@scripts/setup.sh test
+
+demo: setup
+	@.venv/bin/python scripts/demo.py
+
+check: setup
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy --strict
+	.venv/bin/mypy --strict scripts
+
+# worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
+# so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
+test: check
+	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+test-full: export HIPCACHE_TEST_FULL := 1
+test-full: test
+
+bench:
+	@scripts/setup.sh test bench
+	.venv/bin/python bench/run.py $(BENCH_ARGS)
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

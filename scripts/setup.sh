@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
+#
+#     scripts/setup.sh [EXTRA...]      (test, bench)
+#
+# Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
+# run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PACKAGES=(
+    hipcc libamdhip64-dev rocm-device-libs librocprim-dev
+    clang-15 lld-15 llvm-15
+    clang-19 clang-tools-19 lld-19 llvm-19
+    ccache cmake make g++
+    python3-venv python3-dev
+)
+EXTRAS=("${@:-test}")
+
+# step TEXT COMMAND...: run the command quietly and say that it runs: on a terminal with a spinner and the newest line
+# of its output, elsewhere with a line now and then. Only a failure shows the whole output.
+step() {
+    local text=$1 log started pid status=0 mark=0 seconds newest
+    shift
+    log=$(mktemp)
+    started=$SECONDS
+    "$@" >"$log" 2>&1 </dev/null &
+    pid=$!
+    [ -t 1 ] || echo "==> $text"
+    while kill -0 "$pid" 2>/dev/null; do
+        seconds=$((SECONDS - started))
+        if [ -t 1 ]; then
+            newest=$(tail -n 1 "$log" | tr -cd '[:print:]')
+            printf '\r\033[K%s %s (%d s)  \033[2m%.*s\033[0m' \
+                "$(printf '%s' '|/-\' | cut -c $((mark % 4 + 1)))" "$text" "$seconds" \
+                "$(($(tput cols 2>/dev/null || echo 80) > ${#text} + 16 ? $(tput cols 2>/dev/null || echo 80) - ${#text} - 16 : 0))" "$newest"
+            mark=$((mark + 1))
+            sleep 0.2
+        else
+            mark=$((mark + 1))
+            [ $((mark % 60)) -ne 0 ] || echo "    still at it, $seconds s: $(tail -n 1 "$log" | cut -c 1-100)"
+            sleep 0.5
+        fi
+    done
+    wait "$pid" || status=$?
+    seconds=$((SECONDS - started))
+    if [ -t 1 ]; then
+        printf '\r\033[K'
+    fi
+    if [ "$status" -ne 0 ]; then
+        cat "$log" >&2
+        rm -f "$log"
+        echo "setup: failed: $text (exit status $status)" >&2
+        return "$status"
+    fi
+    rm -f "$log"
+    echo "==> $text: done, $seconds s"
+}
+
+missing_packages() {
+    local package
+    for package in "${PACKAGES[@]}"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || echo "$package"
+    done
+}
+
+install_packages() {
+    local -a as_root=() missing=()
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        echo "==> no apt-get here: taking the HIP toolchain as it is (on Debian 12 it would be: ${PACKAGES[*]})"
+        return
+    fi
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} -gt 0 ] || return 0
+
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            echo "setup: these Debian packages are missing, and installing needs root or sudo: ${missing[*]}" >&2
+            echo "as root: apt-get install --no-install-recommends ${missing[*]}" >&2
+            exit 1
+        fi
+        sudo -v # asks for a password now, not from behind the spinner
+        as_root=(sudo)
+    fi
+    local -a install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+        apt-get install -y --no-install-recommends "${missing[@]}")
+
+    # An old package list names versions that the mirror no longer has. `-s` only plans; downloading shows the rest.
+    if ! apt-get install -s --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+        step "reading Debian's package lists" "${as_root[@]}" apt-get update
+        step "installing Debian packages: ${missing[*]}" "${install[@]}"
+    elif ! step "installing Debian packages: ${missing[*]}" "${install[@]}"; then
+        step "reading Debian's package lists" "${as_root[@]}" apt-get update
+        step "installing Debian packages, second try" "${install[@]}"
+    fi
+}
+
+is_recent() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
+}
+
+# The system's own Python: a version manager's shim would add its start-up time to every compile.
+find_python() {
+    local python
+    for python in /usr/bin/python3 python3; do
+        if is_recent "$python"; then
+            echo "$python"
+            return
+        fi
+    done
+    echo "setup: no Python from 3.10 on was found" >&2
+    echo "install python3 (and python3-venv)" >&2
+    exit 1
+}
+
+make_venv() {
+    local python stamp extras
+    python=$(find_python)
+    if ! is_recent .venv/bin/python; then
+        step "making .venv with $python" "$python" -m venv --clear .venv
+    fi
+
+    # The stamp holds what decides the installation: the place, the requirements, this script, and the files for CMake
+    # and Meson, of which even an editable install makes copies.
+    extras=$(IFS=,; echo "${EXTRAS[*]}")
+    stamp=.venv/.setup-$(IFS=-; echo "${EXTRAS[*]}")
+    if [ "$(cat "$stamp" 2>/dev/null)" != "$(fingerprint)" ]; then
+        step "installing hipcache and what its $extras needs into .venv" \
+            .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$extras]"
+        fingerprint >"$stamp"
+    fi
+}
+
+fingerprint() {
+    { pwd; .venv/bin/python -V; cat pyproject.toml scripts/setup.sh cmake/* meson/* 2>/dev/null || true; } | sha256sum
+}
+
+install_packages
+make_venv

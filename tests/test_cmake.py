@@ -1,0 +1,610 @@
+"""The CMake module against real CMake (Debian's and the newest), Ninja and Makefiles, and real clang.
+
+HIPCACHE_TEST_FULL=1 (`make test-full`) runs every combination; otherwise a sample of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PROGRAMS = Path(sys.executable).parent
+MODULES = CHECKOUT / "cmake"
+TOOLCHAIN = CHECKOUT / "examples" / "cmake" / "debian-12.cmake"
+HIPCACHE = PROGRAMS / "hipcache"
+COMPILER = "/usr/bin/clang++-15"
+
+CMAKES = {"debian": Path("/usr/bin/cmake"), "newest": PROGRAMS / "cmake"}
+FULL = bool(os.environ.get("HIPCACHE_TEST_FULL"))
+full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full")
+
+# HIP with kernels and without HIP's headers: what they declare for a launch, in our words. Compiles in no time.
+HIP_IN_SHORT = """\
+#pragma once
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
+extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long = 0, void* = nullptr);
+extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
+"""
+
+
+def hip_source(name: str) -> str:
+    return f"""\
+#include "hip_in_short.hpp"
+__global__ void {name}_kernel(int* p) {{ p[0] = p[1] * {len(name)}; }}
+int {name}(int* p)
+{{
+    {name}_kernel<<<1, 1>>>(p);
+    return 1; // host
+}}
+"""
+
+
+@dataclass
+class Answer:
+    """What a configure step printed, in one line: CMake wraps its warnings."""
+
+    status: int
+    text: str
+
+    @property
+    def warnings(self) -> int:
+        return self.text.count("CMake Warning")
+
+
+@dataclass
+class Project:
+    """A CMake project of ours with real commands around it."""
+
+    root: Path
+    cmake: str = "newest"
+    generator: str = "Ninja"
+    environ: dict[str, str] = field(default_factory=dict)
+    configured: bool = False
+
+    @property
+    def build_dir(self) -> Path:
+        return self.root / "build"
+
+    def write(self, files: Mapping[str, str]) -> Project:
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return self
+
+    def clean_environ(self) -> dict[str, str]:
+        """No setting of the machine reaches a test, and no test another's store."""
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE", "CMAKE_", "MAKE", "MFLAGS"))}
+        environ["PATH"] = f"{PROGRAMS}:{environ.get('PATH', os.defpath)}"
+        return environ | {"HIPCACHE_DIR": str(self.root / "store"), "HIP_PLATFORM": "amd"} | self.environ
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(word) for word in command],
+            env=self.clean_environ(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+    def try_configure(self, *options: str) -> Answer:
+        first = ["-G", self.generator, "--toolchain", str(TOOLCHAIN)] if not self.configured else []
+        done = self.run(CMAKES[self.cmake], "-S", self.root, "-B", self.build_dir, *first, *options)
+        self.configured = True
+        return Answer(done.returncode, " ".join(done.stdout.split()))
+
+    def configure(self, *options: str) -> Answer:
+        answer = self.try_configure(*options)
+        assert answer.status == 0, answer.text
+        return answer
+
+    def launchers(self) -> dict[str, str]:
+        """For each target what stands before the compiler in the command of its HIP sources."""
+        if self.generator == "Ninja":
+            done = self.run(PROGRAMS / "ninja", "-C", self.build_dir, "-t", "commands")
+        else:
+            done = self.run("make", "-C", self.build_dir, "-n", "-B", "VERBOSE=1")
+        assert done.returncode == 0, done.stdout
+        found = {}
+        for line in done.stdout.splitlines():
+            if " -c " in line and COMPILER in line and (target := re.search(r" -o \S*CMakeFiles/(\S+?)\.dir/", line)):
+                found[target[1]] = line.partition(COMPILER)[0].rpartition("&&")[2].strip().strip('"')
+        return found
+
+    def build(self) -> None:
+        done = self.run(CMAKES[self.cmake], "--build", self.build_dir)
+        assert done.returncode == 0, done.stdout
+
+    def clean(self) -> None:
+        assert self.run(CMAKES[self.cmake], "--build", self.build_dir, "--target", "clean").returncode == 0
+
+
+def simple_project(way_in: str = "include(HipCache)", after: str = "", before: str = "") -> dict[str, str]:
+    return {
+        "CMakeLists.txt": f"""\
+cmake_minimum_required(VERSION 3.21)
+project(simple LANGUAGES HIP)
+{before}
+{way_in}
+add_library(kernels STATIC one.hip)
+{after}
+""",
+        "hip_in_short.hpp": HIP_IN_SHORT,
+        "one.hip": hip_source("one"),
+    }
+
+
+MODULE_PATH = f"-DCMAKE_MODULE_PATH={MODULES}"
+ARCHES = "-DCMAKE_HIP_ARCHITECTURES=gfx906;gfx90a"
+
+WAYS_IN = {
+    "include": ("include(HipCache)", MODULE_PATH),
+    "find_package": ("find_package(HipCache 0.1 REQUIRED)", f"-DHipCache_DIR={MODULES}"),
+    "top_level_includes": ("", f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={MODULES / 'HipCache.cmake'}"),
+}
+SAMPLE = {
+    ("include", "debian", "Ninja"),
+    ("find_package", "newest", "Unix Makefiles"),
+    ("top_level_includes", "debian", "Unix Makefiles"),
+    ("top_level_includes", "newest", "Ninja"),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "cmake", "generator"),
+    [
+        pytest.param(way, cmake, generator, marks=() if (way, cmake, generator) in SAMPLE else full)
+        for way in WAYS_IN
+        for cmake in CMAKES
+        for generator in ("Ninja", "Unix Makefiles")
+    ],
+)
+def test_each_way_in_puts_hipcache_before_the_compiler(tmp_path: Path, way: str, cmake: str, generator: str) -> None:
+    """include(), find_package() and CMAKE_PROJECT_TOP_LEVEL_INCLUDES come to the same, without a warning."""
+    line, option = WAYS_IN[way]
+    project = Project(tmp_path, cmake, generator).write(simple_project(line))
+    answer = project.configure(option, ARCHES)
+    assert project.launchers() == {"kernels": str(HIPCACHE)}
+    assert answer.warnings == 0
+    assert answer.text.count("HipCache:") == 1
+
+
+@pytest.fixture(scope="module", params=["debian", pytest.param("newest", marks=full)])
+def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, Answer]:
+    """A project with every kind of target around the include, configured."""
+    files = {
+        "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.21)
+project(mixed LANGUAGES CXX HIP)
+add_library(early STATIC one.hip)
+add_subdirectory(before)
+include(HipCache)
+add_library(later STATIC one.hip)
+add_subdirectory(after)
+add_library(by_property STATIC one.cxx)
+set_source_files_properties(one.cxx PROPERTIES LANGUAGE HIP)
+add_library(own STATIC one.hip)
+set_target_properties(own PROPERTIES HIP_COMPILER_LAUNCHER "env;OWN=1")
+add_library(refused STATIC one.hip)
+set_target_properties(refused PROPERTIES HIP_COMPILER_LAUNCHER "")
+add_library(plain_cxx STATIC plain.cxx)
+add_library(headers INTERFACE)
+add_custom_target(nothing_to_compile)
+cmake_language(DEFER CALL add_library deferred STATIC one.hip)
+""",
+        "before/CMakeLists.txt": "add_library(sub_before STATIC ../one.hip)\nadd_subdirectory(deep)\n",
+        "before/deep/CMakeLists.txt": "add_library(sub_deep OBJECT ../../one.hip)\n",
+        "after/CMakeLists.txt": """\
+add_library(sub_after SHARED ../one.hip)
+set_target_properties(sub_after PROPERTIES HIP_ARCHITECTURES gfx1030)
+include(HipCache)
+add_library(sub_own_include STATIC ../one.hip)
+""",
+        "hip_in_short.hpp": HIP_IN_SHORT,
+        "one.hip": hip_source("one"),
+        "one.cxx": hip_source("one"),
+        "plain.cxx": "int plain() { return 1; }\n",
+    }
+    project = Project(tmp_path_factory.mktemp("mixed"), request.param).write(files)
+    return project, project.configure(MODULE_PATH, ARCHES)
+
+
+class TestTargets:
+    """Every HIP target of a project is covered, wherever and whenever it was made, unless it says otherwise."""
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            pytest.param("early", id="made before the include"),
+            pytest.param("later", id="made after the include"),
+            pytest.param("sub_before", id="in a subdirectory before the include"),
+            pytest.param("sub_deep", id="in a subdirectory of a subdirectory"),
+            pytest.param("sub_after", id="in a subdirectory after the include"),
+            pytest.param("sub_own_include", id="in a subdirectory that includes the module again"),
+            pytest.param("by_property", id="with a source whose LANGUAGE is HIP"),
+            pytest.param("deferred", id="made by a deferred call"),
+        ],
+    )
+    def test_covered(self, mixed: tuple[Project, Answer], target: str) -> None:
+        project, _ = mixed
+        assert project.launchers()[target] == str(HIPCACHE)
+
+    def test_a_targets_own_launcher_is_kept_and_named(self, mixed: tuple[Project, Answer]) -> None:
+        project, answer = mixed
+        assert project.launchers()["own"] == "env OWN=1"
+        assert "HipCache: not cached, HIP_COMPILER_LAUNCHER is already 'env OWN=1': own" in answer.text
+
+    def test_an_empty_launcher_keeps_a_target_out(self, mixed: tuple[Project, Answer]) -> None:
+        project, answer = mixed
+        assert project.launchers()["refused"] == ""
+        assert "HipCache: not cached, HIP_COMPILER_LAUNCHER is set to nothing: refused" in answer.text
+
+    def test_one_line_tells_compiler_architectures_and_store(self, mixed: tuple[Project, Answer]) -> None:
+        project, answer = mixed
+        line = (
+            rf"-- HipCache: clang\+\+ 15\.0\.6, gfx906 gfx90a gfx1030, store {project.root}/store \(0\.0 of 10\.0 GiB\)"
+        )
+        assert len(re.findall(line, answer.text)) == 1
+
+    def test_only_the_option_is_written_to_cmakes_cache(self, mixed: tuple[Project, Answer]) -> None:
+        project, _ = mixed
+        lines = (project.build_dir / "CMakeCache.txt").read_text().splitlines()
+        entries = {line for line in lines if "hipcache" in line.lower() and not line.startswith(("//", "#"))}
+        assert {entry for entry in entries if "CMAKE_MODULE_PATH" not in entry} == {"HIPCACHE:BOOL=ON"}
+
+    def test_a_second_configure_says_and_does_the_same(self, mixed: tuple[Project, Answer]) -> None:
+        project, answer = mixed
+        launchers = project.launchers()
+        again = project.configure()
+        told = re.findall(r"HipCache: .*?(?= -- |$)", answer.text)
+        assert re.findall(r"HipCache: .*?(?= -- |$)", again.text) == told
+        assert project.launchers() == launchers
+
+
+@pytest.mark.parametrize("way", list(WAYS_IN))
+def test_off_leaves_nothing_behind_and_on_comes_back(tmp_path: Path, way: str) -> None:
+    """HIPCACHE=OFF, ON and OFF again on one build directory: the launcher follows, and none stays in the cache."""
+    line, option = WAYS_IN[way]
+    project = Project(tmp_path, "debian").write(simple_project(line))
+    answer = project.configure(option, ARCHES, "-DHIPCACHE=OFF")
+    assert "-- HipCache: off (HIPCACHE=OFF)" in answer.text
+    assert project.launchers() == {"kernels": ""}
+
+    project.configure("-DHIPCACHE=ON")
+    assert project.launchers() == {"kernels": str(HIPCACHE)}
+
+    project.configure("-DHIPCACHE=OFF")
+    assert project.launchers() == {"kernels": ""}
+    assert "LAUNCHER" not in (project.build_dir / "CMakeCache.txt").read_text()
+
+
+def test_off_is_respected_when_the_project_sets_it_as_a_variable(tmp_path: Path) -> None:
+    project = Project(tmp_path).write(simple_project(before="set(HIPCACHE OFF)"))
+    project.configure(MODULE_PATH, ARCHES)
+    assert project.launchers() == {"kernels": ""}
+
+
+def test_off_points_out_a_hipcache_launcher_of_the_users_own(tmp_path: Path) -> None:
+    project = Project(tmp_path).write(simple_project())
+    launcher = f"-DCMAKE_HIP_COMPILER_LAUNCHER={HIPCACHE}"
+    answer = project.configure(MODULE_PATH, ARCHES, "-DHIPCACHE=OFF", launcher)
+    assert "Remove it with -UCMAKE_HIP_COMPILER_LAUNCHER" in answer.text
+
+
+class TestUsersLauncher:
+    """A launcher that is there already stays, with a message, unless it is hipcache itself."""
+
+    @pytest.mark.parametrize("way", list(WAYS_IN))
+    def test_as_a_variable(self, tmp_path: Path, way: str) -> None:
+        line, option = WAYS_IN[way]
+        project = Project(tmp_path).write(simple_project(line))
+        answer = project.configure(option, ARCHES, "-DCMAKE_HIP_COMPILER_LAUNCHER=/usr/bin/env;A=1")
+        assert project.launchers() == {"kernels": "/usr/bin/env A=1"}
+        assert "-- HipCache: not cached, HIP_COMPILER_LAUNCHER is already '/usr/bin/env A=1': kernels" in answer.text
+
+    @pytest.mark.parametrize("way", list(WAYS_IN))
+    def test_in_the_environment(self, tmp_path: Path, way: str) -> None:
+        line, option = WAYS_IN[way]
+        project = Project(tmp_path, environ={"CMAKE_HIP_COMPILER_LAUNCHER": "/usr/bin/env"})
+        answer = project.write(simple_project(line)).configure(option, ARCHES)
+        assert project.launchers() == {"kernels": "/usr/bin/env"}
+        assert "-- HipCache: not cached, HIP_COMPILER_LAUNCHER is already '/usr/bin/env': kernels" in answer.text
+
+    def test_that_is_hipcache_already_is_used_without_a_word(self, tmp_path: Path) -> None:
+        project = Project(tmp_path).write(simple_project())
+        launcher = f"-DCMAKE_HIP_COMPILER_LAUNCHER=env;A=1;{HIPCACHE}"
+        answer = project.configure(MODULE_PATH, ARCHES, launcher)
+        assert project.launchers() == {"kernels": f"env A=1 {HIPCACHE}"}
+        assert "not cached" not in answer.text
+        assert "HipCache: clang++ 15.0.6" in answer.text
+
+    def test_that_is_empty_counts_as_none(self, tmp_path: Path) -> None:
+        project = Project(tmp_path).write(simple_project(before="add_library(early STATIC one.hip)"))
+        project.configure(MODULE_PATH, ARCHES, "-DCMAKE_HIP_COMPILER_LAUNCHER=")
+        assert project.launchers() == {"early": str(HIPCACHE), "kernels": str(HIPCACHE)}
+
+
+class TestWarnings:
+    """What defeats the cache is said at configure time, and nothing else is."""
+
+    @pytest.mark.parametrize(
+        ("before", "after", "options", "expected"),
+        [
+            pytest.param("", "", ["-DCMAKE_HIP_ARCHITECTURES=OFF"], "HIP_ARCHITECTURES is OFF for kernels", id="arch"),
+            pytest.param(
+                "",
+                "set_target_properties(kernels PROPERTIES HIP_ARCHITECTURES OFF)",
+                [ARCHES],
+                "HIP_ARCHITECTURES is OFF for kernels",
+                id="arch of a target",
+            ),
+            pytest.param("", "", [ARCHES, "-DCMAKE_UNITY_BUILD=ON"], "UNITY_BUILD is on for kernels", id="unity"),
+            pytest.param(
+                "",
+                "set_target_properties(kernels PROPERTIES UNITY_BUILD ON)",
+                [ARCHES],
+                "UNITY_BUILD is on for kernels",
+                id="unity of a target",
+            ),
+            pytest.param(
+                "",
+                'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "ccache")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts 'ccache' in front of hipcache",
+                id="rule launcher",
+            ),
+            pytest.param(
+                "",
+                'set_property(DIRECTORY PROPERTY RULE_LAUNCH_COMPILE "time -v")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts 'time -v' in front of hipcache",
+                id="rule launcher of a directory",
+            ),
+            pytest.param(
+                "",
+                'set_property(TARGET kernels PROPERTY RULE_LAUNCH_COMPILE "/opt/sccache")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts '/opt/sccache' in front of hipcache",
+                id="rule launcher of a target",
+            ),
+            pytest.param(
+                'string(APPEND CMAKE_HIP_FLAGS " -save-temps=obj")',
+                "",
+                [ARCHES],
+                "the HIP flags contain -save-temps=obj",
+                id="save-temps",
+            ),
+            pytest.param(
+                "",
+                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-fgpu-rdc>)",
+                [ARCHES],
+                "the HIP flags contain -fgpu-rdc",
+                id="relocatable device code",
+            ),
+        ],
+    )
+    def test_said(self, tmp_path: Path, before: str, after: str, options: list[str], expected: str) -> None:
+        project = Project(tmp_path).write(simple_project(before=before, after=after))
+        answer = project.configure(MODULE_PATH, *options)
+        assert f"HipCache: {expected}" in answer.text
+        assert answer.warnings == 1
+
+    @pytest.mark.parametrize(
+        ("before", "options"),
+        [
+            pytest.param("", [ARCHES, "-DCMAKE_BUILD_TYPE=Release"], id="ordinary project"),
+            pytest.param(
+                'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "/usr/bin/ctest --launch --")', [ARCHES], id="ctest"
+            ),
+            pytest.param(
+                'string(APPEND CMAKE_HIP_FLAGS " --offload-arch=gfx906,gfx90a")',
+                ["-DCMAKE_HIP_ARCHITECTURES=OFF"],
+                id="architectures in the flags",
+            ),
+        ],
+    )
+    def test_not_said(self, tmp_path: Path, before: str, options: list[str]) -> None:
+        project = Project(tmp_path).write(simple_project(before=before))
+        answer = project.configure(MODULE_PATH, *options)
+        assert answer.warnings == 0, answer.text
+
+    @pytest.mark.parametrize("way", ["include", "top_level_includes"])
+    def test_without_the_hip_language(self, tmp_path: Path, way: str) -> None:
+        line, option = WAYS_IN[way]
+        text = f"cmake_minimum_required(VERSION 3.21)\nproject(none LANGUAGES NONE)\n{line}\n"
+        answer = Project(tmp_path).write({"CMakeLists.txt": text}).configure(option)
+        assert "HipCache: the language HIP is not enabled" in answer.text
+
+    def test_a_generator_without_launchers(self, tmp_path: Path) -> None:
+        """Xcode is not to be had here; the module asks CMAKE_GENERATOR and nothing else."""
+        files = simple_project(before='set(CMAKE_GENERATOR "Xcode")')
+        project = Project(tmp_path).write(files)
+        answer = project.configure(MODULE_PATH, ARCHES)
+        assert "HipCache: the generator 'Xcode' runs no compiler launchers" in answer.text
+        assert project.launchers() == {"kernels": ""}
+
+    def test_another_platform_is_left_alone(self, tmp_path: Path) -> None:
+        text = """\
+cmake_minimum_required(VERSION 3.21)
+project(none LANGUAGES NONE)
+set(CMAKE_HIP_PLATFORM nvidia)
+include(HipCache)
+"""
+        answer = Project(tmp_path).write({"CMakeLists.txt": text}).configure(MODULE_PATH)
+        assert "HipCache: CMAKE_HIP_PLATFORM is 'nvidia', hipcache caches 'amd' only: off" in answer.text
+        assert answer.warnings == 0
+
+
+def fake_hipcache(path: Path, body: str = 'exec "$@"') -> Path:
+    """A program that answers --version and runs the compiler, where the real one would be too much."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit 0\n{body}\n')
+    path.chmod(0o755)
+    return path
+
+
+class TestProgram:
+    """The module finds the hipcache that it was installed with, and a build goes on without any."""
+
+    @pytest.fixture
+    def without_hipcache(self, tmp_path: Path) -> Callable[[], Project]:
+        """A project whose PATH has no hipcache (nor our Ninja), and a copy of the module in a prefix of its own."""
+        shutil.copytree(MODULES, tmp_path / "prefix" / "share" / "cmake" / "HipCache")
+
+        def make() -> Project:
+            project = Project(tmp_path / "project", environ={"PATH": "/usr/bin:/bin"})
+            return project.write(simple_project())
+
+        return make
+
+    @staticmethod
+    def options(tmp_path: Path) -> list[str]:
+        return [
+            f"-DCMAKE_MODULE_PATH={tmp_path / 'prefix' / 'share' / 'cmake' / 'HipCache'}",
+            f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}",
+            ARCHES,
+        ]
+
+    def test_beside_the_module(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        program = fake_hipcache(tmp_path / "prefix" / "bin" / "hipcache")
+        project = without_hipcache()
+        answer = project.configure(*self.options(tmp_path))
+        assert project.launchers() == {"kernels": str(program)}
+        assert "HipCache: clang++ 15.0.6, gfx906 gfx90a --" in answer.text, (
+            "no store in the line if hipcache tells none"
+        )
+
+    def test_in_the_path(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        program = fake_hipcache(tmp_path / "elsewhere" / "hipcache")
+        project = without_hipcache()
+        project.environ["PATH"] = f"{program.parent}:/usr/bin:/bin"
+        project.configure(*self.options(tmp_path))
+        assert project.launchers() == {"kernels": str(program)}
+
+    def test_named_by_the_user(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        fake_hipcache(tmp_path / "prefix" / "bin" / "hipcache")
+        program = fake_hipcache(tmp_path / "my-hipcache")
+        project = without_hipcache()
+        project.configure(*self.options(tmp_path), f"-DHIPCACHE_PROGRAM={program}")
+        assert project.launchers() == {"kernels": str(program)}
+
+    def test_missing(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        project = without_hipcache()
+        answer = project.configure(*self.options(tmp_path))
+        assert "HipCache: the program 'hipcache' was not found: this build is not cached." in answer.text
+        assert project.launchers() == {"kernels": ""}
+
+    def test_named_wrongly(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        fake_hipcache(tmp_path / "prefix" / "bin" / "hipcache")
+        project = without_hipcache()
+        answer = project.configure(*self.options(tmp_path), "-DHIPCACHE_PROGRAM=/nowhere/hipcache")
+        assert "HIPCACHE_PROGRAM is '/nowhere/hipcache', which is not a program" in answer.text
+        assert project.launchers() == {"kernels": ""}
+
+    def test_broken(self, tmp_path: Path, without_hipcache: Callable[[], Project]) -> None:
+        """A launcher that does not start would fail every compile, so it is not used."""
+        program = fake_hipcache(tmp_path / "prefix" / "bin" / "hipcache")
+        program.write_text("#!/bin/sh\necho 'no module named hipcache' >&2\nexit 1\n")
+        project = without_hipcache()
+        answer = project.configure(*self.options(tmp_path))
+        assert f"'{program} --version' failed (1): this build is not cached. no module named hipcache" in answer.text
+        assert project.launchers() == {"kernels": ""}
+
+
+@dataclass(frozen=True)
+class Tally:
+    hits: int
+    misses: int
+
+
+NOTHING = Tally(0, 0)
+Counters = dict[str, Tally]
+
+
+def counters(project: Project) -> Counters:
+    """Units and jobs of `hipcache stats --json` since the last call."""
+    done = project.run(HIPCACHE, "stats", "--json")
+    assert done.returncode == 0, done.stdout
+    document = json.loads(done.stdout)
+    assert project.run(HIPCACHE, "stats", "--zero").returncode == 0
+    assert document["compiles"]["passed_through"] == document["compiles"]["failed"] == 0
+    counts = document["units"] | document["jobs"]
+    return {name: Tally(count["hits"], count["misses"]) for name, count in counts.items()}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(("newest", "Ninja"), id="newest-Ninja"),
+        pytest.param(("debian", "Unix Makefiles"), id="debian-Makefiles"),
+        pytest.param(("debian", "Ninja"), id="debian-Ninja", marks=full),
+        pytest.param(("newest", "Unix Makefiles"), id="newest-Makefiles", marks=full),
+    ],
+)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Counters]]:
+    """Two sources through the five steps of the main job: what each of them hit and compiled."""
+    files = simple_project(after="target_sources(kernels PRIVATE two.hip)") | {"two.hip": hip_source("two")}
+    project = Project(tmp_path_factory.mktemp("story"), *request.param).write(files)
+    told = {}
+
+    def step(name: str, arches: str) -> None:
+        project.configure(MODULE_PATH, f"-DCMAKE_HIP_ARCHITECTURES={arches}", "-DCMAKE_BUILD_TYPE=Release")
+        project.build()
+        told[name] = counters(project)
+
+    step("cold", "gfx906;gfx90a")
+    project.clean()
+    step("warm", "gfx906;gfx90a")
+    step("added", "gfx906;gfx90a;gfx1030")
+    step("subset", "gfx1030")
+    for source in ("one.hip", "two.hip"):
+        path = project.root / source
+        path.write_text(path.read_text().replace("return 1; // host", "return 2; // host, edited"))
+    step("edited", "gfx906;gfx90a")
+    yield told
+    shutil.rmtree(project.root)
+
+
+class TestMainJob:
+    """A project of two sources builds through CMake, each architecture cached on its own."""
+
+    def test_a_cold_build_compiles_each_architecture(self, story: dict[str, Counters]) -> None:
+        cold = story["cold"]
+        assert (cold["gfx906"], cold["gfx90a"], cold["host"]) == (Tally(0, 2), Tally(0, 2), Tally(0, 2))
+
+    def test_a_second_build_compiles_nothing(self, story: dict[str, Counters]) -> None:
+        warm = story["warm"]
+        assert (warm["gfx906"], warm["gfx90a"], warm["host"]) == (Tally(2, 0), Tally(2, 0), Tally(2, 0))
+
+    def test_one_architecture_more_compiles_that_one_only(self, story: dict[str, Counters]) -> None:
+        added = story["added"]
+        assert added["gfx1030"] == Tally(0, 2)
+        assert (added["gfx906"], added["gfx90a"], added["host"]) == (Tally(2, 0), Tally(2, 0), Tally(2, 0))
+
+    def test_a_subset_compiles_nothing(self, story: dict[str, Counters]) -> None:
+        subset = story["subset"]
+        assert (subset["gfx1030"], subset["host"]) == (Tally(2, 0), Tally(2, 0))
+        assert subset.get("gfx906", NOTHING) == subset.get("gfx90a", NOTHING) == NOTHING
+
+    def test_a_host_only_edit_runs_no_device_back_end(self, story: dict[str, Counters]) -> None:
+        edited = story["edited"]
+        assert edited["host"] == Tally(0, 2)
+        assert edited["backend"].misses == 0
+        assert (edited["gfx906"], edited["gfx90a"]) == (Tally(2, 0), Tally(2, 0))
