@@ -42,9 +42,6 @@ it themselves); one directory level of 3 digits (4,096 directories to walk for 3
 which every file system likes).
 """
 
-# ruff: noqa: PTH103, PTH108, PTH118
-# `str` and `os`, not `pathlib`: see Layout.
-
 from __future__ import annotations
 
 import errno

@@ -4,9 +4,6 @@ What lies where, and why, is in layout.py; locks.py, ledger.py and upkeep.py kee
 way and the store within its bound; output.py writes into the build tree.
 """
 
-# ruff: noqa: PTH102, PTH104, PTH108, PTH120
-# `str` and `os`, not `pathlib`: see layout.Layout.
-
 from __future__ import annotations
 
 import errno
@@ -347,14 +344,15 @@ def _as_store_error(verb: str, path: str, hints: dict[int, str] = _HINTS) -> Ite
         yield
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.EEXIST):
-            path = _in_the_way(path)
+            path = _in_the_way(error.filename) or _in_the_way(path) or path
         why = error.strerror or str(error)
         raise StoreError(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
 
 
-def _in_the_way(path: str) -> str:
-    """The first part of `path` that is there and no directory."""
-    for part in reversed(Path(path).parents):
+def _in_the_way(name: object) -> str:
+    """The first part of the path `name` that is there and no directory; empty if there is none."""
+    path = Path(str(name))
+    for part in (*reversed(path.parents), path):
         if part.exists() and not part.is_dir():
             return str(part)
-    return path
+    return ""

@@ -16,9 +16,6 @@ can find no file at all.
 Known weakness: SIGKILL leaves `.hipcache-*.tmp` beside the destination (clang leaves its own there, too).
 """
 
-# ruff: noqa: PTH104, PTH108, PTH118, PTH120
-# `str` and `os`, not `pathlib`: see layout.Layout.
-
 from __future__ import annotations
 
 import fcntl

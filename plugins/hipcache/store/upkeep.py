@@ -11,9 +11,6 @@ Rejected: evicting in one random directory (ccache's way: no long pause, but in 
 first); a log of uses (a write for each hit, and nothing is gained over mtime).
 """
 
-# ruff: noqa: PTH118
-# `str` and `os`, not `pathlib`: see layout.Layout.
-
 from __future__ import annotations
 
 import os

@@ -1,0 +1,274 @@
+"""The bound of the local store: least recent use, a sum that nobody recounts at each put, and that heals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+from hipcache.store.layout import BLOCK, Layout
+from hipcache.store.ledger import Ledger
+from hipcache.store.local import LocalStore
+from store_clock import HandClock
+
+DAY = 24 * 3600
+
+
+def content(number: int) -> bytes:
+    return b"entry %d" % number
+
+
+def digest(number: int) -> str:
+    return blake3(content(number)).hexdigest()
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: HandClock) -> LocalStore:
+    """Room for ten small entries; eviction leaves nine."""
+    return LocalStore(tmp_path / "store", max_bytes=10 * BLOCK, clock=clock)
+
+
+def fill(store: LocalStore, clock: HandClock, numbers: range) -> None:
+    for number in numbers:
+        clock.tick()
+        store.put_blob(content(number))
+
+
+def kept(store: LocalStore, numbers: range) -> list[int]:
+    return [number for number in numbers if store.has_blob(digest(number))]
+
+
+def on_disk(store: LocalStore) -> tuple[int, int]:
+    files = [path for name in ("actions", "blobs") for path in (store.root / "v1" / name).glob("*/*")]
+    return sum(-(-path.stat().st_size // BLOCK) * BLOCK for path in files), len(files)
+
+
+def held(store: LocalStore) -> tuple[int, int]:
+    size = store.size()
+    return size.bytes, size.entries
+
+
+# Least recent use
+
+
+def test_a_full_store_keeps_everything(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    assert kept(store, range(10)) == list(range(10))
+
+
+def test_the_oldest_entries_go_first_down_to_nine_tenths(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(11))
+    assert kept(store, range(11)) == list(range(2, 11))
+    assert held(store) == on_disk(store) == (9 * BLOCK, 9)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store, out: store.get_blob(digest(0)),
+        lambda store, out: store.copy_blob(digest(0), out),
+        lambda store, out: store.put_blob(content(0)),
+    ],
+    ids=["get", "copy", "put again"],
+)
+def test_a_used_blob_stays(
+    store: LocalStore, clock: HandClock, tmp_path: Path, use: Callable[[LocalStore, Path], object]
+) -> None:
+    fill(store, clock, range(10))
+    clock.tick()
+    assert use(store, tmp_path / "out.o")
+    fill(store, clock, range(10, 11))
+    assert kept(store, range(11)) == [0, *range(3, 11)]
+
+
+def test_a_look_is_not_a_use(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    clock.tick()
+    assert store.has_blob(digest(0))
+    fill(store, clock, range(10, 11))
+    assert not store.has_blob(digest(0))
+
+
+def test_actions_and_blobs_stand_in_one_order(store: LocalStore, clock: HandClock) -> None:
+    store.put_action(digest(100), b"unused")
+    clock.tick()
+    store.put_action(digest(101), b"used")
+    fill(store, clock, range(8))
+    clock.tick()
+    assert store.get_action(digest(101)) == b"used"
+    fill(store, clock, range(8, 9))
+    assert store.get_action(digest(100)) is None
+    assert store.get_action(digest(101)) == b"used"
+    assert kept(store, range(9)) == list(range(1, 9))
+
+
+def test_collect_holds_another_bound_when_asked(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    assert store.collect(4 * BLOCK) == 6 * BLOCK
+    assert kept(store, range(10)) == [6, 7, 8, 9]
+
+
+def test_a_store_opened_with_a_smaller_bound_shrinks_at_its_next_put(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    smaller = LocalStore(store.root, max_bytes=5 * BLOCK, clock=clock)
+    fill(smaller, clock, range(10, 11))
+    assert held(smaller) == (4 * BLOCK, 4)
+
+
+def test_a_bound_of_zero_is_no_bound(tmp_path: Path, clock: HandClock) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=0, clock=clock)
+    fill(store, clock, range(50))
+    assert store.collect() == 0
+    assert held(store) == (50 * BLOCK, 50)
+
+
+# Bounds that are too small
+
+
+@pytest.mark.parametrize("max_bytes", [1, 1024, BLOCK - 1])
+def test_a_bound_smaller_than_any_entry_keeps_none(tmp_path: Path, clock: HandClock, max_bytes: int) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=max_bytes, clock=clock)
+    assert store.put_blob(content(0)) == digest(0)
+    store.put_action(digest(1), b"record")
+    assert not store.has_blob(digest(0))
+    assert store.get_action(digest(1)) is None
+    assert held(store) == (0, 0)
+
+
+def test_with_room_for_one_entry_nothing_breaks(tmp_path: Path, clock: HandClock) -> None:
+    """Nine tenths of one entry are none."""
+    store = LocalStore(tmp_path / "store", max_bytes=BLOCK, clock=clock)
+    for number in range(5):
+        fill(store, clock, range(number, number + 1))
+        assert held(store) == on_disk(store)
+        assert held(store)[0] <= BLOCK
+
+
+def test_an_entry_bigger_than_the_bound_does_not_drive_the_others_out(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    huge = store.put_blob(bytes(11 * BLOCK))
+    assert not store.has_blob(huge)
+    assert kept(store, range(10)) == list(range(10))
+
+
+def test_an_action_that_outgrows_the_bound_is_gone_and_not_the_old_one(store: LocalStore) -> None:
+    store.put_action(digest(0), b"old")
+    store.put_action(digest(0), bytes(11 * BLOCK))
+    assert store.get_action(digest(0)) is None
+    assert held(store) == (0, 0)
+
+
+# The cost of a put
+
+
+def test_neither_put_nor_get_lists_a_directory(
+    store: LocalStore, clock: HandClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A put must cost the same with 300,000 entries. Only the first one, which sets up the ledger, and upkeep list."""
+    fill(store, clock, range(1))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a directory was listed")
+
+    for name in ("scandir", "listdir", "walk"):
+        monkeypatch.setattr(os, name, refuse)
+    fill(store, clock, range(1, 8))
+    store.put_action(digest(0), b"record")
+    store.put_action(digest(0), b"record, again")
+    assert store.get_action(digest(0)) == b"record, again"
+    assert store.get_blob(digest(1)) == content(1)
+    assert store.copy_blob(digest(1), tmp_path / "out.o")
+    assert store.size().entries == 9
+
+
+# The ledger
+
+
+def test_the_sum_is_what_is_on_disk_through_puts_replacements_and_removals(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(3))
+    store.put_action(digest(0), bytes(3 * BLOCK))
+    store.put_action(digest(0), bytes(10))
+    store.put_action(digest(1), bytes(10))
+    store.remove_action(digest(1))
+    store.remove_action(digest(1))
+    assert held(store) == on_disk(store) == (4 * BLOCK, 4)
+
+
+def test_a_deleted_ledger_is_made_again(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(10))
+    os.unlink(Layout(store.root).ledger)
+    assert held(store) == on_disk(store)
+    os.unlink(Layout(store.root).ledger)
+    fill(store, clock, range(10, 11))
+    assert held(store) == on_disk(store) == (9 * BLOCK, 9)
+
+
+def test_a_ledger_cut_or_flipped_anywhere_is_not_believed(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(4))
+    ledger = Path(Layout(store.root).ledger)
+    whole = ledger.read_bytes()
+    damaged = [whole[:length] for length in range(len(whole))]
+    damaged += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(len(whole))]
+    for record in damaged:
+        ledger.write_bytes(record)
+        assert held(store) == (4 * BLOCK, 4)
+
+
+def test_a_damaged_ledger_is_counted_also_by_a_read_only_store(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(4))
+    ledger = Path(Layout(store.root).ledger)
+    ledger.write_bytes(b"damaged")
+    reader = LocalStore(store.root, max_bytes=0, read_only=True)
+    assert held(reader) == (4 * BLOCK, 4)
+    assert ledger.read_bytes() == b"damaged"
+
+
+def make_wrong(store: LocalStore, entries: int) -> None:
+    with Ledger(Layout(store.root).ledger).held() as book:
+        book.entries = entries
+        book.bytes = entries * BLOCK
+        book.save()
+
+
+def test_a_sum_that_is_too_high_heals_when_it_meets_the_bound_and_evicts_nothing(
+    store: LocalStore, clock: HandClock
+) -> None:
+    """This is the way in which killed processes make it wrong."""
+    fill(store, clock, range(4))
+    make_wrong(store, 10)
+    fill(store, clock, range(4, 5))
+    assert kept(store, range(5)) == list(range(5))
+    assert held(store) == (5 * BLOCK, 5)
+
+
+def test_a_sum_that_is_too_low_heals_within_a_day(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(4))
+    make_wrong(store, 0)
+    clock.tick(DAY)
+    fill(store, clock, range(4, 5))
+    assert held(store) == (5 * BLOCK, 5)
+
+
+def test_collect_puts_a_wrong_sum_right(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(4))
+    make_wrong(store, 0)
+    assert store.collect() == 0
+    assert held(store) == (4 * BLOCK, 4)
+
+
+def test_a_clock_that_was_set_back_a_little_causes_no_count(
+    store: LocalStore, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hosts that share a store disagree by seconds; a count at each put would be slow."""
+    fill(store, clock, range(1))
+    clock.tick(-30)
+    monkeypatch.setattr(os, "scandir", None)
+    fill(store, clock, range(1, 3))
+    assert held(store) == (3 * BLOCK, 3)

@@ -1,0 +1,327 @@
+"""The local store as a directory: its layout, what it does when the disk refuses, and how it is only read."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+from hipcache.errors import StoreError
+from hipcache.store import local as local_module
+from hipcache.store import locks, output
+from hipcache.store.local import LocalStore
+
+KEY = "0123456789abcdef" * 4
+CONTENT = b"content" * 1000
+as_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "not" / "there" / "yet"
+
+
+@pytest.fixture
+def store(root: Path) -> LocalStore:
+    return LocalStore(root, max_bytes=0)
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
+
+
+# Layout
+
+
+def test_the_first_write_makes_the_directory(root: Path, store: LocalStore) -> None:
+    assert store.get_action(KEY) is None
+    assert store.size().entries == 0
+    assert not root.exists()
+    store.put_action(KEY, CONTENT)
+    digest = store.put_blob(CONTENT)
+    assert files(root) == sorted(
+        [
+            f"v1/actions/{KEY[:2]}/{KEY[2:]}",
+            f"v1/blobs/{digest[:2]}/{digest[2:]}",
+            "v1/CACHEDIR.TAG",
+            "v1/ledger",
+            "v1/locks",
+        ]
+    )
+
+
+def test_a_lock_and_a_workdir_also_make_the_directory(root: Path, store: LocalStore) -> None:
+    with store.lock(KEY) as waited:
+        assert waited is False
+    assert root.exists()
+    other = LocalStore(root.with_name("other"), max_bytes=0)
+    with other.workdir() as directory:
+        assert directory.parent == other.root / "v1" / "tmp"
+
+
+def test_backup_programs_skip_the_store_and_not_what_is_beside_it(root: Path, store: LocalStore) -> None:
+    store.put_blob(CONTENT)
+    assert (root / "v1" / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert not (root / "CACHEDIR.TAG").exists()
+
+
+def test_a_blob_is_stored_as_it_is(root: Path, store: LocalStore) -> None:
+    """So that the file system can share its blocks with the build tree."""
+    digest = store.put_blob(CONTENT)
+    assert (root / "v1" / "blobs" / digest[:2] / digest[2:]).read_bytes() == CONTENT
+
+
+def test_permissions_are_left_to_the_umask(root: Path, store: LocalStore) -> None:
+    before = os.umask(0o002)
+    try:
+        store.put_action(KEY, CONTENT)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o775
+    assert stat.S_IMODE((root / "v1" / "actions" / KEY[:2]).stat().st_mode) == 0o775
+    assert stat.S_IMODE((root / "v1" / "actions" / KEY[:2] / KEY[2:]).stat().st_mode) == 0o664
+    assert stat.S_IMODE((root / "v1" / "ledger").stat().st_mode) == 0o664
+
+
+def test_a_store_deleted_while_in_use_is_made_again(root: Path, store: LocalStore) -> None:
+    store.put_action(KEY, CONTENT)
+    with store.workdir(), store.lock(KEY):
+        subprocess.run(["rm", "-rf", root], check=True)
+        assert store.get_action(KEY) is None
+        store.put_action(KEY, CONTENT)
+    assert store.get_action(KEY) == CONTENT
+    assert store.size().entries == 1
+
+
+# What is in the way
+
+
+@pytest.mark.parametrize("part", ["", "v1", "v1/actions", "v1/tmp", f"v1/actions/{KEY[:2]}"])
+def test_a_file_where_the_store_needs_a_directory_is_named(root: Path, store: LocalStore, part: str) -> None:
+    blocked = root / part
+    blocked.parent.mkdir(parents=True)
+    blocked.write_bytes(b"not yours")
+    assert store.get_action(KEY) is None
+    with pytest.raises(StoreError) as caught:
+        store.put_action(KEY, CONTENT)
+    assert f"'{blocked}'" in caught.value.message
+    assert "remove it, or set HIPCACHE_DIR" in caught.value.hint
+    assert blocked.read_bytes() == b"not yours"
+    assert not any("put-" in name for name in files(root.parent))
+
+
+def test_a_store_in_the_way_of_a_workdir_is_an_error_and_of_a_lock_is_not(root: Path, store: LocalStore) -> None:
+    root.parent.mkdir(parents=True)
+    root.write_bytes(b"not yours")
+    with pytest.raises(StoreError), store.workdir():
+        pass
+    for call in (store.size, store.collect, store.clear):
+        with pytest.raises(StoreError):
+            call()
+    with store.lock(KEY) as waited:
+        assert waited is False
+
+
+@as_user
+def test_a_directory_that_may_not_be_written_is_an_error_with_a_hint(root: Path, store: LocalStore) -> None:
+    root.mkdir(parents=True)
+    root.chmod(0o500)
+    with pytest.raises(StoreError, match="Permission denied") as caught:
+        store.put_action(KEY, CONTENT)
+    assert "HIPCACHE_READONLY" in caught.value.hint
+
+
+# A full disk, a read-only disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {made.stderr.decode().strip()}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
+
+
+def test_a_full_disk_is_an_error_with_a_hint_and_leaves_no_half_entry(small_disk: Path, tmp_path: Path) -> None:
+    store = LocalStore(small_disk / "store", max_bytes=0)
+    digests = []
+    with pytest.raises(StoreError, match="No space left on device") as caught:
+        for number in range(100):
+            digests.append(store.put_blob(bytes([number]) * 20_000))
+    assert "HIPCACHE_MAX_SIZE" in caught.value.hint
+    assert os.listdir(store.root / "v1" / "tmp") == []
+    assert len(digests) > 5
+    assert all(store.get_blob(digest) is not None for digest in digests)
+    assert store.size().entries == len(digests)
+    with pytest.raises(StoreError, match="No space left on device"):
+        store.put_action(KEY, bytes(50_000))
+    with store.lock(KEY) as waited:
+        assert waited is False
+    build = small_disk / "build"
+    build.mkdir()
+    with pytest.raises(StoreError, match="cannot write"):
+        store.copy_blob(digests[0], build / "out.o")
+    assert os.listdir(build) == []
+    assert store.has_blob(digests[0])
+    assert store.collect(0) > 0
+    assert store.get_blob(store.put_blob(CONTENT)) == CONTENT
+
+
+def test_a_read_only_disk_can_be_read(small_disk: Path) -> None:
+    LocalStore(small_disk / "store", max_bytes=0).put_action(KEY, CONTENT)
+    digest = LocalStore(small_disk / "store", max_bytes=0).put_blob(CONTENT)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    store = LocalStore(small_disk / "store", max_bytes=0)
+    assert store.get_action(KEY) == CONTENT
+    assert store.put_blob(CONTENT) == digest
+    assert store.size().entries == 2
+    with store.lock(KEY) as waited:
+        assert waited is False
+    with pytest.raises(StoreError, match="Read-only file system") as caught:
+        store.put_action(KEY, b"new")
+    assert "HIPCACHE_READONLY" in caught.value.hint
+    with pytest.raises(StoreError), store.workdir():
+        pass
+
+
+# Interrupted
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_put_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_action(KEY, b"old")
+    monkeypatch.setattr(local_module, "write_all", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.put_action(KEY, CONTENT)
+    assert store.get_action(KEY) == b"old"
+    assert os.listdir(store.root / "v1" / "tmp") == []
+
+
+def test_an_interrupted_copy_leaves_the_destination_as_it_was(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "out.o").write_bytes(b"old")
+    digest = store.put_blob(CONTENT)
+    for step in ("_clone", "_allocate", "_copy"):
+        with monkeypatch.context() as patch:
+            if step != "_clone":
+                patch.setattr(output, "_clone", lambda *_: False)
+            patch.setattr(output, step, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                store.copy_blob(digest, build / "out.o")
+        assert os.listdir(build) == ["out.o"]
+        assert (build / "out.o").read_bytes() == b"old"
+    assert store.get_blob(digest) == CONTENT
+
+
+def test_a_clone_is_read_again_before_it_is_delivered(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both kinds of file system: one that shares blocks rightly, and one that gives other bytes."""
+
+    def clone_to(content: bytes) -> None:
+        monkeypatch.setattr(output, "_clone", lambda _, target: os.write(target, content) > 0)
+
+    digest = store.put_blob(CONTENT)
+    clone_to(CONTENT)
+    assert store.copy_blob(digest, tmp_path / "out.o")
+    assert (tmp_path / "out.o").read_bytes() == CONTENT
+    clone_to(b"other bytes")
+    assert not store.copy_blob(digest, tmp_path / "other.o")
+    assert not (tmp_path / "other.o").exists()
+
+
+# Without locks
+
+
+def test_everything_works_where_the_file_system_has_no_locks(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(locks.fcntl, "fcntl", refuse)
+    bounded = LocalStore(root, max_bytes=50_000)
+    with store.lock(KEY) as waited, store.workdir():
+        assert waited is False
+        for number in range(20):
+            bounded.put_blob(bytes([number]) * 4096)
+    assert 0 < store.size().bytes <= 50_000
+    store.collect()
+    store.clear()
+    assert store.size().entries == 0
+
+
+# Only reading
+
+
+@pytest.fixture
+def reader(store: LocalStore) -> LocalStore:
+    store.put_action(KEY, CONTENT)
+    store.put_blob(CONTENT)
+    return LocalStore(store.root, max_bytes=1, read_only=True)
+
+
+def snapshot(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {name: ((root / name).read_bytes(), (root / name).stat().st_mtime_ns) for name in files(root)}
+
+
+def test_a_read_only_store_gives_what_is_there(reader: LocalStore, tmp_path: Path) -> None:
+    digest = blake3(CONTENT).hexdigest()
+    assert reader.get_action(KEY) == CONTENT
+    assert reader.has_blob(digest)
+    assert reader.get_blob(digest) == CONTENT
+    assert reader.copy_blob(digest, tmp_path / "out.o")
+    assert reader.size().entries == 2
+
+
+def test_a_read_only_store_changes_nothing(reader: LocalStore, tmp_path: Path) -> None:
+    before = snapshot(reader.root)
+    reader.get_action(KEY)
+    reader.copy_blob(blake3(CONTENT).hexdigest(), tmp_path / "out.o")
+    reader.put_action(KEY, b"new")
+    reader.remove_action(KEY)
+    assert reader.put_blob(b"new") == blake3(b"new").hexdigest()
+    assert not reader.has_blob(blake3(b"new").hexdigest())
+    with reader.lock(KEY) as waited, reader.lock(KEY) as waited_again:
+        assert (waited, waited_again) == (False, False)
+    for call in (reader.collect, reader.clear):
+        with pytest.raises(StoreError, match="read-only"):
+            call()
+    assert snapshot(reader.root) == before
+
+
+def test_a_read_only_store_works_in_a_private_directory_elsewhere(reader: LocalStore) -> None:
+    with reader.workdir() as directory:
+        assert directory.parent == Path(tempfile.gettempdir())
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert not directory.exists()
+
+
+def test_a_read_only_store_that_does_not_exist_is_empty_and_stays_away(root: Path) -> None:
+    reader = LocalStore(root, max_bytes=0, read_only=True)
+    assert reader.get_action(KEY) is None
+    reader.put_action(KEY, CONTENT)
+    reader.put_blob(CONTENT)
+    with reader.lock(KEY), reader.workdir():
+        pass
+    assert reader.size().entries == 0
+    assert not root.exists()
