@@ -21,6 +21,8 @@ PLACEHOLDER = b"hipcache: the fat binary goes here / " * 3
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
+_COMPRESSION = struct.Struct("<IIQQ")  # ch_type, reserved, ch_size, ch_addralign
+_COMPRESSED = 0x800
 _NOBITS = 8
 _RELOCATABLE = 1
 
@@ -31,8 +33,12 @@ class UnknownObject(Exception):
 
 @dataclass
 class _Section:
+    """`fields`: sh_name type flags addr offset size link info addralign entsize. `alignment` is what the writer kept to:
+    a compressed section is placed before it is compressed, so at the alignment that its own header tells."""
+
     index: int
-    fields: list[int]  # sh_name type flags addr offset size link info addralign entsize
+    fields: list[int]
+    alignment: int
 
     @property
     def offset(self) -> int:
@@ -84,8 +90,8 @@ def sections_layout(sections: list[_Section], sizes: dict[int, int]) -> tuple[li
     """(offset of each section by index, offset of the section headers), with some sizes replaced."""
     offsets = [0] * len(sections)
     position = _HEADER.size
-    for section in sorted(sections[1:], key=lambda s: (s.offset, not _empty(s), _written(s))):
-        position = _align(position, section.fields[8])
+    for section in sorted(sections[1:], key=lambda s: (s.offset, not _empty(s), s.index)):
+        position = _align(position, section.alignment)
         offsets[section.index] = position
         if not section.nobits:
             position += sizes.get(section.index, section.size)
@@ -96,10 +102,6 @@ def _empty(section: _Section) -> bool:
     return section.nobits or section.size == 0
 
 
-def _written(section: _Section) -> int:
-    return section.index
-
-
 def _offsets(sections: list[_Section]) -> list[int]:
     return [0] + [section.offset for section in sections[1:]]
 
@@ -108,13 +110,21 @@ def _align(position: int, alignment: int) -> int:
     return -(-position // alignment) * alignment if alignment > 1 else position
 
 
+def _section(index: int, template: bytes, at: int) -> _Section:
+    fields = list(_SECTION.unpack_from(template, at))
+    alignment = fields[8]
+    if fields[2] & _COMPRESSED:
+        alignment = _COMPRESSION.unpack_from(template, fields[4])[3]
+    return _Section(index, fields, alignment)
+
+
 def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
     try:
         header = _HEADER.unpack_from(template)
         ident, kind, table, entry, count, names_at = header[0], header[1], header[6], header[11], header[12], header[13]
         if ident[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or entry != _SECTION.size or not count:
             raise UnknownObject("not a relocatable ELF-64 object")
-        sections = [_Section(i, list(_SECTION.unpack_from(template, table + i * entry))) for i in range(count)]
+        sections = [_section(i, template, table + i * entry) for i in range(count)]
         names = template[sections[names_at].offset :][: sections[names_at].size]
     except (struct.error, IndexError) as error:
         raise UnknownObject(str(error)) from error
