@@ -68,7 +68,8 @@ class Bench:
             argv = list(compiles[0].argv)
         server_before = tool.server_cpu()
         times = timed(argv, cwd=directory, env=tool.environment(), log=self.directory / f"{tool.name}.log")
-        return Times(times.wall, times.cpu + tool.server_cpu() - server_before)
+        server = tool.server_cpu() - server_before
+        return Times(times.wall, times.cpu + server, max(times.others - server, 0.0))
 
     def inspect(self, tool: Tool, form: str, archs: Sequence[str], edit: str) -> None:
         """Every object is there, for these architectures and no others, and of the sources as they are now."""

@@ -16,13 +16,17 @@ from trouble import BenchError
 #: A build that takes longer is hanging (the longest one of the default workload takes half a minute).
 LIMIT_SECONDS = 1200.0
 
+#: The kernel counts CPU time in ticks, mostly of 10 ms.
+TICKS = os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds by the clock, and of user and system time of all cores."""
+    """Seconds by the clock, and of user and system time of all cores; `others` is the CPU time of everybody else."""
 
     wall: float
     cpu: float
+    others: float = 0.0
 
 
 def timed(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) -> Times:
@@ -32,6 +36,7 @@ def timed(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) 
     a server that was there before is not in it (see `Tool.server_cpu`).
     """
     with log.open("wb") as output:
+        busy = machine_cpu()
         start = time.perf_counter()
         process = subprocess.Popen(
             argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -47,6 +52,7 @@ def timed(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) 
         finally:
             watchdog.cancel()
         wall = time.perf_counter() - start
+        busy = machine_cpu() - busy
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -54,7 +60,8 @@ def timed(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path) 
             f"'{argv[0]}' ended with status {process.returncode} after {wall:.1f} s; the end of its output:",
             text[-4000:].rstrip(),
         )
-    return Times(wall, usage.ru_utime + usage.ru_stime)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Times(wall, cpu, max(busy - cpu, 0.0))
 
 
 def _end(pid: int) -> None:
@@ -65,8 +72,16 @@ def _end(pid: int) -> None:
         return
 
 
+def machine_cpu() -> float:
+    """CPU seconds that the whole machine was at work so far (Linux)."""
+    # The first line of proc(5)'s `stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+    with open("/proc/stat", encoding="utf-8") as stat:
+        ticks = [int(field) for field in stat.readline().split()[1:9]]
+    return (sum(ticks) - sum(ticks[3:5])) / TICKS
+
+
 def tree_cpu(pid: int) -> float:
     """CPU seconds that the process `pid` and its children that have ended used so far (Linux)."""
     # The fields after the command's name, which stands in parentheses and may hold spaces: 14 to 17 of proc(5).
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return sum(int(ticks) for ticks in fields[11:15]) / TICKS

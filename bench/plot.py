@@ -11,7 +11,7 @@ from result import PLAIN, Result
 from tool import TITLES
 
 COLOURS = {"plain": "#9a9a9a", "ccache": "#e0a458", "sccache": "#5b8db8", "hipcache": "#c0392b"}
-BAR = 0.2
+BAR = 0.21
 
 
 def available() -> bool:
@@ -20,7 +20,7 @@ def available() -> bool:
 
 
 def draw(result: Result, stem: Path) -> list[Path]:
-    """Write `stem`.png and `stem`.svg. Under the bars: how long it took; above them: the ratio to plain clang."""
+    """Write `stem`.png and `stem`.svg. Plain clang's bars carry their time, the others' the ratio to it."""
     # Loaded by name: types are checked also where matplotlib is not installed.
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
@@ -31,7 +31,7 @@ def draw(result: Result, stem: Path) -> list[Path]:
     ticker = importlib.import_module("matplotlib.ticker")
 
     forms = result.forms
-    figure, grid = pyplot.subplots(len(forms), 1, figsize=(11, 4.1 * len(forms) + 0.6), squeeze=False)
+    figure, grid = pyplot.subplots(len(forms), 1, figsize=(12, 4.1 * len(forms) + 0.6), squeeze=False)
     for form, (axes,) in zip(forms, grid, strict=True):
         scenarios = result.scenarios(form)
         for place, tool in enumerate(result.tools):
@@ -43,25 +43,26 @@ def draw(result: Result, stem: Path) -> list[Path]:
                 label = TITLES[tool] if group == 0 else None
                 axes.bar(left, wall, BAR * 0.92, color=COLOURS[tool], label=label, zorder=2)
                 share = result.ratio(form, scenario.name, tool, PLAIN)
-                text = seconds(wall) if tool == PLAIN or share is None else _share(share)
+                text = _short(wall) if tool == PLAIN or share is None else ratio(share)
                 weight = "bold" if tool == "hipcache" else "normal"
                 axes.annotate(
-                    text, (left, wall), (0, 2), textcoords="offset points", ha="center", fontsize=7, fontweight=weight
+                    text, (left, wall), (0, 2), textcoords="offset points", ha="center", fontsize=6.5, fontweight=weight
                 )
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         axes.set_ylim(low / 1.5, high * 1.8)
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: seconds(value).replace(".0 s", " s")))
+        axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _short(value)))
         axes.set_xticks(range(len(scenarios)))
         axes.set_xticklabels([_wrapped(scenario.heading(result.workload.archs)) for scenario in scenarios])
         axes.set_title(form_title(result, form), loc="left", fontsize=10, fontweight="bold")
         axes.grid(axis="y", color="#e4e4e4", zorder=0)
-        axes.tick_params(length=0)
+        axes.tick_params(which="both", length=0)
         for side in ("top", "right", "left"):
             axes.spines[side].set_visible(False)
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper right", ncols=len(labels), frameon=False)
-    about = f"Time of a build, logarithmic; on the bars: ratio to plain clang\n{result.machine.cpu}, {result.date[:10]}"
+    scale = "Time of a build, logarithmic; above the bars: plain clang's time, the others' ratio to it"
+    about = f"{scale}\n{result.machine.cpu}, {result.date[:10]}"
     figure.text(0.012, 0.988, about, va="top", fontsize=8, color="#555555")
     figure.tight_layout(rect=(0, 0, 1, 0.95))
     written = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
@@ -72,8 +73,8 @@ def draw(result: Result, stem: Path) -> list[Path]:
     return written
 
 
-def _share(value: float) -> str:
-    return f"{ratio(value)}x"
+def _short(value: float) -> str:
+    return seconds(value).replace(".0 s", " s")
 
 
 def _wrapped(text: str, width: int = 18) -> str:

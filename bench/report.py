@@ -9,6 +9,9 @@ from scenario import ALONE, NINJA
 from target import TARGETS, verdict
 from tool import TITLES
 
+#: Beyond this share of the cores' time, other programs spoil the figures.
+QUIET = 0.05
+
 FORM_TITLES = {
     NINJA: "All {count} sources under ninja, {cores} at once",
     ALONE: "One source alone ({alone})",
@@ -75,6 +78,9 @@ def _origin(result: Result) -> str:
         f"- medians of {result.rounds} round{'s' if result.rounds > 1 else ''}, in which the tools take turns; "
         "ratios are made pair by pair, then the median is taken",
     ]
+    disturbance = f"- other programs took {result.disturbance:.0%} of the cores' time during the measured builds"
+    noisy = ": the machine was not quiet, measure again" if result.disturbance > QUIET else ""
+    lines.append(f"{disturbance}{noisy}")
     if result.quick:
         lines.append("- a quick run: light sources, one round. The targets are meant for a full one")
     return "\n".join(lines)

@@ -7,9 +7,10 @@ The file is JSON, `format` 1:
      "workload": {"name": "...", "about": "...", "sources": [...], "alone": "...", "flags": [...],
                   "base": [...], "many": [...], "added": "...", "edited": "..."},
      "versions": {"plain": "...", "ccache": "...", ...},
-     "samples": [{"form", "scenario", "tool", "round", "take", "wall", "cpu", "counted": {...}}, ...]}
+     "samples": [{"form", "scenario", "tool", "round", "take", "wall", "cpu", "others", "counted": {...}}, ...]}
 
-`wall` and `cpu` are seconds; `counted` is how far the tool's own counters moved.
+`wall`, `cpu` and `others` are seconds, the last of CPU time of other programs meanwhile; `counted` is how far
+the tool's own counters moved.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Sample:
     take: int
     wall: float
     cpu: float
+    others: float = 0.0
     counted: dict[str, int] = field(default_factory=dict)
 
 
@@ -132,6 +134,12 @@ class Result:
         """The scenarios that were measured in that form."""
         present = {sample.scenario for sample in self.samples if sample.form == form}
         return [scenario for scenario in SCENARIOS if scenario.name in present]
+
+    @property
+    def disturbance(self) -> float:
+        """The share of the cores' time that other programs took while builds were measured."""
+        time = sum(sample.wall for sample in self.samples) * self.machine.cores
+        return sum(sample.others for sample in self.samples) / time if time else 0.0
 
     def of(self, form: str, scenario: str, tool: str) -> list[Sample]:
         """A tool's samples of a scenario; plain clang's may come from the scenario that stands in (`plain_as`)."""

@@ -91,4 +91,4 @@ class Series:
                 f"it counted {counted}; the figures would mean nothing, so the benchmark ends here",
             )
         progress.end(what, times.wall)
-        return Sample(form, scenario.name, tool.name, number, take, times.wall, times.cpu, counted)
+        return Sample(form, scenario.name, tool.name, number, take, times.wall, times.cpu, times.others, counted)
