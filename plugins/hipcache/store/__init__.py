@@ -29,7 +29,7 @@ class Store(Protocol):
 
     Every `get` checks the content against its digest before anything is returned. `put` either
     stores the whole entry or raises `StoreError`; a reader never sees half of one. All methods may be
-    called by any number of threads and processes at once.
+    called by any number of threads and processes at once. A key or digest that is none raises ValueError.
     """
 
     def get_action(self, key: str) -> bytes | None: ...
@@ -50,26 +50,29 @@ class Store(Protocol):
 
     def copy_blob(self, digest: str, destination: Path) -> bool:
         """Write the blob to `destination`, which appears whole (temporary file beside it, then rename), with
-        permissions as a compiler would give (0o666 less umask), and never as a link into the store."""
+        permissions as a compiler would give (0o666 less umask), and never as a link into the store.
+
+        As clang does, it replaces a symbolic link and writes into a special file (/dev/null, a FIFO).
+        Raises StoreError if `destination` cannot be written."""
         ...
 
     def lock(self, key: str) -> AbstractContextManager[bool]:
         """Hold `key` against all other threads and processes while they would do the same work.
 
         Gives True if another one held it first (so that the caller looks again before it works).
-        The kernel releases it when its process dies."""
+        The kernel releases it when its process dies. Hold one key at a time: the kernel finds no deadlocks here."""
         ...
 
     def workdir(self) -> AbstractContextManager[Path]:
         """A fresh directory for the intermediate files of one compile, removed at the end; if this process
-        is killed, a later one sweeps it."""
+        is killed, a later one sweeps it. It may hold a file `.lock`, which is not the caller's."""
         ...
 
     def size(self) -> StoreSize: ...
 
     def collect(self, max_bytes: int | None = None) -> int:
         """Remove the least recently used entries until at most `max_bytes` (default: the bound) are held,
-        sweep leftovers; returns the bytes freed."""
+        sweep leftovers; returns the bytes freed. A `max_bytes` of 0 removes every entry."""
         ...
 
     def clear(self) -> int:

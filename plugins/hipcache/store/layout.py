@@ -184,6 +184,15 @@ def remove_tree(path: str) -> None:
     rmtree(path, ignore_errors=True)
 
 
+def listing(directory: str) -> list[os.DirEntry[str]]:
+    """What is in `directory`, nothing if there is none. Raises other OSErrors."""
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def random_name() -> str:
     """Different for all threads, processes, hosts and containers: a process id would not be."""
     return os.urandom(12).hex()

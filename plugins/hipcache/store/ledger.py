@@ -1,6 +1,6 @@
 """The ledger: how many bytes and entries a local store holds, without looking.
 
-A put must know whether the bound is exceeded, and listing 300,000 files to learn it takes a second. So the sum is
+A put must know whether the bound is exceeded, and listing 300,000 files to learn it takes 1.5 seconds. So the sum is
 kept in one file of 64 bytes, changed under a lock::
 
     magic          8 bytes   "hcL1" 0d 0a 1a 00

@@ -1,24 +1,24 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
 What lies where, and why, is in layout.py; locks.py, ledger.py and upkeep.py keep the processes out of each other's
-way and the store within its bound; output.py writes into the build tree.
+way and the store within its bound; scratch.py holds what is not finished; output.py writes into the build tree.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from blake3 import blake3
 
 from hipcache.errors import StoreError
-from hipcache.store import StoreSize, locks, output
+from hipcache.store import StoreSize, locks, output, scratch
+from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
     DamagedEntry,
     Layout,
@@ -28,7 +28,6 @@ from hipcache.store.layout import (
     pack_action,
     random_name,
     read_all,
-    remove_tree,
     unpack_action,
     write_all,
 )
@@ -36,17 +35,6 @@ from hipcache.store.ledger import Book, Ledger
 from hipcache.store.upkeep import Upkeep
 
 T = TypeVar("T")
-
-_HINTS = {
-    errno.ENOSPC: "free some space, lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory on another disk",
-    errno.EDQUOT: "your quota is used up: lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory elsewhere",
-    errno.EFBIG: "it exceeds the limit for the size of a file (see 'ulimit -f')",
-    errno.EACCES: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
-    errno.EPERM: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
-    errno.EROFS: "the file system is read-only: set HIPCACHE_READONLY=1, or HIPCACHE_DIR to a directory elsewhere",
-    errno.ENOTDIR: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
-    errno.EEXIST: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
-}
 
 
 class LocalStore:
@@ -85,7 +73,7 @@ class LocalStore:
     def remove_action(self, key: str) -> None:
         path = self._layout.action(key)
         if not self.read_only:
-            with _as_store_error("remove", path), suppress(FileNotFoundError):
+            with as_store_error("remove", path), suppress(FileNotFoundError):
                 self._remove(path)
 
     def has_blob(self, digest: str) -> bool:
@@ -118,7 +106,7 @@ class LocalStore:
         with self._opened(self._layout.blob(digest)) as fd:
             if fd is None:
                 return False
-            with _as_store_error("write", os.fspath(destination), hints={}):
+            with as_store_error("write", os.fspath(destination), hints=NO_HINTS):
                 output.deliver(fd, digest, destination)
             self._touch(fd)
             return True
@@ -150,25 +138,16 @@ class LocalStore:
             with tempfile.TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True) as private:
                 yield Path(private)
             return
-        path = f"{self._layout.tmp}/work-{random_name()}"
-        lock = -1
-        try:
-            with _as_store_error("create", path):
-                self._with_layout(lambda: os.mkdir(path))
-                lock = locks.open_file(f"{path}/.lock")
-                _mark_alive(lock)
-            yield Path(path)
-        finally:
-            remove_tree(path)
-            if lock >= 0:
-                locks.unlock(lock, 0)
-                os.close(lock)
+        with ExitStack() as stack:
+            with as_store_error("create a directory in", self._layout.tmp):
+                made = stack.enter_context(scratch.work_directory(self._make_directory, self._layout.tmp))
+            yield made
 
     # The store as a whole
 
     def size(self) -> StoreSize:
         """The ledger's numbers, or a count of all entries if it has none. Raises StoreError."""
-        with _as_store_error("read", self._layout.base):
+        with as_store_error("read", self._layout.base):
             try:
                 os.stat(self._layout.tmp)
             except FileNotFoundError:
@@ -254,7 +233,7 @@ class LocalStore:
             with suppress(OSError):
                 self._remove(path)
             return
-        with _as_store_error("store", path):
+        with as_store_error("store", path):
             book = self._with_layout(lambda: self._write(path, content))
         if self._upkeep.is_due(book, self.max_bytes):
             with suppress(OSError):
@@ -265,7 +244,7 @@ class LocalStore:
         try:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             try:
-                _mark_alive(fd)
+                scratch.mark_alive(fd)
                 write_all(fd, content)
                 self._touch(fd)
                 return self._rename(temporary, path, charge(len(content)))
@@ -301,6 +280,9 @@ class LocalStore:
             self._layout.make()
         return action()
 
+    def _make_directory(self, path: str) -> None:
+        self._with_layout(lambda: os.mkdir(path))
+
     def _open_locks(self) -> int:
         return self._with_layout(lambda: locks.open_file(self._layout.locks))
 
@@ -308,14 +290,8 @@ class LocalStore:
     def _locked_upkeep(self, verb: str) -> Iterator[Upkeep]:
         if self.read_only:
             raise StoreError(f"cannot {verb} '{self.root}': the store is read-only", "unset HIPCACHE_READONLY")
-        with _as_store_error(verb, self._layout.base), locks.held(self._open_locks(), locks.UPKEEP):
+        with as_store_error(verb, self._layout.base), locks.held(self._open_locks(), locks.UPKEEP):
             yield self._upkeep
-
-
-def _mark_alive(fd: int) -> None:
-    """Let the sweep of other processes see that this one lives."""
-    with suppress(OSError):
-        locks.try_lock(fd, 0)
 
 
 def _rename_into(temporary: str, path: str) -> None:
@@ -336,23 +312,3 @@ def _size(path: str) -> int | None:
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-@contextmanager
-def _as_store_error(verb: str, path: str, hints: dict[int, str] = _HINTS) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.EEXIST):
-            path = _in_the_way(error.filename) or _in_the_way(path) or path
-        why = error.strerror or str(error)
-        raise StoreError(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
-
-
-def _in_the_way(name: object) -> str:
-    """The first part of the path `name` that is there and no directory; empty if there is none."""
-    path = Path(str(name))
-    for part in (*reversed(path.parents), path):
-        if part.exists() and not part.is_dir():
-            return str(part)
-    return ""

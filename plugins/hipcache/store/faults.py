@@ -1,0 +1,44 @@
+"""What the operating system refuses, in words that say what to do about it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hipcache.errors import StoreError
+
+HINTS: Mapping[int, str] = {
+    errno.ENOSPC: "free some space, lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory on another disk",
+    errno.EDQUOT: "your quota is used up: lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory elsewhere",
+    errno.EFBIG: "it exceeds the limit for the size of a file (see 'ulimit -f')",
+    errno.EACCES: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
+    errno.EPERM: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
+    errno.EROFS: "the file system is read-only: set HIPCACHE_READONLY=1, or HIPCACHE_DIR to a directory elsewhere",
+    errno.ENOTDIR: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
+    errno.EEXIST: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
+}
+# For paths outside the store: the settings of the store do not help there.
+NO_HINTS: Mapping[int, str] = {}
+
+
+@contextmanager
+def as_store_error(verb: str, path: str, hints: Mapping[int, str] = HINTS) -> Iterator[None]:
+    """Turn an OSError into a StoreError: "cannot `verb` '`path`': why", and what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.EEXIST):
+            path = _in_the_way(error.filename) or _in_the_way(path) or path
+        why = error.strerror or str(error)
+        raise StoreError(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
+
+
+def _in_the_way(name: object) -> str:
+    """The first part of the path `name` that is there and no directory; empty if there is none."""
+    path = Path(str(name))
+    for part in (*reversed(path.parents), path):
+        if part.exists() and not part.is_dir():
+            return str(part)
+    return ""
