@@ -14,7 +14,7 @@ from hipcache.errors import PassThrough
 from hipcache.keys import digest_bytes, digest_file
 from hipcache.passes import Dependency, Ran
 from hipcache.records import BackRecord, FrontEntry
-from hipcache.session import Session, decode
+from hipcache.session import Damaged, Session, decode
 from hipcache.units import DeviceUnit
 
 
@@ -92,8 +92,11 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
         whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
         text, seconds = whole.text, seconds + whole.seconds
         front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
+    product = content if content is not None else session.engine.store.get_blob(back.code)
+    if product is None:
+        raise Damaged
     entry = FrontEntry("", bitcode, text, "", False, back.talks, seconds)
-    passes.remember(session, unit.front, front, entry)
+    passes.remember(session, unit.front, front, entry, product)
     return Product(back.code, content, text, front.dependencies, False, hit, seconds + back.seconds, missing.why)
 
 
@@ -117,5 +120,5 @@ def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Produc
     content = code.read_bytes()
     seconds = whole.seconds + linked.seconds
     entry = FrontEntry("", session.keep(content), whole.text, "", True, bool(whole.text), seconds)
-    passes.remember(session, unit.front, whole, entry)
+    passes.remember(session, unit.front, whole, entry, content)
     return Product(digest_bytes(content), content, whole.text, whole.dependencies, False, False, seconds, missing.why)

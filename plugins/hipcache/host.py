@@ -35,5 +35,5 @@ def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
         except splice.UnknownObject as error:
             raise PassThrough("object_layout", str(error)) from error
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
-        passes.remember(session, unit, ran, entry)
+        passes.remember(session, unit, ran, entry, content)
         return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why)

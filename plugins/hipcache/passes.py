@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import depfile, records, trace
@@ -31,13 +31,9 @@ class Found:
     """A trace that holds, or else `why` none does (in words, for the newest one), and whether that one talked."""
 
     entry: FrontEntry | None
-    reads: ReadSet | None
     why: str
     talked: bool = False
-
-    @property
-    def dependencies(self) -> tuple[Dependency, ...]:
-        return tuple(Dependency(file.path, file.system) for file in self.reads.files) if self.reads else ()
+    dependencies: tuple[Dependency, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,15 +56,18 @@ def find(session: Session, front: FrontEnd) -> Found:
         reads = session.read_set(entry.reads)
         if reads is None:
             reason = "the store no longer has the list of files that it read"
+        elif entry.base and entry.base != session.files.basedir.path:
+            reason = f"its output names the checkout that it was made in, '{entry.base}'"
         elif entry.text and entry.look != front.look:
             reason = "its messages are to look another way (colours, width of the terminal)"
         else:
             reason = session.files.differs(entry.reads, reads)
-        if not reason:
-            return Found(entry, reads, "")
+        if reads is not None and not reason:
+            local = session.files.basedir.local
+            return Found(entry, "", dependencies=tuple(Dependency(local(f.path), f.system) for f in reads.files))
         if number == 0:
             why = reason
-    return Found(None, None, why, bool(entries) and entries[0].talks)
+    return Found(None, why, talked=bool(entries) and entries[0].talks)
 
 
 def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinary: Path | None = None) -> Ran:
@@ -95,19 +94,20 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not)
 
 
-def remember(session: Session, front: FrontEnd, ran: Ran, entry_of: FrontEntry) -> None:
-    """Put the entry before those that are kept under the same command. `entry_of.reads` is filled in here."""
+def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> None:
+    """Put the entry before those that are kept under the same command. Its `reads`, `look` and `base` are filled in
+    here; `product` is what the unit came to in the end (a code object, the host's object)."""
     if ran.reads is None:
         session.notes.append(f"not stored: {ran.why_not}")
         return
-    reads = session.keep(ran.reads.pack())
-    entry = FrontEntry(
-        reads, entry_of.output, entry_of.text, front.look, entry_of.whole, entry_of.talks, entry_of.seconds
-    )
+    basedir = session.files.basedir
+    bound = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text)) or front.compresses
+    base = basedir.path if bound else ""
+    entry = replace(entry, reads=session.keep(ran.reads.pack()), look=front.look, base=base)
     older = [
         old
         for old in records.unpack_front(session.engine.store.get_action(front.key.digest))
-        if (old.reads, old.look) != (entry.reads, entry.look)
+        if (old.reads, old.look, old.base) != (entry.reads, entry.look, entry.base)
     ]
     session.keep_action(front.key.digest, records.pack_front([entry, *older]))
 

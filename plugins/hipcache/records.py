@@ -1,7 +1,8 @@
 """What the store keeps under the key of a job: small JSON records, read back as typed values.
 
     front end   a list of entries, newest first, each under the same command with other file contents:
-                {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool, "seconds": s}
+                {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
+                 "seconds": s, "base": path}
     back end    {"code": blob, "talks": bool, "seconds": s}
     object      {"object": blob}
 
@@ -24,7 +25,8 @@ class FrontEntry:
 
     `output`: digest of the bitcode (which is not stored), of the code object where `whole`, or of the host's object.
     `text`: all that the unit printed; `talks`: its back end has something to say, which only a pass in one
-    step says as the user must read it (with source lines)."""
+    step says as the user must read it (with source lines). `base`: the HIPCACHE_BASEDIR that the output or the text
+    names, so that it holds there alone; empty where it names none."""
 
     reads: str
     output: str
@@ -33,6 +35,7 @@ class FrontEntry:
     whole: bool
     talks: bool
     seconds: float
+    base: str = ""
 
 
 @dataclass(frozen=True)

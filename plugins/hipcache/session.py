@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipcache.basedir import Basedir
 from hipcache.command import Command
 from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.identity import Identities
@@ -54,7 +55,7 @@ class Session:
 
     def __post_init__(self) -> None:
         now = self.engine.clock()
-        self.files = Files(self.command.cwd, now)
+        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir))
         self.identities = Identities(self.engine.runner, self.engine.environ, self.engine.memo, now)
 
     def __enter__(self) -> Session:

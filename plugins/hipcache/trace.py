@@ -10,7 +10,8 @@ Format of a read set (a blob of the store, shared by passes that read the same f
 
     {"files": [[path, digest, status or null, system], ...], "absent": [path, ...], "present": [path, ...]}
 
-Paths stand as clang spells them, relative ones relative to the working directory of the compile.
+Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
+HIPCACHE_BASEDIR with a mark in its place.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import zlib
 from dataclasses import dataclass
 
 from hipcache import includes
+from hipcache.basedir import Basedir
 from hipcache.includes import Directory, Scan, SearchPath
 from hipcache.keys import digest_bytes, digest_file
 
@@ -80,10 +82,12 @@ class Untraceable(Exception):
 class Files:
     """The files of one compile: each is looked at once, whichever pass read it.
 
-    `cwd` is where relative paths begin; `now` is the wall clock in seconds.
+    `cwd` is where relative paths begin; `now` is the wall clock in seconds. Paths below `basedir` stand in read
+    sets without it.
     """
 
-    def __init__(self, cwd: str, now: float) -> None:
+    def __init__(self, cwd: str, now: float, basedir: Basedir) -> None:
+        self.basedir = basedir
         self._cwd = cwd
         self._now = now
         self._digests: dict[str, tuple[Status, str]] = {}
@@ -137,20 +141,21 @@ class Files:
 
     def _check(self, reads: ReadSet) -> str:
         for file in reads.files:
+            path = self.basedir.local(file.path)
             try:
-                status = self.status(file.path)
+                status = self.status(path)
                 if status == file.status:
                     continue
-                if self.digest(file.path)[1] != file.digest:
-                    return f"file '{file.path}' changed"
+                if self.digest(path)[1] != file.digest:
+                    return f"file '{path}' changed"
             except FileNotFoundError:
-                return f"file '{file.path}' is gone"
+                return f"file '{path}' is gone"
             except OSError as error:
-                return f"file '{file.path}' cannot be read: {error.strerror}"
-        for path in reads.absent:
+                return f"file '{path}' cannot be read: {error.strerror}"
+        for path in map(self.basedir.local, reads.absent):
             if os.path.lexists(self.resolve(path)):
                 return f"'{path}' appeared, which was looked for in vain"
-        for path in reads.present:
+        for path in map(self.basedir.local, reads.present):
             if not os.path.exists(self.resolve(path)):
                 return f"'{path}' is gone, which was looked for"
         return ""
@@ -184,7 +189,8 @@ def record(
             raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
         _refuse(path, scan, dated=dated)
         scans[path] = scan
-        found.append(ReadFile(path, digest, files.lasting(status), user is not None and path not in user))
+        system = user is not None and path not in user
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system))
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)
     for path in probes.present:
@@ -193,7 +199,8 @@ def record(
                 raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
-    return ReadSet(tuple(found), tuple(sorted(probes.absent)), tuple(sorted(probes.present)))
+    absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (probes.absent, probes.present))
+    return ReadSet(tuple(found), tuple(absent), tuple(present))
 
 
 def _refuse(path: str, scan: Scan, *, dated: bool) -> None:

@@ -58,6 +58,11 @@ class FrontEnd:
         return any(option.name == "-source-date-epoch" for option in self.job.options)
 
     @property
+    def compresses(self) -> bool:
+        """Is debug information compressed, so that a path in it cannot be seen?"""
+        return any("-compress-debug-sections" in option.name for option in self.job.options)
+
+    @property
     def source(self) -> str:
         return self.job.value(Role.INPUT)
 
@@ -156,12 +161,13 @@ class _Cutter:
     def __init__(self, identities: Identities, files: Files) -> None:
         self._identities = identities
         self._files = files
+        self._portable = files.basedir.portable
         self._named: dict[str, str] = {}
 
     def device(self, one: DevicePass) -> DeviceUnit:
         link = [("linker", self.tool(one.link.program))]
         for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
-            link += [("linker option", word), *self._file(word)]
+            link += [("linker option", self._portable(word)), *self._file(word)]
         back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
@@ -193,7 +199,7 @@ class _Cutter:
             raise PassThrough("tool", f"'{program}': {error}") from error
 
     def _option(self, option: Option, job: Cc1Job) -> list[tuple[str, str]]:
-        role, name, value = option.role, option.name, option.value
+        role, value = option.role, option.value
         if role in _REPLACED or role is Role.GPUBINARY:
             return []
         if role is Role.DIRECTORY and not _keeps_directory(job):
@@ -202,16 +208,15 @@ class _Cutter:
             # Its content goes into the output, its path does not.
             return [(f"bitcode {os.path.basename(value)}", self._digest(value))]
         if role is Role.INPUT:
-            return [("source", value)]
-        if role in (Role.PLAIN,) and value:
-            return [("option", " ".join(option.text)), *self._file(value)]
-        return [("option", f"{name} {value}" if len(option.text) == 2 else option.text[0])]
+            return [("source", self._portable(value))]
+        text = ("option", self._portable(" ".join(option.text)))
+        return [text, *self._file(value)] if role is Role.PLAIN and value else [text]
 
     def _file(self, value: str) -> list[tuple[str, str]]:
         """The content of the file that an option's value names, if it names one."""
         for name in (value, value.partition("=")[2]):
             if name and os.path.isfile(self._files.resolve(name)):
-                return [(f"content of {name}", self._digest(name))]
+                return [(f"content of {self._portable(name)}", self._digest(name))]
         return []
 
     def _digest(self, name: str) -> str:
