@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 def _on_path(word: str) -> bool:
     # shutil.which would do; its import alone (bz2, lzma) takes as long as all of these calls.
     directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)  # noqa: PTH118
+    return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)
 
 
 def _nearest_subcommand(word: str, likeness: float) -> str:

@@ -1,7 +1,7 @@
 """The command that the build tool ran, as a value: what is compiled, to what, and whether it is ours at all.
 
-Only what must be known *before* the driver is asked is read here (is it one HIP source, compiled to an object, with no side
-effects while it is only planned?). Everything else is read from the driver's own plan.
+Only what must be known *before* the driver is asked is read here: is it one HIP source, compiled to an object, with no
+side effects while it is only planned? Everything else is read from the driver's own plan.
 """
 
 from __future__ import annotations
@@ -10,39 +10,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hipcache.driver_options import SEPARATE, why_left
 from hipcache.errors import PassThrough
 
-# Driver options whose value is the next word (clang/include/clang/Driver/Options.td, kind Separate). One that is
-# missing here makes its value look like a second source: the compile passes through.
-_SEPARATE = frozenset(
-    ["-o", "--output", "-x", "--language", "-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot", "-MF", "-MT", "-MQ", "-MJ", "-Xclang", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xoffload-linker", "-Xcuda-ptxas", "-Xcuda-fatbinary", "-mllvm", "-target", "--target", "-arch", "-L", "-T", "-F", "-framework", "-u", "-z", "-e", "-A", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-iwithsysroot", "-iframework", "-ivfsoverlay", "-include-pch", "-resource-dir", "-working-directory", "--param", "-B", "-G", "--serialize-diagnostics", "-serialize-diagnostics", "-dependency-file", "-cxx-isystem", "-stdlib++-isystem", "-isystem-after", "--config", "-dumpdir", "-gcc-toolchain", "-dumpbase", "-rpath", "-l", "-Tbss", "-Tdata", "-Ttext", "-Xopenmp-target", "-Xthinlto", "-mthread-model", "-ccc-install-dir", "-ccc-gcc-name", "--include-directory", "--define-macro", "--undefine-macro", "--include", "--imacros", "--library-directory", "--prefix"]
-)
-
 _LANGUAGES = ("-x", "--language")
-
-# Options that make another kind of output, or act while the driver only plans. Option -> reason.
-_NOT_OURS = {
-    "-E": "preprocess", "--preprocess": "preprocess", "-S": "assembly", "--assemble": "assembly", "-M": "dependencies_only",
-    "-MM": "dependencies_only", "-MG": "dependencies_only", "-fsyntax-only": "no_object", "-emit-llvm": "llvm_ir",
-    "--precompile": "no_object", "-emit-ast": "no_object", "--analyze": "no_object", "-###": "asks_driver", "-v": "asks_driver",
-    "--verbose": "asks_driver", "-save-temps": "save_temps", "--save-temps": "save_temps", "-fgpu-rdc": "rdc",
-    "--offload-new-driver": "new_driver", "-foffload-lto": "lto", "-flto": "lto", "-MJ": "side_output", "--version": "asks_driver",
-    "-fdriver-only": "asks_driver", "-ftime-report": "side_output", "-fproc-stat-report": "side_output", "-gsplit-dwarf": "side_output",
-    "-ftime-trace": "side_output", "-include-pch": "pch", "-emit-pch": "pch", "--coverage": "coverage", "-coverage": "coverage",
-    "-ftest-coverage": "coverage", "-fprofile-arcs": "coverage", "--cuda-device-only": "one_side", "--cuda-host-only": "one_side",
-    "--offload-device-only": "one_side", "--offload-host-only": "one_side", "--offload-compress": "offload_compress",
-    "-fmodules": "modules", "--gpu-bundle-output": "one_side", "--emit-static-lib": "no_object", "-fsave-optimization-record": "side_output",
-    "--serialize-diagnostics": "side_output", "-serialize-diagnostics": "side_output", "-print-search-dirs": "asks_driver",
-    "-dumpversion": "asks_driver", "-dumpmachine": "asks_driver", "--help": "asks_driver", "-help": "asks_driver", "-cc1": "asks_driver",
-    "-cc1as": "asks_driver", "--hip-link": "link", "-fuse-cuid=random": "random_cuid",
-}  # fmt: skip
-_NOT_OURS_PREFIXES = (
-    ("-save-temps=", "save_temps"), ("--save-temps=", "save_temps"), ("-flto=", "lto"), ("-foffload-lto=", "lto"),
-    ("-ftime-trace=", "side_output"), ("-ftime-report=", "side_output"), ("-fproc-stat-report=", "side_output"),
-    ("-fplugin", "plugin"), ("-fpass-plugin", "plugin"), ("-print-", "asks_driver"), ("--print-", "asks_driver"),
-    ("-gen-cdb-fragment-path", "side_output"), ("-fmodule", "modules"), ("-gsplit-dwarf=", "side_output"),
-    ("-fsave-optimization-record=", "side_output"), ("-foptimization-record-file", "side_output"),
-)  # fmt: skip
 
 # Variables that make the driver write something beside the output.
 _SIDE_EFFECTS = (
@@ -74,7 +45,7 @@ class Command:
 
 
 def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Command:
-    """Raises PassThrough (with a reason of `outcome.REASONS`) for everything that is not one HIP source to one object."""
+    """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
     language, output, macros, compiles, own_cuid, refused = "", "", [], False, False, ("", "")
@@ -89,10 +60,10 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Comman
         if word.startswith("-Xarch_"):
             next(words, None)
             continue
-        reason = _NOT_OURS.get(word) or next((r for p, r in _NOT_OURS_PREFIXES if word.startswith(p)), "")
+        reason = why_left(word)
         if reason and not refused[0]:
             refused = (reason, word)
-        value = next(words, "") if word in _SEPARATE else ""
+        value = next(words, "") if word in SEPARATE else ""
         if word in _LANGUAGES:
             language = value
         elif word.startswith(("-x", "--language=")):

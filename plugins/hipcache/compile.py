@@ -37,7 +37,9 @@ class Compiled:
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
-    """Make the object of `command`, and its dependency file. `columns`: width of the terminal that shows messages, or None.
+    """Make the object of `command`, and its dependency file.
+
+    `columns`: width of the terminal that will show the messages, None where there is none.
 
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
     it must be run because it fails; in each case nothing has been written.

@@ -197,7 +197,7 @@ def _expand(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 (pathlib's raises without a home)
+    home = environ.get("HOME") or os.path.expanduser("~")
     if not home.startswith("/"):
         raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_DIR and HIPCACHE_CONFIG")
     return Path(home)
@@ -213,7 +213,7 @@ def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
     named = environ.get(PREFIX + "CONFIG", "")
     if named:
         file = Path(_expand(named, environ))
-        if not os.path.isfile(file):  # noqa: PTH113 (pathlib's raises where a directory may not be read)
+        if not os.path.isfile(file):
             raise ConfigError(
                 f"environment variable 'HIPCACHE_CONFIG': there is no file '{named}'",
                 "create it, or unset HIPCACHE_CONFIG to use the config file of the user",
@@ -223,7 +223,7 @@ def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
         file = _user_directory(environ, "XDG_CONFIG_HOME", ".config") / "hipcache.yaml"
     except ConfigError:
         return None, DEFAULT
-    return (file if os.path.exists(file) else None), DEFAULT  # noqa: PTH110
+    return (file if os.path.exists(file) else None), DEFAULT
 
 
 def _read_file(file: Path) -> dict[str, _Text]:

@@ -1,8 +1,8 @@
 """A device unit: the code object of one offload arch, found in the store or compiled.
 
-What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. Such a unit is
-compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked before, or
-that was asked for remarks, is compiled in one step alone.
+What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. Such a unit
+is compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked
+before, or that was asked for remarks, is compiled in one step alone.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The dependency file names the headers that were read. A header that appears *earlier* in the search path, or a
 file that `__has_include` asked for in vain, changes the output as well; ccache and sccache go stale
-here. So each file that was read is scanned for the names in its `#include`, `__has_include` and `#embed`, and each name is
-looked for along the search path: every place before the first one that has it is recorded as absent.
+here. So each file that was read is scanned for the names in its `#include`, `__has_include` and `#embed`, and each
+name is looked for along the search path: every place before the first one that has it is recorded as absent.
 
 The scan reads more names than the pass used (those in `#if` branches that were not taken): a
 file that appears there costs a needless run of the front end, never a stale object. An absent path is

@@ -92,7 +92,7 @@ def parse(text: str) -> Plan:
     if len(hosts) != 1 or len(bundles) != 1 or len(links) != len(device_cc1) or not links:
         raise PassThrough(
             "plan",
-            f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} host passes",
+            f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} hosts",
         )
     host, bundle = hosts[0], bundles[0]
     fat_binary = host.value(Role.GPUBINARY)

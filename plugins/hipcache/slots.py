@@ -1,11 +1,11 @@
 """How many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
 
-A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`store/locks.py`): the kernel
-frees it when its process dies. There are as many bytes as compilers may run.
+A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`store/locks.py`): the
+kernel frees it when its process dies. There are as many bytes as compilers may run.
 
-Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too), it decides
-instead: the process owns one job already, each further one takes a token and gives it back. A jobserver that this process
-may not use (make closed its pipe for a recipe without `+`) leaves one job at a time plus what the slots allow.
+Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
+it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
+process may not use it (make closes its pipe for a recipe without `+`) the slots decide.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def headers_file(dependencies: Path) -> Path:
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code object of one offload arch. `talks`: it was asked for remarks, so its back end will have something to say."""
+    """The code object of one offload arch. `talks`: remarks were asked for, so its back end has something to say."""
 
     arch: str
     front: FrontEnd
