@@ -3,7 +3,7 @@ host code; each step once through hipcache and once with plain clang.
 
 Works in a directory of its own, with a store of its own. Ends with status 1 when the counters contradict what
 hipcache promises: a warm build compiles nothing, one architecture more compiles that one only, a subset nothing, and a
-host-only edit runs no device back end.
+host-only edit runs no device back end, and every object has the bytes of plain clang's.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ class Row:
     cached: float
     plain: float
     counters: Counters
+    objects: int
+    differing: list[str]  # objects that are not plain clang's, byte for byte
 
 
 @dataclass
@@ -185,6 +187,17 @@ def difference(after: Counters, before: Counters) -> Counters:
     )
 
 
+def compare(cached: Path, plain: Path) -> tuple[int, list[str]]:
+    """How many HIP objects there are, and which of them differ between the two build directories."""
+    objects = sorted(path.relative_to(plain) for path in plain.rglob("*.hip.o"))
+    differing = [
+        str(path)
+        for path in objects
+        if not (cached / path).is_file() or (cached / path).read_bytes() != (plain / path).read_bytes()
+    ]
+    return len(objects), differing
+
+
 def steps() -> tuple[Step, ...]:
     def compiled(counters: Counters) -> set[str]:
         """What had to be compiled, architectures and host."""
@@ -255,7 +268,8 @@ def run(work: Path, screen: Screen, plan: tuple[Step, ...]) -> Iterator[Row]:
             seconds[build.name] = build.build(functools.partial(screen.update, text))
             screen.done(f"{text}: {seconds[build.name]:.1f} s")
         after = read_statistics(environ)
-        yield Row(step, seconds[cached.name], seconds[plain.name], difference(after, before))
+        same = compare(cached.directory, plain.directory)
+        yield Row(step, seconds[cached.name], seconds[plain.name], difference(after, before), *same)
 
 
 def table(rows: list[Row]) -> str:
@@ -290,6 +304,8 @@ def broken_promises(rows: list[Row]) -> list[str]:
             broken.append(f"{row.step.title}: {row.step.promised}, says the promise; the counters say {row.counters}")
         if row.counters.uncached:
             broken.append(f"{row.step.title}: {row.counters.uncached} compiles were not cached")
+        if row.differing:
+            broken.append(f"{row.step.title}: not plain clang's object: {', '.join(row.differing)}")
     return broken
 
 
@@ -309,7 +325,9 @@ def main() -> int:
     if not screen.out.isatty():
         print()
     print(table(rows))
-    print("\nunits: served from the store / compiled; back ends: device back ends skipped / run")
+    print("\nfor each architecture and the host: served from the store / compiled; back ends: skipped / run")
+    objects, differing = sum(row.objects for row in rows), sum(len(row.differing) for row in rows)
+    print(f"{objects - differing} of {objects} objects have the very bytes that plain clang makes")
 
     broken = broken_promises(rows)
     for line in broken:
