@@ -140,7 +140,7 @@ _REFUSED = re.compile(
 _UNDERSTOOD = re.compile(
     r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-obj$|disable-free$"
     r"|clear-ast-before-backend$|no-clear-ast-before-backend$|disable-llvm-verifier$|discard-value-names$|pic-is-pie$"
-    r"|vectorize-(loops|slp)$|nobuiltininc$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
+    r"|vectorize-(loops|slp)$|nobuiltininc$|nogpulib$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
     r"|relaxed-aliasing$|(no|new)-struct-path-tbaa$|static-define$|Q[ny]$|disable-O0-optnone$|disable-red-zone$"
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
     r"|(no-)?round-trip-args$|object-file-name=|no-offload-new-driver$|(-)?compress-debug-sections|traditional-cpp$"
