@@ -18,6 +18,10 @@ def write_whole(path: Path, content: bytes) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.hipcache")
     try:
         with open(part, "xb") as file:
+            if content:
+                # ext4 flushes a file that is renamed over another one, unless its blocks are there already.
+                with suppress(OSError):
+                    os.posix_fallocate(file.fileno(), 0, len(content))
             file.write(content)
         part.replace(path)
     except BaseException:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import assembly, atomic, depfile, device, driver, host, units
@@ -16,6 +16,7 @@ from hipcache.command import Command
 from hipcache.cuid import make_cuid
 from hipcache.device import Missing, Product
 from hipcache.errors import PassThrough
+from hipcache.history import VARIABLES, Record, UnitRecord, why
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.plan import Plan
 from hipcache.session import Damaged, Engine, Session
@@ -31,9 +32,7 @@ class Compiled:
 
     outcome: CompileOutcome
     messages: str
-    output: str
-    units: Units
-    products: tuple[Product, ...]
+    record: Record
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -64,7 +63,8 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     output = _deliver(session, plan, made, products)
     # 7. Say what happened.
     messages = plan.messages + "".join(product.text for product in products)
-    return Compiled(_outcome(session, cut, products), messages, output, cut, tuple(products))
+    record = _tell(session, cut, products, output)
+    return Compiled(_outcome(record, products), messages, record)
 
 
 def _cuid(session: Session) -> str:
@@ -153,14 +153,31 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
 
-def _outcome(session: Session, cut: Units, products: list[Product]) -> CompileOutcome:
-    names = [*(unit.arch for unit in cut.devices), "host"]
-    ends = tuple(
-        UnitOutcome(name, one.hit or one.back is True, one.front, one.back, (one.why,) if one.why else (), one.seconds)
-        for name, one in zip(names, products, strict=True)
+def _tell(session: Session, cut: Units, products: list[Product], output: str) -> Record:
+    """How each unit ended, and why those that missed did: compared with the last compile of this object."""
+    command, history = session.command, session.engine.history
+    path = command.path(output)
+    variables = {name: session.engine.environ[name] for name in VARIABLES if name in session.engine.environ}
+    old = history.load(path) if history and any(product.why for product in products) else None
+    units = []
+    fronts = [(unit.arch, unit.front, unit.inputs) for unit in cut.devices]
+    for (name, front, more), product in zip([*fronts, ("host", cut.host, ())], products, strict=True):
+        served = product.hit or product.back is True
+        unit = UnitRecord(name, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
+        if product.why:
+            unit = replace(unit, why=why(unit, product.why, old, variables, session.read_set))
+        units.append(unit)
+    hits, jobs = sum(unit.hit for unit in units), sum(bool(unit.frontend) for unit in units)
+    end = HIT if all(product.hit for product in products) else PARTIAL if hits or jobs else MISS
+    notes = tuple(dict.fromkeys(session.notes))
+    now = session.engine.clock()
+    return Record(path, now, command.argv, command.cwd, end, "", "", notes, variables, tuple(units))
+
+
+def _outcome(record: Record, products: list[Product]) -> CompileOutcome:
+    units = tuple(
+        UnitOutcome(unit.name, unit.hit, unit.frontend, unit.backend, unit.why, product.seconds)
+        for unit, product in zip(record.units, products, strict=True)
     )
-    hits = sum(end.hit for end in ends)
-    jobs = any(product.front for product in products)
-    outcome = HIT if all(p.hit for p in products) else PARTIAL if hits or jobs else MISS
     saved = sum(product.seconds for product in products if product.hit)
-    return CompileOutcome(outcome, units=ends, seconds_saved=saved, notes=tuple(dict.fromkeys(session.notes)))
+    return CompileOutcome(record.outcome, units=units, seconds_saved=saved, notes=record.notes)

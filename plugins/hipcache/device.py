@@ -21,7 +21,8 @@ from hipcache.units import DeviceUnit
 @dataclass(frozen=True)
 class Product:
     """What a unit came to. `content` is None where the store holds it under `digest`. `front`/`back`: was it a hit
-    (None: there is none, or it was not needed); `seconds`: compiler time, spent or saved."""
+    (None: there is none, or it was not needed); `seconds`: compiler time, spent or saved; `reads`: the digest of
+    its read set, empty where that was not kept."""
 
     digest: str
     content: bytes | None
@@ -31,6 +32,7 @@ class Product:
     back: bool | None
     seconds: float
     why: str = ""
+    reads: str = ""
 
     @property
     def hit(self) -> bool:
@@ -61,7 +63,7 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         code, seconds = back.code, entry.seconds + back.seconds
     if not session.engine.store.has_blob(code):
         return Missing("the store no longer has its code object", entry.talks)
-    return Product(code, None, entry.text, found.dependencies, True, True, seconds)
+    return Product(code, None, entry.text, found.dependencies, True, True, seconds, reads=entry.reads)
 
 
 def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
@@ -96,8 +98,9 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
     if product is None:
         raise Damaged
     entry = FrontEntry("", bitcode, text, "", False, back.talks, seconds)
-    passes.remember(session, unit.front, front, entry, product)
-    return Product(back.code, content, text, front.dependencies, False, hit, seconds + back.seconds, missing.why)
+    reads = passes.remember(session, unit.front, front, entry, product)
+    seconds += back.seconds
+    return Product(back.code, content, text, front.dependencies, False, hit, seconds, missing.why, reads)
 
 
 def _back_end(session: Session, unit: DeviceUnit, front: Ran) -> tuple[BackRecord, bytes]:
@@ -120,5 +123,6 @@ def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Produc
     content = code.read_bytes()
     seconds = whole.seconds + linked.seconds
     entry = FrontEntry("", session.keep(content), whole.text, "", True, bool(whole.text), seconds)
-    passes.remember(session, unit.front, whole, entry, content)
-    return Product(digest_bytes(content), content, whole.text, whole.dependencies, False, False, seconds, missing.why)
+    reads = passes.remember(session, unit.front, whole, entry, content)
+    code_digest = digest_bytes(content)
+    return Product(code_digest, content, whole.text, whole.dependencies, False, False, seconds, missing.why, reads)

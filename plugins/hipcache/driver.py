@@ -21,7 +21,7 @@ def ask(command: Command, cuid: str, runner: Runner, environ: Mapping[str, str],
     look = [] if columns is None else ["-fcolor-diagnostics", f"-fmessage-length={columns}"]
     own = [f"-cuid={cuid}"] if cuid else []
     try:
-        # -### goes first and our -cuid last of the options, before a `--` that may end them.
+        # All of ours go first, since a `--` may end the options.
         answer = runner.run(
             [command.compiler, "-###", *look, *own, *command.argv[1:]], env=environ, cwd=Path(command.cwd)
         )
@@ -29,4 +29,8 @@ def ask(command: Command, cuid: str, runner: Runner, environ: Mapping[str, str],
         raise PassThrough("driver", str(error)) from error
     if answer.status != 0 or answer.stdout:
         raise PassThrough("driver", f"-### ended with status {answer.status}")
-    return plan.parse(os.fsdecode(answer.stderr))
+    found = plan.parse(os.fsdecode(answer.stderr))
+    if "error:" in found.messages:
+        # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
+        raise PassThrough("driver", found.messages.strip())
+    return found

@@ -17,7 +17,7 @@ def find(session: Session, unit: FrontEnd) -> Product | Missing:
     if not session.engine.store.has_blob(found.entry.output):
         return Missing("the store no longer has its object", False)
     entry = found.entry
-    return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds)
+    return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds, reads=entry.reads)
 
 
 def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
@@ -35,5 +35,5 @@ def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
         except splice.UnknownObject as error:
             raise PassThrough("object_layout", str(error)) from error
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
-        passes.remember(session, unit, ran, entry, content)
-        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why)
+        reads = passes.remember(session, unit, ran, entry, content)
+        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why, reads)

@@ -15,6 +15,7 @@ from hipcache import outcome, statistics
 from hipcache.command import Command, parse
 from hipcache.config import Config
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.history import History, Record
 from hipcache.outcome import CompileOutcome
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> in
             clock=time.time,
             memo=None if config.readonly else config.dir / "v1" / "tools",
             basedir=str(config.basedir or ""),
+            history=None if config.readonly else History(config.dir),
             recache=config.recache,
         )
         done = compile(engine, command, _columns(environ))
@@ -92,7 +94,7 @@ def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> in
         sys.stderr.flush()
         sys.stderr.buffer.write(os.fsencode(done.messages))
         sys.stderr.buffer.flush()
-    _record(config, done.outcome, argv)
+    _record(config, done.outcome, argv, done.record)
     return 0
 
 
@@ -161,9 +163,16 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
     return status
 
 
-def _record(config: Config, end: CompileOutcome, argv: list[str]) -> None:
+def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record | None = None) -> None:
     if not config.readonly:
         statistics.record(config.dir, end)
+        if record is None and end.reason != "not_hip":
+            output = next((b for a, b in zip(argv, argv[1:], strict=False) if a == "-o"), "")
+            path = os.path.join(os.getcwd(), output) if output else ""
+            ended = end.outcome, end.reason, end.detail, end.notes
+            record = Record(path, time.time(), tuple(argv), os.getcwd(), *ended, {}, ())
+        if record is not None:
+            History(config.dir).save(record)
     if config.log:
         _log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(argv)}".replace("\n", " "))
 

@@ -94,12 +94,13 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not)
 
 
-def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> None:
+def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> str:
     """Put the entry before those that are kept under the same command. Its `reads`, `look` and `base` are filled in
-    here; `product` is what the unit came to in the end (a code object, the host's object)."""
+    here; `product` is what the unit came to in the end (a code object, the host's object). Returns the digest of
+    its read set, empty where nothing may be kept."""
     if ran.reads is None:
         session.notes.append(f"not stored: {ran.why_not}")
-        return
+        return ""
     basedir = session.files.basedir
     bound = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text)) or front.compresses
     base = basedir.path if bound else ""
@@ -110,6 +111,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
         if (old.reads, old.look, old.base) != (entry.reads, entry.look, entry.base)
     ]
     session.keep_action(front.key.digest, records.pack_front([entry, *older]))
+    return entry.reads
 
 
 def _read_files(front: FrontEnd, rule: Path) -> tuple[list[str], frozenset[str] | None]:

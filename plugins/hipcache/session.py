@@ -12,6 +12,7 @@ from pathlib import Path
 from hipcache.basedir import Basedir
 from hipcache.command import Command
 from hipcache.errors import JobFailed, PassThrough, StoreError
+from hipcache.history import History
 from hipcache.identity import Identities
 from hipcache.keys import digest_bytes
 from hipcache.runner import Completed, Runner
@@ -23,7 +24,7 @@ from hipcache.trace import Files, ReadSet
 @dataclass(frozen=True)
 class Engine:
     """The outside world of any number of compiles. `environ` is what compilers are run with; `clock` gives seconds
-    of the epoch; `memo` is a directory for tool identities; `recache` takes no hits."""
+    of the epoch; `memo` is a directory for tool identities; `history` tells why units miss; `recache` takes no hits."""
 
     store: Store
     runner: Runner
@@ -31,6 +32,7 @@ class Engine:
     environ: Mapping[str, str]
     clock: Callable[[], float]
     memo: Path | None = None
+    history: History | None = None
     basedir: str = ""
     recache: bool = False
 

@@ -100,6 +100,11 @@ class DeviceUnit:
     talks: bool
     _back: tuple[tuple[str, str], ...]
 
+    @property
+    def inputs(self) -> tuple[tuple[str, str], ...]:
+        """What the back end's key has besides the bitcode."""
+        return self._back
+
     def back_key(self, bitcode: str) -> Key:
         """`bitcode`: digest of the front end's output."""
         return make_key("backend", [*self._back, ("bitcode", bitcode)])

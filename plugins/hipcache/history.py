@@ -1,0 +1,199 @@
+"""The history: the last compile of each object, with all inputs of its units, to tell why the next one misses.
+
+One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last` names the
+newest. Replaced by rename; a file that does not read counts as none.
+
+Format: zlib-compressed JSON of `Record`, with "format": 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hipcache.atomic import write_whole
+from hipcache.keys import digest_bytes
+from hipcache.trace import ReadSet
+
+_FORMAT = 1
+_MOST_FILES = 4
+
+# Variables that reach a compile through the driver or the loader.
+VARIABLES = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH", "HIP_VISIBLE_DEVICES", "CCC_OVERRIDE_OPTIONS"),
+    *("CLANG_CONFIG_FILE_SYSTEM_DIR", "CLANG_CONFIG_FILE_USER_DIR", "SOURCE_DATE_EPOCH", "LD_LIBRARY_PATH"),
+    *("LD_PRELOAD", "PATH", "HIPCACHE_BASEDIR"),
+)
+
+
+@dataclass(frozen=True)
+class UnitRecord:
+    """One unit: its name, how it ended (None: no such job), why it missed, and what it was made from."""
+
+    name: str
+    hit: bool
+    frontend: bool | None
+    backend: bool | None
+    why: tuple[str, ...]
+    inputs: tuple[tuple[str, str], ...]
+    reads: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """One compile. `when`: seconds of the epoch; `object`: absolute path, empty if it is not known."""
+
+    object: str
+    when: float
+    command: tuple[str, ...]
+    directory: str
+    outcome: str
+    reason: str
+    detail: str
+    notes: tuple[str, ...]
+    variables: dict[str, str]
+    units: tuple[UnitRecord, ...]
+
+
+class History:
+    """The records under `root` (the store's directory)."""
+
+    def __init__(self, root: Path) -> None:
+        self._directory = root / "v1" / "history"
+
+    def save(self, record: Record) -> bool:
+        """False if it could not be written: only an explanation is lost."""
+        raw = zlib.compress(json.dumps({"format": _FORMAT, **asdict(record)}).encode("utf-8", "surrogateescape"), 1)
+        name = _name(record.object) if record.object else "unnamed"
+        try:
+            try:
+                write_whole(self._directory / name, raw)
+            except FileNotFoundError:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                write_whole(self._directory / name, raw)
+            write_whole(self._directory / "last", name.encode())
+        except OSError:
+            return False
+        return True
+
+    def load(self, path: str) -> Record | None:
+        """The record of the object at absolute `path`."""
+        return self._read(_name(path))
+
+    def last(self) -> Record | None:
+        """The compile that ended last."""
+        try:
+            return self._read((self._directory / "last").read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _read(self, name: str) -> Record | None:
+        try:
+            data = json.loads(zlib.decompress((self._directory / name).read_bytes()).decode("utf-8", "surrogateescape"))
+            if data.pop("format") != _FORMAT:
+                return None
+            units = tuple(
+                UnitRecord(
+                    **{
+                        **unit,
+                        "why": tuple(unit["why"]),
+                        "inputs": tuple((name, value) for name, value in unit["inputs"]),
+                    }
+                )
+                for unit in data.pop("units")
+            )
+            for name in ("command", "notes"):
+                data[name] = tuple(data[name])
+            return Record(**data, units=units)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
+            return None
+
+
+def _name(path: str) -> str:
+    return digest_bytes(os.fsencode(os.path.normpath(path)))[:40]
+
+
+def why(
+    unit: UnitRecord,
+    found: str,
+    old: Record | None,
+    variables: Mapping[str, str],
+    read_set: Callable[[str], ReadSet | None],
+) -> tuple[str, ...]:
+    """Why `unit` missed, in words: what differs from the last compile of its object.
+
+    `found`: what the look-up itself saw; `read_set` gets a read set from the store.
+    """
+    if old is None:
+        return (f"first compile of this object here; {found}",) if found else ("first compile of this object here",)
+    before = next((one for one in old.units if one.name == unit.name), None)
+    if before is None and not old.units:
+        return (found,)
+    if before is None:
+        return (f"{unit.name} is new for this object",)
+    words = [
+        f"variable '{name}' was {_shown(old.variables.get(name))}, now {_shown(variables.get(name))}"
+        for name in VARIABLES
+        if old.variables.get(name) != variables.get(name)
+    ]
+    inputs = differences(before.inputs, unit.inputs)
+    if not inputs:
+        words = []  # a variable that changed nothing
+    words += inputs
+    words += _files(read_set(before.reads) if before.reads else None, read_set(unit.reads) if unit.reads else None)
+    return tuple(words) or (found,)
+
+
+def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) -> list[str]:
+    """What the named inputs of two keys differ in, in words."""
+    gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    names_gone = {name for name, _ in gone}
+    words: list[str] = []
+    for name, value in come:
+        if name in ("compiler", "linker", "bundler"):
+            words.append(f"the {name} is another one, or a library that it loads")
+        elif name.startswith("bitcode "):
+            changed = "changed" if name in names_gone else "is new"
+            words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
+        elif name.startswith("content of "):
+            changed = "changed" if name in names_gone else "is new"
+            words.append(f"file '{name.removeprefix('content of ')}', which an option names, {changed}")
+        elif value.startswith("-cuid="):
+            words.append("the CUID is another one (other macros, another name of the source or the object)")
+        elif name == "source":
+            words.append(f"the source is named '{value}' now")
+        elif name == "dependencies":
+            words.append("the dependency file is of another kind (-MD or -MMD)")
+        else:
+            words.append(f"{name} '{value}' is new")
+    for name, value in gone:
+        if name in ("option", "linker option") and not value.startswith("-cuid="):
+            words.append(f"{name} '{value}' is gone")
+        elif name.startswith(("bitcode ", "content of ")) and not any(name == other for other, _ in come):
+            words.append(f"'{name.split(' ')[-1]}' is no longer used")
+    if not words and Counter(old) == Counter(new) and list(old) != list(new):
+        words.append("the options are in another order")
+    return list(dict.fromkeys(words))
+
+
+def _files(old: ReadSet | None, new: ReadSet | None) -> list[str]:
+    if old is None or new is None:
+        return []
+    before = {file.path: file.digest for file in old.files}
+    now = {file.path: file.digest for file in new.files}
+    words = [f"file '{path}' changed" for path in now if before.get(path, now[path]) != now[path]]
+    words += [f"file '{path}' is read now" for path in now if path not in before]
+    words += [f"file '{path}' is no longer read" for path in before if path not in now]
+    if len(words) > _MOST_FILES:
+        words = [*words[:_MOST_FILES], f"and {len(words) - _MOST_FILES} more files"]
+    return words
+
+
+def _shown(value: str | None) -> str:
+    return "not set" if value is None else f"'{value}'"
