@@ -17,8 +17,9 @@ _LANGUAGES = ("-x", "--language")
 
 # Variables that make the driver write something beside the output.
 _SIDE_EFFECTS = (
-    "CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES",
-)  # fmt: skip
+    *("CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT"),
+    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
+)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ whole command line, the list of archs included, so that each set of archs would 
 
 Ours hashes what tells the objects of a project apart and stays the same in another checkout: the
 source's and the object's path below their root, and the macros. The root of a source is HIPCACHE_BASEDIR, else the
-working copy (`.git` and the like); of an object the same, else the build tree (`CMakeCache.txt`, `build.ninja`). Without
-a root the path is absolute: two directories of one project may both hold `util.hip`.
+working copy (`.git` and the like); of an object the same, else the build tree (`CMakeCache.txt`, `build.ninja`).
+Without a root the path is absolute: two directories of one project may both hold `util.hip`.
 """
 
 from __future__ import annotations

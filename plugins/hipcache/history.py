@@ -1,7 +1,7 @@
 """The history: the last compile of each object, with all inputs of its units, to tell why the next one misses.
 
-One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last` names the
-newest. Replaced by rename; a file that does not read counts as none.
+One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last` names
+the newest. Replaced by rename; a file that does not read counts as none.
 
 Format: zlib-compressed JSON of `Record`, with "format": 1.
 """
@@ -22,6 +22,7 @@ from hipcache.trace import ReadSet
 
 _FORMAT = 1
 _MOST_FILES = 4
+_OTHER_CUID = "the CUID is another one (other macros, another name of the source or the object)"
 
 # Variables that reach a compile through the driver or the loader.
 VARIABLES = (
@@ -103,13 +104,13 @@ class History:
                     **{
                         **unit,
                         "why": tuple(unit["why"]),
-                        "inputs": tuple((name, value) for name, value in unit["inputs"]),
+                        "inputs": tuple((key, value) for key, value in unit["inputs"]),
                     }
                 )
                 for unit in data.pop("units")
             )
-            for name in ("command", "notes"):
-                data[name] = tuple(data[name])
+            for field in ("command", "notes"):
+                data[field] = tuple(data[field])
             return Record(**data, units=units)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
@@ -165,7 +166,7 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
             changed = "changed" if name in names_gone else "is new"
             words.append(f"file '{name.removeprefix('content of ')}', which an option names, {changed}")
         elif value.startswith("-cuid="):
-            words.append("the CUID is another one (other macros, another name of the source or the object)")
+            words.append(_OTHER_CUID)
         elif name == "source":
             words.append(f"the source is named '{value}' now")
         elif name == "dependencies":
@@ -179,6 +180,8 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
             words.append(f"'{name.split(' ')[-1]}' is no longer used")
     if not words and Counter(old) == Counter(new) and list(old) != list(new):
         words.append("the options are in another order")
+    if len(words) > 1 and _OTHER_CUID in words:
+        words.remove(_OTHER_CUID)  # it follows from the others
     return list(dict.fromkeys(words))
 
 

@@ -2,9 +2,9 @@
 
 Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
-of the same size and modification time is seen. Which libraries a tool loads is asked of the dynamic loader (`ldd`'s own way:
-LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH: every
-place in them where one of the libraries could appear is watched too.
+of the same size and modification time is seen. Which libraries a tool loads is asked of the dynamic loader (as `ldd`
+does: LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH:
+every place in them where one of the libraries could appear is watched too.
 
 Format of a memo: JSON {"format": 1, "watch": {path: status or null, ...}, "digest": hex}, one file for each
 tool and loader environment, replaced by rename.

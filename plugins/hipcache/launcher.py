@@ -167,8 +167,8 @@ def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record
     if not config.readonly:
         statistics.record(config.dir, end)
         if record is None and end.reason != "not_hip":
-            output = next((b for a, b in zip(argv, argv[1:], strict=False) if a == "-o"), "")
-            path = os.path.join(os.getcwd(), output) if output else ""
+            output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
+            path = os.path.join(os.getcwd(), *output) if output else ""
             ended = end.outcome, end.reason, end.detail, end.notes
             record = Record(path, time.time(), tuple(argv), os.getcwd(), *ended, {}, ())
         if record is not None:

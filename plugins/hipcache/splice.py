@@ -33,8 +33,8 @@ class UnknownObject(Exception):
 
 @dataclass
 class _Section:
-    """`fields`: sh_name type flags addr offset size link info addralign entsize. `alignment` is what the writer kept to:
-    a compressed section is placed before it is compressed, so at the alignment that its own header tells."""
+    """`fields`: sh_name type flags addr offset size link info addralign entsize. `alignment` is what the writer kept
+    to: a compressed section is placed before it is compressed, so at the alignment that its own header tells."""
 
     index: int
     fields: list[int]

@@ -35,6 +35,8 @@ _FRONT_ONLY = {
     Role.LANGUAGE,
     Role.INPUT,
 }
+# Options whose value may look like a file's name, but nothing is read from it.
+_MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
 _REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 
 
@@ -215,7 +217,8 @@ class _Cutter:
         if role is Role.INPUT:
             return [("source", self._portable(value))]
         text = ("option", self._portable(" ".join(option.text)))
-        return [text, *self._file(value)] if role is Role.PLAIN and value else [text]
+        names = role is Role.PLAIN and value and option.name not in _MERE_NAMES
+        return [text, *self._file(value)] if names else [text]
 
     def _file(self, value: str) -> list[tuple[str, str]]:
         """The content of the file that an option's value names, if it names one."""
