@@ -15,11 +15,12 @@ from hipcache.cc1 import Role
 from hipcache.command import Command
 from hipcache.cuid import make_cuid
 from hipcache.device import Missing, Product
+from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.history import VARIABLES, Record, UnitRecord, why
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.plan import Plan
-from hipcache.session import Damaged, Engine, Session
+from hipcache.session import Damaged, Session
 from hipcache.units import Units
 
 # An entry that is damaged is dropped when it is read: the next try does not find it.
@@ -52,7 +53,7 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
 
 def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
-    plan = driver.ask(session.command, _cuid(session), session.engine.runner, session.engine.environ, columns)
+    plan = driver.ask(session.command, _cuid(session), session.runner, session.engine.environ, columns)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files)
     # 3. Look up each unit; 4. run what is missing, side by side.
@@ -110,7 +111,7 @@ def _side_by_side(session: Session, tasks: dict[int, Callable[[], Product]]) -> 
             future.result()
         return {number: future.result() for number, future in futures.items()}
     except BaseException:
-        session.engine.runner.kill()
+        session.runner.kill()
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

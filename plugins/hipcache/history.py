@@ -1,7 +1,7 @@
 """The history: the last compile of each object, with all inputs of its units, to tell why the next one misses.
 
-One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last` names
-the newest. Replaced by rename; a file that does not read counts as none.
+One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last`
+names the newest. Replaced by rename; a file that does not read counts as none.
 
 Format: zlib-compressed JSON of `Record`, with "format": 1.
 """

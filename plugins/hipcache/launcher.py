@@ -21,6 +21,8 @@ from hipcache.outcome import CompileOutcome
 if TYPE_CHECKING:
     from types import FrameType
 
+    from hipcache.runner import Runner
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -51,43 +53,32 @@ def launch(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> int:
     from hipcache.compile import compile
-    from hipcache.runner import Killed, SubprocessRunner
-    from hipcache.session import Engine
-    from hipcache.slots import open_slots, runtime_directory
-    from hipcache.store.local import LocalStore
+    from hipcache.engine import open_engine
+    from hipcache.runner import Killed
 
-    runner = SubprocessRunner()
+    runner: Runner | None = None
     argv = list(command.argv)
     try:
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
-        engine = Engine(
-            store=LocalStore(config.dir, max_bytes=config.max_size, read_only=config.readonly),
-            runner=runner,
-            slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
-            environ=environ,
-            clock=time.time,
-            memo=None if config.readonly else config.dir / "v1" / "tools",
-            basedir=str(config.basedir or ""),
-            history=None if config.readonly else History(config.dir),
-            recache=config.recache,
-        )
+        engine = open_engine(config, environ)
+        runner = engine.runner
         done = compile(engine, command, _columns(environ))
     except Interrupted as interrupted:
-        runner.kill()
+        _end(runner)
         _die(interrupted.number)
     except PassThrough as left:
-        runner.kill()
+        _end(runner)
         _leave(argv, config, left)
     except StoreError as error:
-        runner.kill()
+        _end(runner)
         _leave(argv, config, PassThrough("store", error.message))
     except (JobFailed, Killed) as failed:
-        runner.kill()
+        _end(runner)
         return _run_after_failure(argv, config, str(failed))
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
-        runner.kill()
+        _end(runner)
         _log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
     if done.messages:
@@ -96,6 +87,11 @@ def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> in
         sys.stderr.buffer.flush()
     _record(config, done.outcome, argv, done.record)
     return 0
+
+
+def _end(runner: Runner | None) -> None:
+    if runner is not None:
+        runner.kill()
 
 
 def _columns(environ: Mapping[str, str]) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakSet
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,21 @@ class Runner(Protocol):
         self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Completed: ...
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End the running processes and start no more."""
+        ...
+
+    def group(self) -> Runner:
+        """A runner for one compile, whose `kill` ends that one's processes alone."""
+        ...
 
 
 class SubprocessRunner:
-    """Real processes. `kill` ends the ones that are running (called from a signal handler's unwinding)."""
+    """Real processes. `kill` may be called from any thread, and where a signal handler unwinds."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._groups: WeakSet[SubprocessRunner] = WeakSet()
         self._lock = threading.Lock()
         self._killed = False
 
@@ -72,12 +80,20 @@ class SubprocessRunner:
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
 
     def kill(self) -> None:
-        """Kill all running processes and start no more."""
         with self._lock:
             self._killed = True
-            running = list(self._running)
+            running, groups = list(self._running), list(self._groups)
+        for group in groups:
+            group.kill()
         for process in running:
             try:
                 os.kill(process.pid, 9)
             except ProcessLookupError:
                 continue
+
+    def group(self) -> SubprocessRunner:
+        group = SubprocessRunner()
+        with self._lock:
+            self._groups.add(group)
+            group._killed = self._killed
+        return group

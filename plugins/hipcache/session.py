@@ -1,40 +1,22 @@
-"""What one compile has at hand: the outside world (`Engine`, given by the front) and what it has learnt so far."""
+"""One compile under way: the engine, the command, and what has been learnt so far."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipcache.basedir import Basedir
 from hipcache.command import Command
+from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.history import History
 from hipcache.identity import Identities
 from hipcache.keys import digest_bytes
 from hipcache.runner import Completed, Runner
-from hipcache.slots import Slots
-from hipcache.store import Store
 from hipcache.trace import Files, ReadSet
-
-
-@dataclass(frozen=True)
-class Engine:
-    """The outside world of any number of compiles. `environ` is what compilers are run with; `clock` gives seconds
-    of the epoch; `memo` is a directory for tool identities; `history` tells why units miss; `recache` takes no hits."""
-
-    store: Store
-    runner: Runner
-    slots: Slots
-    environ: Mapping[str, str]
-    clock: Callable[[], float]
-    memo: Path | None = None
-    history: History | None = None
-    basedir: str = ""
-    recache: bool = False
 
 
 class Damaged(Exception):
@@ -47,6 +29,7 @@ class Session:
 
     engine: Engine
     command: Command
+    runner: Runner = field(init=False)
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     notes: list[str] = field(default_factory=list)
@@ -58,7 +41,8 @@ class Session:
     def __post_init__(self) -> None:
         now = self.engine.clock()
         self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir))
-        self.identities = Identities(self.engine.runner, self.engine.environ, self.engine.memo, now)
+        self.runner = self.engine.runner.group()
+        self.identities = Identities(self.runner, self.engine.environ, self.engine.memo, now)
 
     def __enter__(self) -> Session:
         return self
@@ -78,7 +62,7 @@ class Session:
         """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
         with self.engine.slots.hold():
             try:
-                done = self.engine.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+                done = self.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
             except OSError as error:
                 raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         if done.status != 0:

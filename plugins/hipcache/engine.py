@@ -1,0 +1,47 @@
+"""The outside world, as the engine sees it: store, processes, slots, environment, clock. A front opens one for any number
+of compiles, in any number of threads; nothing below it reads `os.environ` or the working directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hipcache.config import Config
+from hipcache.history import History
+from hipcache.runner import Runner, SubprocessRunner
+from hipcache.slots import Slots, open_slots, runtime_directory
+from hipcache.store import Store
+from hipcache.store.local import LocalStore
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `memo` is a directory for tool
+    identities; `history` tells why units miss; `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits."""
+
+    store: Store
+    runner: Runner
+    slots: Slots
+    environ: Mapping[str, str]
+    clock: Callable[[], float]
+    memo: Path | None = None
+    history: History | None = None
+    basedir: str = ""
+    recache: bool = False
+
+
+def open_engine(config: Config, environ: Mapping[str, str]) -> Engine:
+    """The real world under the user's settings. Raises StoreError."""
+    return Engine(
+        store=LocalStore(config.dir, max_bytes=config.max_size, read_only=config.readonly),
+        runner=SubprocessRunner(),
+        slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
+        environ=environ,
+        clock=time.time,
+        memo=None if config.readonly else config.dir / "v1" / "tools",
+        history=None if config.readonly else History(config.dir),
+        basedir=str(config.basedir or ""),
+        recache=config.recache,
+    )
