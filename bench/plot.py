@@ -36,7 +36,7 @@ def draw(result: Result, stem: Path) -> list[Path]:
         scenarios = result.scenarios(form)
         for place, tool in enumerate(result.tools):
             for group, scenario in enumerate(scenarios):
-                wall = result.wall(form, scenario.name, tool)
+                wall = result.time(form, scenario.name, tool)
                 if wall is None:
                     continue
                 left = group + (place - (len(result.tools) - 1) / 2) * BAR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from result import PLAIN, Result
+from result import CPU, PLAIN, WALL, Measure, Result
 from scenario import ALONE, NINJA
 from target import TARGETS, verdict
 from tool import TITLES
@@ -22,11 +22,11 @@ def render(result: Result) -> str:
     """The whole report."""
     parts = ["# hipcache beside plain clang, ccache and sccache", _origin(result)]
     for form in result.forms:
-        parts += [f"## {form_title(result, form)}", _times(result, form)]
+        parts += [f"## {form_title(result, form)}", _figures(result, form, WALL)]
     if "hipcache" in result.tools:
         parts += ["## Targets", _targets(result)]
     for form in result.forms:
-        parts += [f"## CPU seconds: {form_title(result, form)}", _cpu(result, form)]
+        parts += [f"## CPU seconds: {form_title(result, form)}", _figures(result, form, CPU)]
     return "\n\n".join([*parts, _notes(result)]) + "\n"
 
 
@@ -86,30 +86,19 @@ def _origin(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _times(result: Result, form: str) -> str:
+def _figures(result: Result, form: str, measure: Measure) -> str:
     others = [tool for tool in result.tools if tool != "hipcache"]
     compared = others if "hipcache" in result.tools else []
     head = ["scenario", *(TITLES[tool] for tool in result.tools), *(f"hipcache / {tool}" for tool in compared)]
     rows = [
         [
             scenario.heading(result.workload.archs),
-            *(seconds(result.wall(form, scenario.name, tool)) for tool in result.tools),
-            *(ratio(result.ratio(form, scenario.name, "hipcache", tool)) for tool in compared),
+            *(seconds(result.time(form, scenario.name, tool, measure)) for tool in result.tools),
+            *(ratio(result.ratio(form, scenario.name, "hipcache", tool, measure)) for tool in compared),
         ]
         for scenario in result.scenarios(form)
     ]
     return table(head, rows)
-
-
-def _cpu(result: Result, form: str) -> str:
-    rows = [
-        [
-            scenario.heading(result.workload.archs),
-            *(seconds(result.cpu(form, scenario.name, tool)) for tool in result.tools),
-        ]
-        for scenario in result.scenarios(form)
-    ]
-    return table(["scenario", *(TITLES[tool] for tool in result.tools)], rows)
 
 
 def _targets(result: Result) -> str:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ class Sample:
     cpu: float
     others: float = 0.0
     counted: dict[str, int] = field(default_factory=dict)
+
+
+#: Which seconds of a sample.
+Measure = Callable[[Sample], float]
+WALL: Measure = attrgetter("wall")
+CPU: Measure = attrgetter("cpu")
 
 
 @dataclass(frozen=True)
@@ -152,17 +159,13 @@ class Result:
                 return found
         return []
 
-    def wall(self, form: str, scenario: str, tool: str) -> float | None:
+    def time(self, form: str, scenario: str, tool: str, measure: Measure = WALL) -> float | None:
         """The median of the tool's seconds."""
-        return median(sample.wall for sample in self.of(form, scenario, tool))
+        return median(measure(sample) for sample in self.of(form, scenario, tool))
 
-    def cpu(self, form: str, scenario: str, tool: str) -> float | None:
-        """The median of the tool's CPU seconds."""
-        return median(sample.cpu for sample in self.of(form, scenario, tool))
-
-    def ratio(self, form: str, scenario: str, tool: str, against: str) -> float | None:
+    def ratio(self, form: str, scenario: str, tool: str, against: str, measure: Measure = WALL) -> float | None:
         """The median of the ratios pair by pair: each build over the other tool's build of the same turn."""
-        return median(paired_ratios(self.of(form, scenario, tool), self.of(form, scenario, against)))
+        return median(paired_ratios(self.of(form, scenario, tool), self.of(form, scenario, against), measure))
 
 
 def median(values: Iterable[float]) -> float | None:
@@ -171,8 +174,8 @@ def median(values: Iterable[float]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def paired_ratios(samples: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
-    """`wall` over the other's `wall`, for builds of the same round and take.
+def paired_ratios(samples: Sequence[Sample], others: Sequence[Sample], measure: Measure = WALL) -> list[float]:
+    """A build's seconds over the other's, for builds of the same round and take.
 
     The machine is faster in one minute than in the next; builds of one turn are neighbours. Where the other
     has fewer takes in the round, its last one is the partner of the rest.
@@ -180,9 +183,11 @@ def paired_ratios(samples: Sequence[Sample], others: Sequence[Sample]) -> list[f
     partners: dict[int, list[Sample]] = {}
     for other in others:
         partners.setdefault(other.round, []).append(other)
-    ratios = []
+    ratios: list[float] = []
     for sample in samples:
         turn = partners.get(sample.round)
         if turn:
-            ratios.append(sample.wall / turn[min(sample.take, len(turn) - 1)].wall)
+            partner = measure(turn[min(sample.take, len(turn) - 1)])
+            # CPU time is counted in ticks: a build that took less than one has none.
+            ratios += [measure(sample) / partner] if partner else []
     return ratios

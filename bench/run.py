@@ -34,7 +34,6 @@ DEFAULT_WORKLOAD = "rocprim"
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure or redraw, then report. The exit status is 0 also where a target is missed: a time proves no defect."""
     options = parse(argv)
-    signal.signal(signal.SIGTERM, _stop)
     try:
         result = Result.load(options.redraw) if options.redraw else run(options)
         publish(result, options.out)
@@ -84,7 +83,7 @@ def run(options: argparse.Namespace) -> Result:
             f"{total} builds of '{workload.name}' on {about.cores_used} cores; the load is {about.load_before} now"
         )
         if not options.quick:
-            progress.say("A full run takes about 20 minutes on two idle cores; --quick takes 3.")
+            progress.say("A full run takes about 25 minutes on two idle cores; --quick takes 3.")
         samples = series.run(progress)
         progress.finish()
     return Result(
@@ -173,4 +172,5 @@ def _stop(signal_number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import sys
@@ -15,6 +16,7 @@ sys.path.insert(0, str(BENCH))
 import report  # noqa: E402
 import run  # noqa: E402
 from build import CODE_OBJECT, Bench, ninja_file  # noqa: E402
+from progress import Progress  # noqa: E402
 from result import Machine, Result, Sample, Subject, paired_ratios  # noqa: E402
 from scenario import NAMES, SCENARIOS, difference, disagreements  # noqa: E402
 from target import TARGETS, Verdict, verdict  # noqa: E402
@@ -167,6 +169,7 @@ def test_the_report_shows_times_ratios_and_verdicts() -> None:
     assert ["scenario", "plain clang", "hipcache", "hipcache / plain"] in lines
     assert ["cold, 4 architectures", "10.0 s", "4.0 s", "0.40"] in lines
     assert ["warm", "10.0 s", "50 ms", "0.005"] in lines
+    assert ["cold, 4 architectures", "20.0 s", "8.0 s", "0.40"] in lines
     assert ["cold, 4 architectures", "alone", "plain clang", "0.60", "0.40", "pass"] in lines
     assert ["host-only edit", "alone", "plain clang", "0.30", "-", "not measured"] in lines
 
@@ -217,6 +220,26 @@ def test_code_objects_are_found_by_their_name_in_the_fat_binary() -> None:
     """With target features, too."""
     content = b"\0host-x86_64-unknown-linux\0hipv4-amdgcn-amd-amdhsa--gfx906\0hip-amdgcn-amd-amdhsa--gfx90a:xnack+\0"
     assert CODE_OBJECT.findall(content) == [b"gfx906", b"gfx90a"]
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
+    """A log stays readable."""
+    log, screen = io.StringIO(), Screen()
+    for stream in (log, screen):
+        progress = Progress(2, stream)
+        progress.begin("one")
+        progress.end("one", 1.25)
+        progress.begin("two")
+    assert log.getvalue() == "[  1/2] 0:00  one: 1.25 s\n"
+    assert "one: 1.25" not in screen.getvalue()
+    assert screen.getvalue().endswith("█" * 12 + "·" * 12 + " 1/2 0:00  two")
 
 
 TINY = """#include <hip/hip_runtime.h>
