@@ -1,5 +1,7 @@
-"""The outside world, as the engine sees it: store, processes, slots, environment, clock. A front opens one for any number
-of compiles, in any number of threads; nothing below it reads `os.environ` or the working directory."""
+"""The outside world, as the engine sees it: store, processes, slots, environment, clock.
+
+A front opens one for any number of compiles, in any number of threads; nothing below it reads `os.environ` or the
+working directory."""
 
 from __future__ import annotations
 
