@@ -28,6 +28,7 @@ check: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict
 	.venv/bin/mypy --strict scripts
+	.venv/bin/mypy --strict bench
 
 # worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
