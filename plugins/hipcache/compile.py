@@ -54,7 +54,7 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
 def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
     environ, scratch = session.engine.environ, session.workdir
-    plan = driver.ask(session.command, _cuid(session), session.runner, environ, columns, scratch)
+    plan = driver.ask(session.command, _cuid(session), session.runner, environ, columns=columns, scratch=scratch)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files)
     # 3. Look up each unit; 4. run what is missing, side by side.

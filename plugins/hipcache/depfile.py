@@ -50,6 +50,12 @@ def parse(text: str) -> list[str]:
     return names
 
 
+def parse_graph(text: str) -> list[str]:
+    """The headers of a graph that clang's -dependency-dot wrote (llvm::DOT::EscapeString), in order."""
+    labels = re.findall(r'^  header_\d+ \[ shape="box", label="((?:[^"\\]|\\.)*)"\];$', text, re.MULTILINE)
+    return [re.sub(r"\\(.)", r"\1", label) for label in labels]
+
+
 def quote(name: str) -> str:
     name = re.sub(r"(\\*) ", lambda found: found.group(1) * 2 + "\\ ", name)
     return name.replace("$", "$$").replace("#", "\\#")

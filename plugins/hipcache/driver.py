@@ -14,7 +14,7 @@ from hipcache.runner import Runner
 
 
 def ask(
-    command: Command, cuid: str, runner: Runner, environ: Mapping[str, str], columns: int | None, scratch: Path
+    command: Command, cuid: str, runner: Runner, environ: Mapping[str, str], *, columns: int | None, scratch: Path
 ) -> Plan:
     """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the
     terminal that messages go to, None if they do not go to one; `scratch`: a directory for what the driver leaves

@@ -25,9 +25,15 @@ _DIRECTIVE = re.compile(
     rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\n]*))",
     re.MULTILINE,
 )
+# A directive that may ask a question, or give one a name.
+_QUESTION = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*(if|elif|define)\b([^\n]*__has_(?:include|embed)[^\n]*)", re.MULTILINE)
+_COMMENT = re.compile(rb"/\*.*?(?:\*/|$)|//.*")
 _ASKED = re.compile(
-    rb"(?<!define )__has_(?:include|include_next|embed)\b[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>|([A-Za-z_]\w*))"
+    rb"(?<!\w)__has_(?:include_next|include|embed)(?!\w)(?:[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>))?"
 )
+# `defined(__has_include)` and `#define __has_include(x) 0` ask nothing.
+_NAMED = re.compile(rb"(?<!\w)defined[ \t]*\(?[ \t]*$")
+_EMBED = re.compile(rb"(?:#|%:)[ \t]*embed\b")
 _TIME = re.compile(rb"__(DATE|TIME|TIMESTAMP)__")
 _ASSEMBLER_FILES = re.compile(rb"incbin|\"[^\"\n]*\.include\b")
 
@@ -36,7 +42,7 @@ _ASSEMBLER_FILES = re.compile(rb"incbin|\"[^\"\n]*\.include\b")
 class Scan:
     """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
     `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
-    `assembler_files`: inline assembly that reads a file (`.incbin`)."""
+    `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -44,42 +50,51 @@ class Scan:
     asks_computed: bool
     time_macros: frozenset[str]
     assembler_files: bool
+    embeds: bool
 
 
 def scan(content: bytes) -> Scan:
     quoted: set[str] = set()
     angled: set[str] = set()
     includes_computed = asks_computed = False
-    for pattern in (_DIRECTIVE, _ASKED):
-        if pattern is _ASKED and b"__has_" not in content:
-            continue
-        for quote, angle, other in pattern.findall(content):
+    for quote, angle, other in _DIRECTIVE.findall(content):
+        if quote:
+            quoted.add(os.fsdecode(quote))
+        elif angle:
+            angled.add(os.fsdecode(angle))
+        else:
+            includes_computed = includes_computed or bool(other.strip())
+    if b"__has_" in content:
+        for quote, angle in _questions(content):
             if quote:
                 quoted.add(os.fsdecode(quote))
             elif angle:
                 angled.add(os.fsdecode(angle))
-            elif pattern is _DIRECTIVE:
-                includes_computed = includes_computed or bool(other.strip())
             else:
                 # `#define X(name) __has_include(name)` and the like: the name is not in this text.
                 asks_computed = True
-    times = frozenset(os.fsdecode(name) for name in _TIME.findall(content)) if b"__" in content else frozenset()
+    asks_time = b"__DATE__" in content or b"__TIME" in content
+    times = frozenset(os.fsdecode(name) for name in _TIME.findall(content)) if asks_time else frozenset()
+    assembles = b"incbin" in content or b".include" in content
     return Scan(
         frozenset(quoted),
         frozenset(angled),
         includes_computed,
         asks_computed,
         times,
-        _ASSEMBLER_FILES.search(content) is not None,
+        assembles and _ASSEMBLER_FILES.search(content) is not None,
+        b"embed" in content and _EMBED.search(content) is not None,
     )
 
 
 @dataclass(frozen=True)
 class SearchPath:
-    """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp)."""
+    """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp). `system`: those
+    of system headers, each with a slash at its end."""
 
     quote: tuple[str, ...]
     angled: tuple[str, ...]
+    system: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Iterable[Option]) -> SearchPath:
@@ -90,7 +105,8 @@ class SearchPath:
             group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
             groups[group].append(option.value)
         angled = groups["angled"] + groups["system"] + groups["after"]
-        return cls(tuple(dict.fromkeys(groups["quote"])), tuple(dict.fromkeys(angled)))
+        system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
+        return cls(tuple(dict.fromkeys(groups["quote"])), tuple(dict.fromkeys(angled)), tuple(dict.fromkeys(system)))
 
 
 class Directory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hipcache.includes import SearchPath
 from hipcache.records import FrontEntry
 from hipcache.session import Session, decode
 from hipcache.trace import ReadSet, Untraceable
-from hipcache.units import FrontEnd, headers_file
+from hipcache.units import FrontEnd, graph_file
 
 NEVER = "nothing is stored for this command"
 
@@ -61,7 +62,7 @@ def find(session: Session, front: FrontEnd) -> Found:
         elif entry.text and entry.look != front.look:
             reason = "its messages are to look another way (colours, width of the terminal)"
         else:
-            reason = session.files.differs(entry.reads, reads)
+            reason = session.files.differs(entry.reads, reads, exact=front.comments_matter or bool(entry.text))
         if reads is not None and not reason:
             local = session.files.basedir.local
             return Found(entry, "", dependencies=tuple(Dependency(local(f.path), f.system) for f in reads.files))
@@ -76,15 +77,18 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     output, rule = stem.with_name(stem.name + (".bc" if bitcode else ".o")), stem.with_name(stem.name + ".d")
     started = session.engine.clock()
     done = session.run(name, front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary))
-    read, user = _read_files(front, rule)
+    search = SearchPath.of(front.job.options)
+    first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
+    read, user = _read_files(session, front, rule, first, search)
     reads, why_not = None, ""
     try:
         reads = trace.record(
             session.files,
             read=read,
             user=user,
-            first=[option.value for option in front.job.options if option.role is Role.INCLUDE],
-            search=SearchPath.of(front.job.options),
+            first=first,
+            macros=[option.value for option in front.job.options if option.role is Role.MACRO],
+            search=search,
             started=started,
             dated=front.dated,
         )
@@ -114,13 +118,29 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
     return entry.reads
 
 
-def _read_files(front: FrontEnd, rule: Path) -> tuple[list[str], frozenset[str] | None]:
+def _read_files(
+    session: Session, front: FrontEnd, rule: Path, first: list[str], search: SearchPath
+) -> tuple[list[str], frozenset[str] | None]:
     """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         if front.all_headers:
             return depfile.union([[front.source], listed]), None
-        entered = os.fsdecode(headers_file(rule).read_bytes()).splitlines()
+        graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+    root = next((o.value for o in reversed(front.job.options) if o.name == "-isysroot"), "/")
+    exists = session.files.exists
+    entered: list[str] = []
+    for name in graph:
+        # The graph's names lack the sysroot, where they began with it: all that the name may stand for is watched.
+        found = [path for path in (name, root + name, os.path.join(root, name)) if exists(path)]
+        if not found:
+            raise PassThrough("job_output", f"'{name}' was read, and is not there")
+        # As in the dependency file: without a leading ./
+        entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
+    # What -include names has no edge in the graph.
+    places = ("", *search.quote, *search.angled)
+    for name in first:
+        entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
     return depfile.union([[front.source], listed, entered]), frozenset([front.source, *listed])

@@ -8,7 +8,7 @@ that are too young "racily clean"), since two writes within one tick of the cloc
 
 Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
 
-    {"files": [[path, digest, status or null, system], ...], "absent": [path, ...], "present": [path, ...]}
+    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...]}
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -21,7 +21,7 @@ import os
 import zlib
 from dataclasses import dataclass
 
-from hipcache import includes
+from hipcache import comments, includes
 from hipcache.basedir import Basedir
 from hipcache.includes import Directory, Scan, SearchPath
 from hipcache.keys import digest_bytes, digest_file
@@ -37,12 +37,14 @@ RACY = 2.0
 
 @dataclass(frozen=True)
 class ReadFile:
-    """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD)."""
+    """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
+    its text without comments; empty where comments may matter, and in headers of the system."""
 
     path: str
     digest: str
     status: Status | None
     system: bool
+    bare: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class ReadSet:
 
     def pack(self) -> bytes:
         data = {
-            "files": [[f.path, f.digest, f.status, f.system] for f in self.files],
+            "files": [[f.path, f.digest, f.status, f.system, f.bare] for f in self.files],
             "absent": self.absent,
             "present": self.present,
         }
@@ -67,8 +69,8 @@ class ReadSet:
         try:
             data = json.loads(zlib.decompress(packed).decode("utf-8", "surrogateescape"))
             files = tuple(
-                ReadFile(path, digest, tuple(status) if status else None, system)
-                for path, digest, status, system in data["files"]
+                ReadFile(path, digest, tuple(status) if status else None, system, bare)
+                for path, digest, status, system, bare in data["files"]
             )
             return cls(files, tuple(data["absent"]), tuple(data["present"]))
         except (zlib.error, KeyError, TypeError) as error:
@@ -92,7 +94,7 @@ class Files:
         self._now = now
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
-        self._checked: dict[str, str] = {}
+        self._checked: dict[tuple[str, bool], str] = {}
 
     def resolve(self, path: str) -> str:
         return os.path.join(self._cwd, path)
@@ -101,6 +103,10 @@ class Files:
         """Raises OSError."""
         found = os.stat(self.resolve(path))
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def exists(self, path: str) -> bool:
+        """Is there something at `path` that can be read as a header?"""
+        return os.path.exists(self.resolve(path)) and not os.path.isdir(self.resolve(path))
 
     def digest(self, path: str) -> tuple[Status, str]:
         """(status, digest of the content) of a regular file. Raises OSError."""
@@ -133,20 +139,27 @@ class Files:
         self._digests[path] = self._read[path][:2]
         return self._read[path]
 
-    def differs(self, key: str, reads: ReadSet) -> str:
-        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile."""
-        if key not in self._checked:
-            self._checked[key] = self._check(reads)
-        return self._checked[key]
+    def bare(self, path: str) -> str:
+        """Digest of the text without comments, empty where it must be taken as it is. Raises OSError."""
+        with open(self.resolve(path), "rb") as file:
+            text = comments.without_comments(file.read())
+        return digest_bytes(text) if text is not None else ""
 
-    def _check(self, reads: ReadSet) -> str:
+    def differs(self, key: str, reads: ReadSet, *, exact: bool) -> str:
+        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile; `exact`:
+        comments count too."""
+        if (key, exact) not in self._checked:
+            self._checked[key, exact] = self._check(reads, exact)
+        return self._checked[key, exact]
+
+    def _check(self, reads: ReadSet, exact: bool) -> str:
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:
                 status = self.status(path)
                 if status == file.status:
                     continue
-                if self.digest(path)[1] != file.digest:
+                if self.digest(path)[1] != file.digest and (exact or not file.bare or self.bare(path) != file.bare):
                     return f"file '{path}' changed"
             except FileNotFoundError:
                 return f"file '{path}' is gone"
@@ -167,6 +180,7 @@ def record(
     read: list[str],
     user: frozenset[str] | None,
     first: list[str],
+    macros: list[str],
     search: SearchPath,
     started: float,
     dated: bool,
@@ -174,10 +188,13 @@ def record(
     """The read set of a pass that began at `started` (wall clock, seconds).
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
-    known, all count as such); `first`: names of -include; `dated`: the date is given by SOURCE_DATE_EPOCH.
+    known, all count as such); `first`: names of -include; `macros`: the values of -D; `dated`: the date is given by
+    SOURCE_DATE_EPOCH.
     Raises Untraceable where the result must not be kept.
     """
     began = (started - TICK) * 1e9
+    for macro in macros:
+        _refuse(f"-D {macro}", includes.scan_macro(macro), dated=dated)
     found: list[ReadFile] = []
     scans: dict[str, Scan] = {}
     for path in read:
@@ -190,7 +207,9 @@ def record(
         _refuse(path, scan, dated=dated)
         scans[path] = scan
         system = user is not None and path not in user
-        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system))
+        # A header of the system is not edited; and what #embed reads is no C++.
+        bare = "" if path.startswith(search.system) or any(scan.embeds for scan in scans.values()) else files.bare(path)
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)
     for path in probes.present:

@@ -35,6 +35,15 @@ _FRONT_ONLY = {
     Role.LANGUAGE,
     Role.INPUT,
 }
+# Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of.
+_ABOUT_COMMENTS = (
+    "-Weverything",
+    "-Wdocumentation",
+    "-Wnewline-eof",
+    "-pedantic",
+    "-Wpedantic",
+    "-fparse-all-comments",
+)
 # Options whose value may look like a file's name, but nothing is read from it.
 _MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
 _REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
@@ -60,6 +69,12 @@ class FrontEnd:
         return any(option.name == "-source-date-epoch" for option in self.job.options)
 
     @property
+    def comments_matter(self) -> bool:
+        """Can an edit of a comment change the output or the messages? Debug information has digests of files."""
+        names = {option.name for option in self.job.options}
+        return _keeps_directory(self.job) or any(name.startswith(_ABOUT_COMMENTS) for name in names)
+
+    @property
     def compresses(self) -> bool:
         """Is debug information compressed, so that a path in it cannot be seen?"""
         return any("-compress-debug-sections" in option.name for option in self.job.options)
@@ -69,10 +84,10 @@ class FrontEnd:
         return self.job.value(Role.INPUT)
 
     def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
-        """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, all of
-        them to `headers_file(dependencies)`)."""
+        """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a
+        graph of all headers to `graph_file(dependencies)`: -header-include-file would leave them out too)."""
         words = [self.job.program, "-cc1", "-dependency-file", str(dependencies), "-MT", "output", "-o", str(output)]
-        words += ["-sys-header-deps"] if self.all_headers else ["-header-include-file", str(headers_file(dependencies))]
+        words += ["-sys-header-deps"] if self.all_headers else ["-dependency-dot", str(graph_file(dependencies))]
         for option in self.job.options:
             if option.role in _REPLACED or option.text == ("-cc1",):
                 continue
@@ -86,8 +101,8 @@ class FrontEnd:
         return words
 
 
-def headers_file(dependencies: Path) -> Path:
-    return dependencies.with_suffix(".headers")
+def graph_file(dependencies: Path) -> Path:
+    return dependencies.with_suffix(".dot")
 
 
 @dataclass(frozen=True)
