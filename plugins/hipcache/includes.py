@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hipcache.cc1 import Option, Role
@@ -85,6 +85,26 @@ def scan(content: bytes) -> Scan:
         assembles and _ASSEMBLER_FILES.search(content) is not None,
         b"embed" in content and _EMBED.search(content) is not None,
     )
+
+
+def _questions(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """(quoted name, angled name) of each `__has_include` and the like; both empty where the name is computed."""
+    for kind, line in _QUESTION.findall(content):
+        text = _COMMENT.sub(b" ", line)
+        for asked in _ASKED.finditer(text):
+            before = text[: asked.start()]
+            if _NAMED.search(before) or (kind == b"define" and not before.strip()):
+                continue
+            yield asked.group(1) or b"", asked.group(2) or b""
+
+
+def scan_macro(value: str) -> Scan:
+    """What a macro given on the command line may do where it is used."""
+    raw = os.fsencode(value)
+    times = frozenset(os.fsdecode(name) for name in _TIME.findall(raw))
+    asks = b"__has_include" in raw or b"__has_embed" in raw
+    assembles = _ASSEMBLER_FILES.search(raw) is not None
+    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False)
 
 
 @dataclass(frozen=True)
