@@ -78,8 +78,6 @@ REASONS = {
     "job_output": "a job printed something unexpected",
     "object_layout": "a host object of a layout that hipcache does not know",
     "store": "the store cannot be used",
-    "config": "the settings cannot be read",
-    "disabled": "HIPCACHE_DISABLE is set",
     "internal": "an error in hipcache itself",
     "job_failed_alone": "a job failed, but the whole command did not",
 }

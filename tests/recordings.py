@@ -1,0 +1,21 @@
+"""The plans in tests/plans, which plans/record.sh recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hipcache import plan
+from hipcache.plan import Plan
+
+PLANS = Path(__file__).parent / "plans"
+ALL = sorted(path.stem for path in PLANS.glob("*.txt"))
+LEFT = [name for name in ALL if "-left-" in name]
+KNOWN = [name for name in ALL if "-left-" not in name]
+
+
+def text(name: str) -> str:
+    return (PLANS / f"{name}.txt").read_text()
+
+
+def recorded(name: str) -> Plan:
+    return plan.parse(text(name))

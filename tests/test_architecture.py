@@ -1,0 +1,185 @@
+"""The shape of the program: who imports whom, who touches the outside world, and that every ending has a sentence."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import hipcache
+import pytest
+from hipcache.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
+from hipcache.driver_options import LEFT, why_left
+from hipcache.outcome import OUTCOMES, REASONS
+
+ROOT = Path(hipcache.__file__).parent
+
+# From the entries down to what stands on nothing. A module imports only from lines below its own; a new one
+# is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
+LAYERS = r"""
+    __main__
+    launcher
+    compile
+    assembly host
+    device
+    passes
+    session
+    engine units cli.explain
+    history identity cli.clear cli.doctor cli.gc cli.stats
+    driver trace store.local cli.config cli.toolchain
+    includes plan store.upkeep cli
+    cc1 command config cuid slots statistics store.faults store.ledger store.output store.scratch cli.directories
+    atomic basedir depfile driver_options errors keys outcome records runner splice store store.layout store.locks \
+        cli.arches cli.screen comments hipcache
+"""
+_LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
+LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
+
+# `runner` starts processes. `launcher` takes the user's own command over where the engine cannot go on.
+STARTS_PROCESSES = {"runner", "launcher"}
+READS_ENVIRONMENT = {"__main__"}
+KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain"}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or "hipcache"
+
+
+SOURCES = {_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Full names of all that is imported, in functions and under TYPE_CHECKING too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _imported_modules(module: str) -> set[str]:
+    """The modules of hipcache that `module` imports: `hipcache.store.StoreSize` is a name of `store`."""
+    found = set()
+    for full in _imports(TREES[module]):
+        if full.split(".")[0] != "hipcache":
+            continue
+        inner = full.removeprefix("hipcache").lstrip(".")
+        while inner and inner not in SOURCES:
+            inner = inner.rpartition(".")[0]
+        found.add(inner or "hipcache")
+    return found - {module}
+
+
+def _strings(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression can be: a constant, or the two of `a if b else c`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from _strings(node.body)
+        yield from _strings(node.orelse)
+
+
+def _reasons_given() -> dict[str, str]:
+    """Each reason that the code gives -> a module that gives it."""
+    given = dict.fromkeys([*LEFT.values(), *(reason for _, reason in LEFT_PREFIXES)], "driver_options")
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id == "PassThrough" and node.args:
+                given |= dict.fromkeys(_strings(node.args[0]), name)
+            for keyword in node.keywords:
+                if keyword.arg == "reason":
+                    given |= dict.fromkeys(_strings(keyword.value), name)
+    return given
+
+
+def test_each_module_has_its_place_among_the_layers() -> None:
+    assert sorted(LEVEL) == sorted(SOURCES), "write a new module into LAYERS, or take a gone one out"
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_imports_run_only_downwards(module: str) -> None:
+    wrong = [other for other in _imported_modules(module) if LEVEL[other] >= LEVEL[module]]
+    assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_says_first_what_it_owns(module: str) -> None:
+    assert ast.get_docstring(TREES[module])
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_stays_below_350_lines(module: str) -> None:
+    assert len(SOURCES[module].read_text().splitlines()) < 350, "look for its second noun"
+
+
+def test_only_the_runner_starts_processes_and_the_launcher_as_the_last_resort() -> None:
+    wrong = {
+        name
+        for name, tree in TREES.items()
+        if any(full.split(".")[0] in ("subprocess", "multiprocessing", "pty") for full in _imports(tree))
+    }
+    assert wrong == STARTS_PROCESSES
+
+
+def _uses(module: str, attributes: set[str]) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in attributes
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        for node in ast.walk(TREES[module])
+    )
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"launcher"}))
+def test_no_module_starts_a_process_through_os(module: str) -> None:
+    assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
+
+
+def test_only_the_entry_reads_the_environment() -> None:
+    assert {name for name in SOURCES if _uses(name, {"environ", "getenv", "environb"})} == READS_ENVIRONMENT
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - KNOWS_WORKING_DIRECTORY))
+def test_the_engine_does_not_know_the_working_directory_of_its_process(module: str) -> None:
+    assert not _uses(module, {"getcwd", "getcwdb", "chdir"})
+
+
+@pytest.mark.parametrize("reason", sorted(_reasons_given()))
+def test_a_reason_that_is_given_is_listed(reason: str) -> None:
+    assert reason in REASONS, f"{_reasons_given()[reason]} gives a reason that outcome.REASONS does not have"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_that_is_listed_is_given_somewhere(reason: str) -> None:
+    assert reason in _reasons_given()
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_has_a_sentence(reason: str) -> None:
+    sentence = REASONS[reason]
+    assert sentence
+    assert not sentence.endswith(".")
+
+
+def test_no_two_reasons_say_the_same() -> None:
+    assert len(set(REASONS.values())) == len(REASONS)
+
+
+def test_endings_are_named_once() -> None:
+    assert len(set(OUTCOMES)) == len(OUTCOMES)
+
+
+@pytest.mark.parametrize("option", ["-save-temps=obj", "-fplugin=x.so", "-flto=thin", "-print-search-dirs"])
+def test_an_option_with_a_value_is_left_for_its_prefix(option: str) -> None:
+    assert why_left(option) in REASONS
+
+
+@pytest.mark.parametrize("option", ["-c", "-O2", "-Sx", "-Ex", "-fgpu-rdc-not", "-MD", "-MMD", "-MT", "-g", "-fno-lto"])
+def test_an_option_that_only_begins_like_one_that_is_left_is_not_left(option: str) -> None:
+    assert why_left(option) == ""

@@ -1,0 +1,256 @@
+"""The driver's `-###` becomes a plan, or is left to the compiler: nothing else can come of any text."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+import recordings
+from hipcache import plan
+from hipcache.cc1 import Role
+from hipcache.errors import PassThrough
+from hipcache.outcome import REASONS
+from hipcache.plan import Plan
+from recordings import KNOWN, LEFT, recorded, text
+
+CLANGS = ("clang15", "clang19")
+
+
+def parsed(raw: str) -> Plan | None:
+    """The plan, or None where it is left to the compiler. Nothing else may be raised."""
+    try:
+        return plan.parse(raw)
+    except PassThrough as left:
+        assert left.reason in REASONS
+        return None
+
+
+# What a plan says
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_device_pass_compiles_to_what_its_link_reads(name: str) -> None:
+    for device in recorded(name).devices:
+        assert device.compile.value(Role.OUTPUT) == device.obj
+        assert device.obj in device.link.arguments
+        assert device.code in device.link.arguments
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_host_embeds_what_the_bundler_writes(name: str) -> None:
+    found = recorded(name)
+    assert found.host.value(Role.GPUBINARY) == found.fat_binary
+    assert any(word.endswith(found.fat_binary) for word in found.bundle.arguments)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_arch_is_the_cpu_and_the_features_of_its_pass(name: str) -> None:
+    for device in recorded(name).devices:
+        cpu, *features = device.arch.split(":")
+        options = device.compile.options
+        assert [o.value for o in options if o.name == "-target-cpu"] == [cpu]
+        wanted = {feature[-1] + feature[:-1] for feature in features}
+        assert wanted == {o.value for o in options if o.name == "-target-feature"}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_all_passes_read_the_same_source_with_the_same_cuid(name: str) -> None:
+    found = recorded(name)
+    jobs = [found.host, *(device.compile for device in found.devices)]
+    assert len({job.value(Role.INPUT) for job in jobs}) == 1
+    assert len({job.value(Role.CUID) for job in jobs}) == 1
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_archs_stand_in_the_order_of_the_bundle(clang: str) -> None:
+    assert [d.arch for d in recorded(f"{clang}-three-archs").devices] == ["gfx1030", "gfx906", "gfx90a"]
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_features_belong_to_the_arch(clang: str) -> None:
+    archs = [device.arch for device in recorded(f"{clang}-features").devices]
+    assert archs == ["gfx908:sramecc+:xnack-", "gfx90a:xnack+", "gfx90a:xnack-"]
+
+
+def test_a_generic_arch_is_one_arch() -> None:
+    assert [device.arch for device in recorded("clang19-generic").devices] == ["gfx10-3-generic", "gfx9-generic"]
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_compiler_chooses_the_name_of_an_object_that_has_none(clang: str) -> None:
+    assert recorded(f"{clang}-default-output").host.value(Role.OUTPUT) == "k.o"
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_chosen_cuid_stays(clang: str) -> None:
+    assert recorded(f"{clang}-cuid").host.value(Role.CUID) == "5eed"
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_dependency_file_is_told_with_its_target(clang: str) -> None:
+    host = recorded(f"{clang}-dependencies").host
+    assert host.value(Role.DEPENDENCIES, "-dependency-file") == "k d.d"
+    assert host.value(Role.DEPENDENCIES, "-MT") == "k o.o"
+    assert host.value(Role.DEPENDENCY_STYLE) == ""
+    assert "-sys-header-deps" in [option.name for option in host.options]
+    assert "-MP" in [option.name for option in host.options]
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_dependency_file_without_system_headers_has_no_sys_header_deps(clang: str) -> None:
+    host = recorded(f"{clang}-user-dependencies").host
+    assert host.value(Role.DEPENDENCIES, "-dependency-file") == "k.d"
+    assert "-sys-header-deps" not in [option.name for option in host.options]
+
+
+# Quoting
+
+
+@pytest.mark.parametrize(
+    ("kind", "macro", "source", "output"),
+    [
+        ("spaces", 'TEXT="two words"', "a dir/k k.hip", "a dir/k k.o"),
+        ("quote", r'TEXT="a\"b"', 'quo"te/k.hip', 'quo"te/k.o'),
+        ("backslash", r"TEXT=\\", r"back\slash/k.hip", r"back\slash/k.o"),
+        ("dollar", "TEXT=$HOME", "dol$lar/k.hip", "dol$lar/k.o"),
+        ("empty-word", "", "k.hip", "k.o"),
+    ],
+)
+@pytest.mark.parametrize("clang", CLANGS)
+def test_words_come_out_of_their_quotes_as_they_went_in(
+    clang: str, kind: str, macro: str, source: str, output: str
+) -> None:
+    host = recorded(f"{clang}-{kind}").host
+    assert macro in [option.value for option in host.options if option.role is Role.MACRO]
+    assert host.value(Role.INPUT) == source
+    assert host.value(Role.OUTPUT) == output
+
+
+# What the driver says besides
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if not name.endswith("-warns")])
+def test_the_banner_is_no_message(name: str) -> None:
+    assert recorded(name).messages == ""
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_drivers_own_warning_is_a_message(clang: str) -> None:
+    messages = recorded(f"{clang}-warns").messages
+    assert messages.count("\n") == 1
+    assert "-Wl,-z,now: 'linker' input unused" in messages
+
+
+# What is left to the compiler
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_another_kind_of_compile_is_left_to_the_compiler(name: str) -> None:
+    with pytest.raises(PassThrough) as left:
+        recorded(name)
+    assert left.value.reason in ("plan", "compiler_option")
+
+
+@pytest.mark.parametrize("raw", ["", "\n", "error: no such file\n", ' "\n', ' "\\"\n', ' ""\n', ' "" ""\n', '"a"\n'])
+def test_a_text_without_jobs_is_no_plan(raw: str) -> None:
+    with pytest.raises(PassThrough):
+        plan.parse(raw)
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_job_of_a_tool_that_is_not_known_is_left(clang: str) -> None:
+    with pytest.raises(PassThrough, match="a job of 'new-tool'"):
+        plan.parse(text(f"{clang}-one-arch") + ' "/usr/bin/new-tool" "-o" "k.o"\n')
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_order_of_jobs_does_not_matter(clang: str) -> None:
+    lines = text(f"{clang}-three-archs").splitlines(keepends=True)
+    backwards = plan.parse("".join(reversed(lines)))
+    assert backwards == recorded(f"{clang}-three-archs")
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_bundle_that_leaves_out_a_pass_is_left(clang: str) -> None:
+    raw = text(f"{clang}-three-archs")
+    raw = re.sub(r',hipv4-amdgcn-amd-amdhsa--gfx1030|"-input=/tmp/[^"]*gfx1030[^"]*" ', "", raw)
+    with pytest.raises(PassThrough, match="not bundled"):
+        plan.parse(raw)
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_bundle_with_a_host_part_is_left(clang: str) -> None:
+    with pytest.raises(PassThrough, match="host part"):
+        plan.parse(text(f"{clang}-one-arch").replace("-input=/dev/null", "-input=/tmp/host.o"))
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_host_that_embeds_another_file_is_left(clang: str) -> None:
+    with pytest.raises(PassThrough, match="does not embed"):
+        plan.parse(re.sub(r'(gpubinary" ")[^"]*', r"\1/tmp/other.hipfb", text(f"{clang}-one-arch")))
+
+
+# Any text
+
+
+@pytest.mark.parametrize("name", recordings.ALL)
+def test_a_plan_cut_after_any_line_is_a_plan_or_left(name: str) -> None:
+    whole = text(name)
+    lines = whole.splitlines(keepends=True)
+    for count in range(len(lines)):
+        found = parsed("".join(lines[:count]))
+        assert found is None or not lines[count].startswith(' "') or name not in KNOWN
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_plan_without_one_of_its_jobs_is_left(name: str) -> None:
+    lines = text(name).splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.startswith(' "'):
+            assert parsed("".join(lines[:number] + lines[number + 1 :])) is None
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_plan_with_a_job_twice_is_left(name: str) -> None:
+    lines = text(name).splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.startswith(' "'):
+            assert parsed("".join([*lines[:number], line, *lines[number:]])) is None
+
+
+@pytest.mark.parametrize("name", ["clang15-three-archs", "clang19-features", "clang19-spaces", "clang15-dependencies"])
+def test_a_plan_cut_anywhere_is_a_plan_or_left(name: str) -> None:
+    whole = text(name)
+    for length in random.Random(1).sample(range(len(whole)), 150):
+        parsed(whole[:length])
+
+
+@pytest.mark.parametrize("name", ["clang15-three-archs", "clang19-features", "clang15-debug", "clang19-dependencies"])
+def test_a_plan_with_words_gone_doubled_or_exchanged_is_a_plan_or_left(name: str) -> None:
+    whole = text(name)
+    draw = random.Random(2)
+    words = list(re.finditer(r' "(?:[^"\\]|\\.)*"', whole))
+    for _ in range(120):
+        raw = whole
+        for word in sorted(draw.sample(words, draw.randint(1, 4)), key=lambda found: -found.start()):
+            other = draw.choice(words).group()
+            instead = draw.choice(["", word.group() * 2, other, other + word.group()])
+            raw = raw[: word.start()] + instead + raw[word.end() :]
+        parsed(raw)
+
+
+@pytest.mark.parametrize("name", ["clang15-one-arch", "clang19-one-arch"])
+def test_a_plan_with_other_characters_is_a_plan_or_left(name: str) -> None:
+    whole = text(name)
+    draw = random.Random(3)
+    for _ in range(120):
+        at = draw.randrange(len(whole))
+        parsed(whole[:at] + draw.choice('"\\ \n\0=,-$\x0c\u2028') + whole[at + draw.randint(0, 1) :])
+
+
+def test_the_recordings_name_no_place_but_the_neutral_one() -> None:
+    for path in Path(recordings.PLANS).glob("*.txt"):
+        places = set(re.findall(r"-dir=(/[^\"]*)", path.read_text()))
+        assert places <= {"/src/demo"}, path.name
