@@ -8,7 +8,8 @@ Three ways in:
 
 * ``include(HipCache)``, with ``-DCMAKE_MODULE_PATH=$(hipcache --cmakedir)``
 * ``find_package(HipCache)``, with hipcache in ``PATH`` or its prefix in ``CMAKE_PREFIX_PATH``
-* ``-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=$(hipcache --cmakedir)/HipCache.cmake``, for a project without an edit (CMake 3.24)
+* ``-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES=$(hipcache --cmakedir)/HipCache.cmake``, for a project without an edit (CMake 3.24;
+  ``-DCMAKE_PROJECT_INCLUDE=...`` does the same with older ones)
 
 Variables:
 
