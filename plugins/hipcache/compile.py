@@ -53,8 +53,8 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
 
 def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
-    environ, scratch = session.engine.environ, session.workdir
-    plan = driver.ask(session.command, _cuid(session), session.runner, environ, columns=columns, scratch=scratch)
+    cuid, runner = _cuid(session), session.runner
+    plan = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files)
     # 3. Look up each unit; 4. run what is missing, side by side.

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+from hipcache import observe
+from hipcache.observe import Observation
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -26,6 +29,9 @@ class Completed:
     seconds: float = 0.0
 
 
+Observed = tuple[Completed, tuple[Observation, ...]]
+
+
 class Killed(Exception):
     """`kill` was called: no process is started any more."""
 
@@ -36,6 +42,13 @@ class Runner(Protocol):
     def run(
         self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Completed: ...
+
+    def observe(
+        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
+    ) -> Observed | None:
+        """Run `program` (a short process that starts no others) and tell which paths it looked at, apart from those
+        below `ignore`; None where that cannot be done."""
+        ...
 
     def kill(self) -> None:
         """End the running processes and start no more."""
@@ -78,6 +91,16 @@ class SubprocessRunner:
         if self._killed:
             raise Killed
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
+
+    def observe(
+        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
+    ) -> Observed | None:
+        start = time.monotonic()
+        seen = observe.run(program, argv, cwd=str(cwd), env=env, ignore=str(ignore))
+        if seen is None:
+            return None
+        ended, observations = seen
+        return Completed(ended.status, ended.stdout, ended.stderr, time.monotonic() - start), observations
 
     def kill(self) -> None:
         with self._lock:
