@@ -67,7 +67,7 @@ def sign(how: str, path: str) -> str:
 
 
 def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
-    """Was a file that was read changed less than `racy` seconds ago, so that its signature may not tell a next change?"""
+    """Did a file that was read change less than `racy` seconds ago? Its signature may not tell the next change."""
     limit = (now - racy) * 1e9
     return any(
         one.how == READ and one.sign.count(" ") == 4 and int(one.sign.split()[4]) >= limit for one in observations
@@ -132,7 +132,7 @@ _TRACEME, _CONT, _KILL, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 0, 7, 8, 24, 
 _OPTIONS = 0x100001 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80  # EXITKILL, TRACESYSGOOD; FORK, VFORK, CLONE, EXEC; SECCOMP
 _EVENT_EXEC, _EVENT_SECCOMP = 4, 7
 _ENTRY, _EXIT, _SECCOMP_STOP = 1, 2, 3
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 1, 38, 22, 2
 _RET_TRACE, _RET_ALLOW = 0x7FF00000, 0x7FFF0000
 _WALL = 0x40000000
 
@@ -162,9 +162,10 @@ def run(
     out, err = os.memfd_create("out"), os.memfd_create("err")
     words, environment = list(argv), dict(env)
     try:
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _child(libc, rules, (program, words, environment), cwd, (out, err))
+            _child(libc, rules, (program, words, environment), cwd, (out, err), parent)
         watched = _Watched(libc, pid, machine[1], cwd, ignore)
         try:
             status = watched.follow()
@@ -187,13 +188,18 @@ def _child(
     command: tuple[str, list[str], dict[str, str]],
     cwd: str,
     outputs: tuple[int, int],
+    parent: int,
 ) -> None:
     """Between fork and exec: only what is safe in a process that had other threads."""
     try:
+        # A stopped child that outlived its parent would keep the parent's locks for ever.
+        if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
+            os._exit(127)
         os.chdir(cwd)
         null = os.open(os.devnull, os.O_RDONLY)
         for target, source in enumerate((null, *outputs)):
             os.dup2(source, target)
+        os.closerange(len(outputs) + 1, 1 << 16)
         if libc.ptrace(_TRACEME, 0, None, None) != 0:
             os._exit(127)
         os.kill(os.getpid(), signal.SIGSTOP)
