@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -137,10 +138,14 @@ class Build:
             command, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
             assert process.stdout
-            for line in process.stdout:
-                output.append(line)
-                if at := re.match(r"\[(\d+)/(\d+)\]", line):
-                    progress(int(at[1]) / int(at[2]))
+            try:
+                for line in process.stdout:
+                    output.append(line)
+                    if at := re.match(r"\[(\d+)/(\d+)\]", line):
+                        progress(int(at[1]) / int(at[2]))
+            except BaseException:
+                process.terminate()  # ninja ends its compilers
+                raise
         seconds = time.monotonic() - begun
         if process.returncode:
             raise BuildFailed("".join(output))
@@ -310,6 +315,8 @@ def broken_promises(rows: list[Row]) -> list[str]:
 
 
 def main() -> int:
+    # Ended from outside, the demo still removes its directory.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     plan = steps()
     screen = Screen(builds=2 * len(plan))
     sources = len(list((EXAMPLE / "src").glob("*.hip")))
@@ -321,6 +328,9 @@ def main() -> int:
             screen.close()
             print(f"{error}\ndemo: the example does not build; the output is above", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            screen.close()
+            return 130
     screen.close()
     if not screen.out.isatty():
         print()
