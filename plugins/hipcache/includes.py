@@ -25,12 +25,14 @@ _DIRECTIVE = re.compile(
     rb"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:\"([^\"\n]+)\"|<([^>\n]+)>|([^\n]*))",
     re.MULTILINE,
 )
-# A directive that may ask a question, or give one a name.
-_QUESTION = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*(if|elif|define)\b([^\n]*__has_(?:include|embed)[^\n]*)", re.MULTILINE)
-_COMMENT = re.compile(rb"/\*.*?(?:\*/|$)|//.*")
-_ASKED = re.compile(
-    rb"(?<!\w)__has_(?:include_next|include|embed)(?!\w)(?:[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>))?"
+# A directive that may ask a question, or give one a name; a backslash at the end of its line continues it.
+_QUESTION = re.compile(
+    rb"^[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:#|%:)[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(if|elif|define)\b((?:\\\r?\n|[^\n])*)",
+    re.MULTILINE,
 )
+_CONTINUED = re.compile(rb"\\\r?\n")
+_COMMENT = re.compile(rb"/\*.*?(?:\*/|$)|//.*")
+_ASKED = re.compile(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?:[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>))?")
 # `defined(__has_include)` and `#define __has_include(x) 0` ask nothing.
 _NAMED = re.compile(rb"(?<!\w)defined[ \t]*\(?[ \t]*$")
 _EMBED = re.compile(rb"(?:#|%:)[ \t]*embed\b")
@@ -42,7 +44,8 @@ _ASSEMBLER_FILES = re.compile(rb"incbin|\"[^\"\n]*\.include\b")
 class Scan:
     """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
     `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
-    `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed."""
+    `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names
+    that `__has_include_next` asks for."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -51,11 +54,13 @@ class Scan:
     time_macros: frozenset[str]
     assembler_files: bool
     embeds: bool
+    next: frozenset[str] = frozenset()
 
 
 def scan(content: bytes) -> Scan:
     quoted: set[str] = set()
     angled: set[str] = set()
+    following: set[str] = set()
     includes_computed = asks_computed = False
     for quote, angle, other in _DIRECTIVE.findall(content):
         if quote:
@@ -65,8 +70,10 @@ def scan(content: bytes) -> Scan:
         else:
             includes_computed = includes_computed or bool(other.strip())
     if b"__has_" in content:
-        for quote, angle in _questions(content):
-            if quote:
+        for next_one, quote, angle in _questions(content):
+            if next_one and (quote or angle):
+                following.add(os.fsdecode(quote or angle))
+            elif quote:
                 quoted.add(os.fsdecode(quote))
             elif angle:
                 angled.add(os.fsdecode(angle))
@@ -84,18 +91,22 @@ def scan(content: bytes) -> Scan:
         times,
         assembles and _ASSEMBLER_FILES.search(content) is not None,
         b"embed" in content and _EMBED.search(content) is not None,
+        frozenset(following),
     )
 
 
-def _questions(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(quoted name, angled name) of each `__has_include` and the like; both empty where the name is computed."""
+def _questions(content: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """("_next" or nothing, quoted name, angled name) of each `__has_include` and the like; both names are empty where
+    it is computed."""
     for kind, line in _QUESTION.findall(content):
-        text = _COMMENT.sub(b" ", line)
+        if b"__has_" not in line:
+            continue
+        text = _COMMENT.sub(b" ", _CONTINUED.sub(b"", line))
         for asked in _ASKED.finditer(text):
             before = text[: asked.start()]
             if _NAMED.search(before) or (kind == b"define" and not before.strip()):
                 continue
-            yield asked.group(1) or b"", asked.group(2) or b""
+            yield asked.group(1) or b"", asked.group(2) or b"", asked.group(3) or b""
 
 
 def scan_macro(value: str) -> Scan:
@@ -110,11 +121,12 @@ def scan_macro(value: str) -> Scan:
 @dataclass(frozen=True)
 class SearchPath:
     """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp). `system`: those
-    of system headers, each with a slash at its end."""
+    of system headers, each with a slash at its end. `users`: how many of `angled` are of -I."""
 
     quote: tuple[str, ...]
     angled: tuple[str, ...]
     system: tuple[str, ...] = ()
+    users: int = 0
 
     @classmethod
     def of(cls, options: Iterable[Option]) -> SearchPath:
@@ -126,7 +138,19 @@ class SearchPath:
             groups[group].append(option.value)
         angled = groups["angled"] + groups["system"] + groups["after"]
         system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
-        return cls(tuple(dict.fromkeys(groups["quote"])), tuple(dict.fromkeys(angled)), tuple(dict.fromkeys(system)))
+        return cls(
+            tuple(dict.fromkeys(groups["quote"])), tuple(angled), tuple(dict.fromkeys(system)), len(groups["angled"])
+        )
+
+    def searched(self, directory: Directory) -> tuple[str, ...]:
+        """`angled` as clang takes it: each directory once, and one of -I that is a system directory too only there."""
+        identities = [directory.identity(place) for place in self.angled]
+        system = set(identities[self.users :])
+        kept: dict[object, str] = {}
+        for number, (place, identity) in enumerate(zip(self.angled, identities, strict=True)):
+            if number >= self.users or identity not in system:
+                kept.setdefault(identity, place)
+        return tuple(kept.values())
 
 
 class Directory:
@@ -160,6 +184,14 @@ class Directory:
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(self._resolve(path))
 
+    def identity(self, path: str) -> object:
+        """The same for two names of one directory."""
+        try:
+            found = os.stat(self._resolve(path))
+        except OSError:
+            return path
+        return found.st_dev, found.st_ino
+
     def _list(self, path: str) -> frozenset[str] | None:
         if path not in self._listings:
             try:
@@ -171,7 +203,8 @@ class Directory:
 
 @dataclass(frozen=True)
 class Probes:
-    """`absent`: paths that must not exist; `present`: paths that must, though no pass read them."""
+    """`absent`: paths that must not exist; `present`: paths that must, though no pass read them. A directory among
+    those, which clang passed over, ends in a slash."""
 
     absent: frozenset[str]
     present: frozenset[str]
@@ -190,6 +223,7 @@ def probes(
     done: set[tuple[str, str]] = set()
     explained: set[str] = set()
     read = set(scans) | set(keep)
+    angled = search.searched(directory)
 
     def look(name: str, places: Iterable[str]) -> None:
         for place in places:
@@ -198,6 +232,7 @@ def probes(
                 found = os.path.join(place, name) if place else name
                 if found not in read:
                     if directory.is_directory(found):
+                        present.add(found + "/")
                         continue  # as clang does: a directory is no header
                     present.add(found)
                 explained.add(_plain(found))
@@ -205,26 +240,28 @@ def probes(
             absent.add(missing)
 
     for name in first:
-        look(name, ("", *search.quote, *search.angled))
+        look(name, ("", *search.quote, *angled))
     for path, found in scans.items():
         here = os.path.dirname(path)
         for name in found.quoted:
             if (here, name) not in done:
                 done.add((here, name))
-                look(name, ("",) if name.startswith("/") else (here, *search.quote, *search.angled))
+                look(name, ("",) if name.startswith("/") else (here, *search.quote, *angled))
         for name in found.angled:
             if ("<", name) not in done:
                 done.add(("<", name))
-                look(name, ("",) if name.startswith("/") else search.angled)
-    _computed(scans, search, directory, explained, absent)
+                look(name, ("",) if name.startswith("/") else angled)
+        for name in found.next:
+            for place in (here, *search.quote, *angled):
+                look(name, (place,))  # which one is the next depends on where this file was found
+    _computed(scans, (*search.quote, *angled), directory, explained, absent)
     return Probes(frozenset(absent), frozenset(present))
 
 
 def _computed(
-    scans: dict[str, Scan], search: SearchPath, directory: Directory, explained: set[str], absent: set[str]
+    scans: dict[str, Scan], places: tuple[str, ...], directory: Directory, explained: set[str], absent: set[str]
 ) -> None:
     """Files that no name in the text explains (`#include MACRO`, include_next): where else they could have been."""
-    places = (*search.quote, *search.angled)
     here = {os.path.dirname(path) for path, found in scans.items() if found.includes_computed}
     for path in list(scans)[1:]:  # the source itself was not looked for
         if _plain(path) in explained:

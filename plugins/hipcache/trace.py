@@ -165,11 +165,13 @@ class Files:
                 return f"file '{path}' is gone"
             except OSError as error:
                 return f"file '{path}' cannot be read: {error.strerror}"
+            except Untraceable as error:
+                return f"file {error}"
         for path in map(self.basedir.local, reads.absent):
             if os.path.lexists(self.resolve(path)):
                 return f"'{path}' appeared, which was looked for in vain"
         for path in map(self.basedir.local, reads.present):
-            if not os.path.exists(self.resolve(path)):
+            if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' is gone, which was looked for"
         return ""
 
@@ -214,7 +216,7 @@ def record(
     probes = includes.probes(scans, first, search, directory)
     for path in probes.present:
         try:
-            if files.status(path)[4] >= began:
+            if files.status(path)[4] >= began and not path.endswith("/"):
                 raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
