@@ -19,6 +19,7 @@ _TOKEN = re.compile(
   | (?P<block> /\*.*?\*/)
   | (?P<open> /\*)
   | (?:u8|[uUL])?R"(?P<delimiter>[^ ()\\\t\v\f\n"]{0,16})\(.*?\)(?P=delimiter)"
+  | (?P<raw> (?:u8|[uUL])?R")
   | [A-Za-z_\x80-\xff][\w\x80-\xff]*
   | \.?[0-9](?:'?[\w.]|[eEpP][+-])*
   | "(?:[^"\\\n]|\\.)*"
@@ -44,8 +45,8 @@ def without_comments(content: bytes) -> bytes | None:
     pieces: list[bytes] = []
     for token in _TOKEN.finditer(content):
         kind, text = token.lastgroup, token.group()
-        if kind in ("open", "quote"):
-            return None  # a comment that does not end, or an apostrophe in text that is skipped
+        if kind in ("open", "raw", "quote"):
+            return None  # a comment or a raw string that does not end, or an apostrophe in text that is skipped
         if kind not in ("line", "block"):
             pieces.append(text)
             continue
@@ -59,5 +60,6 @@ def without_comments(content: bytes) -> bytes | None:
         before = pieces[-1][-1:] if pieces else b""
         if before == b"\\" or (before in b" \t" and b"".join(pieces[-2:]).rstrip(b" \t").endswith(b"\\")):
             return None  # a backslash that would be at the end of its line
-        pieces.append(_NOT_NEWLINE.sub(b" ", text))
+        # A line break in a comment does not end a directive: it is not the same as one between tokens.
+        pieces.append(_NOT_NEWLINE.sub(b" ", text).replace(b"\n", b"\0\n"))
     return _BEFORE_LINE_END.sub(b"", b"".join(pieces)).rstrip(b"\n")

@@ -1,0 +1,98 @@
+"""Texts that differ in comments alone come out the same; wherever that is not plain, they are taken as they stand."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+
+import pytest
+from hipcache.comments import without_comments
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("int x; // a", "int x; // another"),
+        ("int x; // a", "int x;"),
+        ("int x; /* a */ int y;", "int x; /* b */ int y;"),
+        ("int x; /* a\nb */\nint y;", "int x; /* c\nddd */\nint y;"),
+        ("int x;", "int x;   "),
+        ("int x;\n", "int x;\n\n\n"),
+        ("#define A 1 // a\n", "#define A 1 // b\n"),
+    ],
+)
+def test_an_edit_of_comments_alone_gives_the_same(one: str, other: str) -> None:
+    assert without_comments(one.encode()) is not None
+    assert without_comments(one.encode()) == without_comments(other.encode())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('char t[] = "// a";', 'char t[] = "// b";'),
+        ('char t[] = "/* a */";', 'char t[] = "/* b */";'),
+        ('char t[] = R"(/* a */)";', 'char t[] = R"(/* b */)";'),
+        ('char t[] = R"x(a)" // )x";', 'char t[] = R"x(a)" // )";'),
+        ("int x = '\"'; // \"", "int x = '\"'; int y; // \""),
+        ("int x; /* a */ int y;", "int x; /* aaaa */ int y;"),
+        ("int x;\n// a\nint y;", "int x;\nint y;"),
+        ("a/**/b", "ab"),
+        ("#define A 1 /* a\n */ + 2", "#define A 1     \n    + 2"),
+    ],
+)
+def test_an_edit_of_more_than_comments_does_not(one: str, other: str) -> None:
+    first, second = without_comments(one.encode()), without_comments(other.encode())
+    assert first is None or second is None or first != second
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int x; /* open",
+        "int x; // a \\\nint y;",
+        "int x; /\\\n/ a",
+        "// why??/\nint x;",
+        "#if 0\ndon't\n#endif\n",
+        "#include <a//b.h>",
+        "/* /* */",
+        "int x;\r",
+        'R"(a // b',
+    ],
+)
+def test_where_it_is_not_plain_what_a_comment_is_the_text_is_taken_as_it_stands(text: str) -> None:
+    assert without_comments(text.encode()) is None
+
+
+def test_a_comment_that_is_no_text_is_taken_as_it_stands() -> None:
+    assert without_comments(b"int x; // \xff") is None
+
+
+PIECES = ("a", " ", "\n", "//", "/*", "*/", '"', "'", "\\", "#define X ", 'R"(', ')"', "1'0")
+
+
+def preprocessed(texts: list[str]) -> list[str]:
+    """What clang makes of each text, with the line of each token; one process for all."""
+    marked = "".join(f'\n#undef X\n#line 1 "text{number}"\n{text}\n' for number, text in enumerate(texts))
+    done = subprocess.run(
+        ["clang++-15", "-x", "c++", "-E", "-w", "-"], input=marked, capture_output=True, text=True, check=False
+    )
+    words = " ".join(done.stdout.split())
+    return re.split(r'# 1 "text\d+"', words)[1:]
+
+
+def test_texts_that_come_out_the_same_are_the_same_to_clang() -> None:
+    """All texts of four pieces, those with one result compared with each other."""
+    groups: dict[bytes, list[str]] = {}
+    for pieces in itertools.product(PIECES, repeat=4):
+        text = "".join(pieces) + "\nX b"
+        bare = without_comments(text.encode())
+        if bare is not None:
+            groups.setdefault(bare, []).append(text)
+    compared = [(group[0], other) for group in groups.values() for other in group[1:]]
+    assert len(compared) > 100
+    for start in range(0, len(compared), 40):
+        pairs = compared[start : start + 40]
+        first, second = (preprocessed([pair[side] for pair in pairs]) for side in (0, 1))
+        for pair, one, other in zip(pairs, first, second, strict=True):
+            assert one == other, pair
