@@ -1,0 +1,23 @@
+# Runs one compile whose dependency file may have to share its name with another one's.
+#
+#     sh shared-depfile.sh OWN SHARED COMMAND...
+#
+# COMMAND writes its dependency file to OWN, but Meson before 1.12 tells Ninja to read it from SHARED, which has the
+# same name for a/sort.hip and b/sort.hip of one target. Ninja reads SHARED after each command and then deletes it
+# (`deps = gcc`). So a dependency file is put there only when the last one has been read, and `ln`, which does not
+# replace a file, settles it between two commands that end at the same time.
+
+own=$1
+shared=$2
+shift 2
+"$@" || exit
+
+# A Ninja that was killed leaves the file behind, and nobody will read it any more: wait for two seconds at most.
+tries=0
+until ln "$own" "$shared" 2>/dev/null; do
+    tries=$((tries + 1))
+    if [ "$tries" -ge 200 ]; then
+        exec ln -f "$own" "$shared"
+    fi
+    sleep 0.01
+done
