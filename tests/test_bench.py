@@ -188,7 +188,7 @@ def test_an_edit_that_does_not_find_its_place_once_is_refused() -> None:
             Edit("f", "b", "c").apply(text)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=str)
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
 def test_every_workload_fits_its_sources(workload: Workload, tmp_path: Path) -> None:
     """Each edit finds its place, and the architecture sets fit together."""
     workload.prepare(tmp_path)
