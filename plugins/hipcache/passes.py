@@ -16,6 +16,10 @@ from hipcache.session import Session, decode
 from hipcache.trace import ReadSet, Untraceable
 from hipcache.units import FrontEnd, graph_file
 
+# How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
+# what ntpd's slewing takes from a long pass.
+CLOCK_SLACK = 0.005
+
 NEVER = "nothing is stored for this command"
 
 
@@ -75,13 +79,19 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     """Run the pass, and record what it read. Raises JobFailed."""
     stem = session.workdir / name.replace(":", "_")
     output, rule = stem.with_name(stem.name + (".bc" if bitcode else ".o")), stem.with_name(stem.name + ".d")
-    started = session.engine.clock()
-    done = session.run(name, front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary))
+    argv = front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary)
+    with session.engine.slots.hold():
+        started = session.engine.clock()
+        done = session.run_now(name, argv)
+        set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK
     search = SearchPath.of(front.job.options)
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
     read, user = _read_files(session, front, rule, first, search)
     reads, why_not = None, ""
     try:
+        if set_back:
+            # Then the change time of a file does not tell whether it changed while the pass ran.
+            raise Untraceable("the clock was set back while the compiler ran")
         reads = trace.record(
             session.files,
             read=read,

@@ -61,10 +61,14 @@ class Session:
     def run(self, name: str, argv: list[str]) -> Completed:
         """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
         with self.engine.slots.hold():
-            try:
-                done = self.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
-            except OSError as error:
-                raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+            return self.run_now(name, argv)
+
+    def run_now(self, name: str, argv: list[str]) -> Completed:
+        """The same for one who holds a slot."""
+        try:
+            done = self.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+        except OSError as error:
+            raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         if done.status != 0:
             raise JobFailed(name, done.status)
         if done.stdout:
