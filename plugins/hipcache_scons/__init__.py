@@ -1,0 +1,19 @@
+"""The SCons front: HIP sources in the builders of SCons, each offload arch cached on its own.
+
+    tool          variables, builders, emitters          what an SConstruct sees
+    checks        CheckHip for Configure
+    action        the action of every HIP compile        what SCons calls
+    cached        one compile through the engine
+    dependencies  real dependency lists as nodes
+    toolchain     the toolchain in SCons' signatures
+    shell         words of a command line
+
+`hipcache.py` beside them is the tool module that `toolpath` finds.
+
+As a callable: `from hipcache_scons import generate` and `Environment(tools=["default", generate])`.
+"""
+
+from hipcache_scons.checks import CheckHip
+from hipcache_scons.tool import exists, generate
+
+__all__ = ["CheckHip", "exists", "generate"]

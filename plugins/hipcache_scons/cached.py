@@ -1,0 +1,194 @@
+"""One compile through the engine, called from SCons' worker threads.
+
+Nothing here changes the process: the directory and the environment of a compile come as arguments. The user's settings
+(HIPCACHE_*, HOME and XDG_*) are those that SCons was started with, under those in `env["ENV"]`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hipcache import config as settings
+from hipcache import depfile, outcome, statistics
+from hipcache.basedir import Basedir
+from hipcache.command import parse
+from hipcache.compile import compile
+from hipcache.config import Config
+from hipcache.engine import Engine, open_engine
+from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.history import History, Record
+from hipcache.outcome import CompileOutcome
+from hipcache.runner import Killed
+from hipcache.trace import ReadSet
+
+# Taken once, when SCons reads the SConstruct.
+_STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
+_ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
+_RULES = ("-MD", "-MMD", "--write-dependencies", "--write-user-dependencies")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The settings in force for one set of variables, and the engine under them (None: the store cannot be used)."""
+
+    config: Config
+    engine: Engine | None
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a compile ended. `files` are absolute paths of what it read; None where the user's own command must be run,
+    and `plain` tells the cache how that ended. `status` is set where a signal ended the compile."""
+
+    files: tuple[str, ...] | None = None
+    status: int = 0
+    left: PassThrough | JobFailed | None = None
+
+
+_open: dict[frozenset[tuple[str, str]], Cache] = {}
+_lock = threading.Lock()
+
+
+def open_cache(environ: Mapping[str, str]) -> Cache:
+    """One for each set of variables: clones of an Environment share it."""
+    key = frozenset(environ.items())
+    with _lock:
+        if key not in _open:
+            _open[key] = _open_cache(environ)
+        return _open[key]
+
+
+def _open_cache(environ: Mapping[str, str]) -> Cache:
+    known = {**_STARTED_WITH, **environ}
+    try:
+        config = settings.load(known)
+    except ConfigError as error:
+        say(f"hipcache: {error}\n  this build goes on without the cache\n")
+        return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ)
+    try:
+        engine = replace(open_engine(config, known), environ=environ)
+    except StoreError as error:
+        say(f"hipcache: {error}\n  this build goes on without the cache\n")
+        engine = None
+    return Cache(config, engine, environ)
+
+
+def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
+    """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
+    compiler. `scratch` is an empty directory."""
+    engine = cache.engine
+    if engine is None:
+        return Ended(left=PassThrough("store", "it cannot be opened"))
+    rule = scratch / "read.d"
+    asked = any(word in _RULES for word in argv)
+    whole = argv if asked else (argv[0], "-MD", "-MF", str(rule), *argv[1:])
+    try:
+        done = compile(engine, parse(whole, cwd, cache.environ), _columns(cache.environ))
+        files = _recorded(engine, done.record) if asked else _listed(rule)
+        files = tuple(os.path.normpath(os.path.join(cwd, name)) for name in files)
+    except PassThrough as left:
+        return Ended(left=left)
+    except StoreError as error:
+        return Ended(left=PassThrough("store", error.message))
+    except JobFailed as failed:
+        return Ended(status=-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
+    except Killed:
+        return Ended(status=signal.SIGINT)
+    except Exception as error:  # the user's compile comes first; the fault is counted and logged
+        _log(cache.config, "fault in hipcache: " + "".join(traceback.format_exception(error)).replace("\n", " | "))
+        return Ended(left=PassThrough("internal", f"{type(error).__name__}: {error}"))
+    say(done.messages)
+    _record(cache.config, done.outcome, replace(done.record, command=argv))
+    return Ended(files)
+
+
+def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, failed: bool) -> None:
+    """Count a compile that the user's own command did in the end."""
+    left = ended.left
+    if isinstance(left, JobFailed):
+        if failed:
+            end = CompileOutcome(outcome.FAILED, detail=str(left))
+        else:
+            end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=str(left))
+    else:
+        reason, detail = (left.reason, left.detail) if left else ("internal", "")
+        end = CompileOutcome(outcome.PASSED_THROUGH, reason=reason, detail=detail)
+    output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else ()
+    path = os.path.join(cwd, *output) if output else ""
+    _record(cache.config, end, Record(path, time.time(), argv, cwd, end.outcome, end.reason, end.detail, (), {}, ()))
+
+
+def say(text: str) -> None:
+    """To standard error in one piece, as from a compiler: threads do not mix their lines."""
+    if text:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        raw = os.fsencode(text)
+        with suppress(OSError):
+            while raw:
+                raw = raw[os.write(2, raw) :]
+
+
+def _listed(rule: Path) -> tuple[str, ...]:
+    try:
+        return tuple(depfile.parse(os.fsdecode(rule.read_bytes())))
+    except OSError as error:
+        raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+
+
+def _recorded(engine: Engine, record: Record) -> tuple[str, ...]:
+    """Where the user has a dependency file made, that is theirs: the store has the lists too."""
+    local = Basedir(engine.basedir).local
+    files: dict[str, None] = {}
+    for unit in record.units:
+        packed = engine.store.get_blob(unit.reads) if unit.reads else None
+        if packed is None:
+            raise PassThrough("store", "it has no list of the files that were read")
+        try:
+            files.update((local(file.path), None) for file in ReadSet.unpack(packed).files)
+        except ValueError as error:
+            raise PassThrough("store", str(error)) from error
+    return tuple(files)
+
+
+def _columns(environ: Mapping[str, str]) -> int | None:
+    """The width clang would wrap its messages at, or None where it would print them without colours."""
+    if not os.isatty(2) or environ.get("TERM", "dumb") == "dumb":
+        return None
+    try:
+        return int(environ.get("COLUMNS", "")) or 0
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(2).columns
+    except OSError:
+        return 0
+
+
+def _record(config: Config, end: CompileOutcome, record: Record) -> None:
+    if not config.readonly:
+        statistics.record(config.dir, end)
+        if end.reason != "not_hip":
+            History(config.dir).save(record)
+    _log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(record.command)}".replace("\n", " "))
+
+
+def _log(config: Config, text: str) -> None:
+    if not config.log:
+        return
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}\n"
+    try:
+        with config.log.open("a", encoding="utf-8", errors="surrogateescape") as log:
+            log.write(line)
+    except OSError as error:
+        say(f"hipcache: cannot write the log '{config.log}': {error.strerror}\n")

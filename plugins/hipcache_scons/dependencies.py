@@ -1,0 +1,63 @@
+"""Real dependency lists as implicit dependencies: SCons' nodes of the files that the passes of a compile read.
+
+A scanner guesses; the compiler knows, but only after the compile. So, as ninja does with its deps log: when an object
+has been built, its implicit dependencies become what was really read, *before* SCons writes its signatures
+(`settle`). The next run takes that list from SCons' own database (`stored`, as `--implicit-cache` does), and what
+the C scanner finds comes on top: headers that are generated have to be built first, and a variant directory copies
+only what it knows of. Since both runs put the list together in the same way, the second one is up to date.
+
+Rejected: a dependency file read with ParseDepends (one build late, since its nodes have no signatures in the run that
+makes the object); a scanner that follows `#include` (knows neither device-only headers of the system nor macros).
+
+Everything here runs in SCons' main thread: nodes may be made in no other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What the compile of an object read: absolute paths, and when it began (seconds of the epoch)."""
+
+    files: tuple[str, ...]
+    started: float
+
+
+def stored(target: Any) -> list[Any]:
+    """The implicit dependencies of the last build, but for files that are gone: then SCons sees a shorter list, and
+    rebuilds, instead of failing for want of them."""
+    nodes = target.get_stored_implicit() or []
+    return [node for node in nodes if node.is_derived() or node.rexists()]
+
+
+def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: Reads) -> None:
+    """Let the implicit dependencies of `target`, which was just built, be what was read. `programs`: those of its
+    command, which SCons puts after what the scanner finds."""
+    scanner = target.builder.source_scanner
+    env = target.get_build_env()
+    scanned = [
+        node for source in sources for node in source.get_implicit_deps(env, scanner, target.get_build_scanner_path)
+    ]
+    explicit = {os.fspath(source.get_abspath()) for source in sources}
+    read = [target.fs.File(path) for path in reads.files if path not in explicit]
+    nodes = list(dict.fromkeys([*scanned, *programs, *read]))
+    for node in nodes:
+        _sign(node, reads.started)
+    target.implicit = nodes
+    target.implicit_set = set(nodes)
+
+
+def _sign(node: Any, started: float) -> None:
+    """A file that no builder makes and that SCons has not met in this run has no signature yet."""
+    info = node.get_ninfo()
+    if node.is_derived() or hasattr(info, "csig"):
+        return
+    if node.exists() and node.get_timestamp() <= started:
+        node.visited()
+        node.get_csig()
+    # Else it was written while the compiler ran: without a signature it counts as changed the next time.

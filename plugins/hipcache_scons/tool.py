@@ -1,0 +1,170 @@
+"""What the tool adds to an Environment: variables, builders, and HIP sources in the builders that are there.
+
+    HIP_ARCHS    offload archs, a list ("gfx90a", "gfx942:xnack+", "native")
+    HIPCXX       the compiler (clang++)
+    HIPFLAGS     its options; SHHIPFLAGS for shared objects
+    HIPPATH      the root of ROCm, where the compiler does not find it by itself
+    HIPCACHE     False compiles without the cache; nothing is rebuilt for that
+    HIPCOM, SHHIPCOM, HIPCOMSTR, SHHIPCOMSTR    as CXXCOM and the like
+
+CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import hipcache
+import SCons.Tool
+import yaml  # the engine reads its config file with it, when it is too late to look beside this tool
+from SCons.Builder import Builder
+from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
+from SCons.Errors import UserError
+from SCons.Util import CLVar, is_String
+
+from hipcache_scons.action import HipAction
+
+SUFFIX = ".hip"
+COMPILERS = ("amdclang++", "clang++", *(f"clang++-{version}" for version in range(30, 14, -1)))
+
+_ARCH = re.compile(r"(gfx[0-9a-f]+|gfx[0-9-]+-generic|native|amdgcnspirv)(:(sramecc|xnack)[+-]){0,2}")
+_RULES = {"-MD", "-MMD", "--write-dependencies", "--write-user-dependencies"}
+_COVERAGE = {"--coverage", "-coverage", "-ftest-coverage"}
+
+STATIC = HipAction("HIPCOM", "$HIPFLAGS")
+SHARED = HipAction("SHHIPCOM", "$SHHIPFLAGS")
+
+
+def exists(env: Any) -> bool:
+    return bool(_compiler(env))
+
+
+def generate(env: Any, **settings: Any) -> None:
+    """`settings` are variables, as in `Tool("hipcache", HIP_ARCHS=["gfx90a"])(env)`."""
+    env.SetDefault(
+        HIP_ARCHS=[],
+        HIPFLAGS=CLVar(""),
+        SHHIPFLAGS=CLVar("$HIPFLAGS -fPIC"),
+        HIPPATH="",
+        HIPCACHE=True,
+        CPPDEFPREFIX="-D",
+        CPPDEFSUFFIX="",
+        INCPREFIX="-I",
+        INCSUFFIX="",
+    )
+    env.Replace(**settings)
+    env.SetDefault(HIPCXX=_compiler(env) or "clang++")
+    env["_HIPTARGETFLAGS"] = _target_flags
+    flags = "$_HIPTARGETFLAGS {} $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -x hip $SOURCES"
+    env["HIPCOM"] = "$HIPCXX -o $TARGET -c " + flags.format("$HIPFLAGS")
+    env["SHHIPCOM"] = "$HIPCXX -o $TARGET -c " + flags.format("$SHHIPFLAGS")
+
+    # The C scanner finds headers that must be built, or copied into a variant directory, first.
+    SCons.Tool.SourceFileScanner.add_scanner(SUFFIX, SCons.Tool.CScanner)
+    for builder, action, emitter in zip(
+        SCons.Tool.createObjBuilders(env), (STATIC, SHARED), (_static, _shared), strict=True
+    ):
+        builder.add_action(SUFFIX, action)
+        builder.add_emitter(SUFFIX, emitter)
+    env["BUILDERS"]["HipObject"] = _builder(STATIC, _static, "$OBJPREFIX", "$OBJSUFFIX")
+    env["BUILDERS"]["SharedHipObject"] = _builder(SHARED, _shared, "$SHOBJPREFIX", "$SHOBJSUFFIX")
+    if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
+        env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
+
+
+def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix: str) -> Any:
+    return Builder(
+        action=action,
+        emitter=emitter,
+        prefix=prefix,
+        suffix=suffix,
+        src_suffix=SUFFIX,
+        source_scanner=SCons.Tool.SourceFileScanner,
+        single_source=True,
+    )
+
+
+def _compiler(env: Any) -> str:
+    path = env.subst(str(env.get("HIPPATH", "")))
+    if path:
+        for name in ("amdclang++", "clang++"):
+            for directory in (f"{path}/llvm/bin", f"{path}/bin"):
+                found = env.WhereIs(name, directory)
+                if found:
+                    return str(found)
+    return next((name for name in COMPILERS if env.WhereIs(name)), "")
+
+
+def _archs(env: Any) -> list[str]:
+    """HIP_ARCHS; a string, as from the command line, may hold several."""
+    archs = env.get("HIP_ARCHS") or []
+    words = re.split(r"[;,\s]+", env.subst(archs)) if is_String(archs) else [env.subst(str(arch)) for arch in archs]
+    return list(dict.fromkeys(word for word in words if word))
+
+
+def _check_archs(env: Any) -> None:
+    for arch in _archs(env):
+        if not _ARCH.fullmatch(arch):
+            near = f"gfx{arch}" if _ARCH.fullmatch(f"gfx{arch}") else "gfx90a"
+            raise UserError(f"HIP_ARCHS: '{arch}' is no offload arch\n  write it as in HIP_ARCHS=['{near}']")
+
+
+def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> str:
+    flags = [f"--offload-arch={arch}" for arch in _archs(env)]
+    path = env.subst(str(env.get("HIPPATH", "")))
+    if path:
+        flags.append(f'"--rocm-path={path}"' if " " in path else f"--rocm-path={path}")
+    return " ".join(flags)
+
+
+def _static(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
+    target, source = StaticObjectEmitter(target, source, env)
+    return _emit(target, source, env, "$HIPFLAGS")
+
+
+def _shared(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
+    target, source = SharedObjectEmitter(target, source, env)
+    return _emit(target, source, env, "$SHHIPFLAGS")
+
+
+def _emit(target: Any, source: Any, env: Any, flags: str) -> tuple[Any, Any]:
+    _check_archs(env)
+    # CacheDir keys a first build by what the scanner finds, which is less than what is read; and hipcache has it.
+    env.NoCache(target)
+    for node in target:
+        for name in _side_files(str(node), [str(w) for line in env.subst_list(flags, 0, target, source) for w in line]):
+            env.Clean(node, env.File(f"#/{name}" if not name.startswith("/") else name))
+    return target, source
+
+
+def _side_files(output: str, flags: list[str]) -> list[str]:
+    """What the compiler writes beside the object, for `scons -c`."""
+    stem = output.rpartition(".")[0] or output
+    found = []
+    if _RULES & set(flags):
+        named = [after for word, after in pairwise(flags) if word == "-MF"]
+        found.append((named or [word[3:] for word in flags if word.startswith("-MF")] or [f"{stem}.d"])[-1])
+    if any(word.startswith("-gsplit-dwarf") for word in flags):
+        found.append(f"{stem}.dwo")
+    if _COVERAGE & set(flags):
+        found.append(f"{stem}.gcno")
+    return found
+
+
+class _SmartLink:
+    """SCons links with $CXX where a source is C++; HIP is C++ too."""
+
+    def __init__(self, otherwise: Any) -> None:
+        self._otherwise = otherwise
+
+    def __call__(self, source: Any, target: Any, env: Any, for_signature: bool) -> Any:
+        if any(str(node.sources[0]).endswith(SUFFIX) for node in source or () if getattr(node, "sources", None)):
+            return "$CXX" if env.get("CXX") else "$HIPCXX"
+        chosen = self._otherwise
+        return chosen(source, target, env, for_signature) if callable(chosen) else chosen
+
+
+__all__ = ["exists", "generate", "hipcache", "yaml"]
