@@ -1,0 +1,350 @@
+"""What the tests of compiles share: plain clang and hipcache side by side, and what hipcache counted meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+LAUNCHER = (sys.executable, "-m", "hipcache")
+LLVM = {"15": Path("/usr/lib/llvm-15"), "19": Path("/usr/lib/llvm-19")}
+DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+
+ARCHS = ("--offload-arch=gfx906", "--offload-arch=gfx90a")
+# Without HIP's headers and device libraries a compile takes a fifth of a second.
+BARE = ("-nogpuinc", "-nogpulib")
+# The driver's own CUID hashes the command line; the same one for both makes objects comparable.
+CUID = "-cuid=5eed"
+
+FULL = bool(os.environ.get("HIPCACHE_TEST_FULL"))
+
+# What HIP's headers declare for a kernel and its launch, in our words.
+HIP_IN_SHORT = """\
+#pragma once
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __constant__ __attribute__((constant))
+#define __shared__ __attribute__((shared))
+struct dim3 {
+    unsigned x, y, z;
+    __host__ __device__ dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
+extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long = 0, void* = nullptr);
+extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
+"""
+
+KERNEL = """\
+#include "hip_in_short.hpp"
+extern "C" __global__ void kernel(int* p) { p[0] = p[1] * 3; }
+"""
+
+HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED = "hit", "partial", "miss", "passed_through", "failed"
+
+
+def kernel(value: str, before: str = "") -> str:
+    """A source whose kernel and host function hold `value`. `before`: lines of its own."""
+    return f"""\
+#include "hip_in_short.hpp"
+{before}
+extern "C" __global__ void kernel(int* p) {{ p[0] = p[1] * 7 + ({value}); }}
+extern "C" int host() {{ return ({value}) + 5; }}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a process left behind."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one compile added to the statistics. `missed`/`served`: the units, by name."""
+
+    outcome: str
+    reason: str
+    missed: frozenset[str]
+    served: frozenset[str]
+    front_ends: int
+    back_ends: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compile that was the same with hipcache as without. `plain_dependencies` are clang's own."""
+
+    object: bytes
+    messages: str
+    status: int
+    counted: Counted
+    dependencies: str
+    plain_dependencies: str
+
+    @property
+    def outcome(self) -> str:
+        return self.counted.outcome
+
+
+def settle() -> None:
+    """Let a written file grow older than the tick below which a change cannot be told from one during the compile."""
+    time.sleep(0.04)
+
+
+@dataclass
+class Lab:
+    """A directory to compile in, a store, and a compiler."""
+
+    root: Path
+    version: str
+    compiler: str
+    environ: dict[str, str] = field(default_factory=dict)
+    _seen: dict[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, root: Path, version: str) -> Lab:
+        for name in ("work", "home", "run"):
+            (root / name).mkdir()
+        environ = {
+            k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS"))
+        }
+        environ |= {
+            "HOME": str(root / "home"),
+            "HIPCACHE_DIR": str(root / "store"),
+            "LC_ALL": "C",
+            "HIP_PLATFORM": "amd",
+        }
+        environ["XDG_RUNTIME_DIR"] = str(root / "run")
+        lab = cls(root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ)
+        lab.write("hip_in_short.hpp", HIP_IN_SHORT)
+        lab.write("k.hip", KERNEL)
+        return lab
+
+    @property
+    def store(self) -> Path:
+        return Path(self.environ["HIPCACHE_DIR"])
+
+    def write(self, name: str | Path, content: str | bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        seconds: float = 120,
+    ) -> Ended:
+        done = subprocess.run(
+            [os.fspath(word) for word in argv],
+            cwd=cwd or self.root,
+            env={**self.environ, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def hipcache(self, *argv: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Ended:
+        return self.run([*LAUNCHER, *argv], cwd=cwd, env=env)
+
+    def stats(self) -> dict[str, object]:
+        answer = self.hipcache("stats", "--json", env={"HIPCACHE_LOG": "", "LD_LIBRARY_PATH": ""})
+        assert answer.status == 0, answer.err
+        found: dict[str, object] = json.loads(answer.out)
+        return found
+
+    def counted(self) -> Counted:
+        """What was counted since the last call. Exactly one compile must have ended, or none ("nothing")."""
+        before, after = self._seen, self.stats()
+        self._seen = after
+
+        def grown(*names: str) -> dict[str, int]:
+            old, new = before, after
+            for name in names:
+                old, new = old.get(name, {}), new.get(name, {})  # type: ignore[assignment,attr-defined]
+            return {name: int(new[name]) - int(old.get(name, 0)) for name in new if new[name] != old.get(name, 0)}  # type: ignore[call-overload]
+
+        outcomes = grown("compiles")
+        assert sum(outcomes.values()) <= 1, f"more than one compile: {outcomes}"
+        reasons = grown("passed_through")
+        units = {name: grown("units", name) for name in after["units"]}  # type: ignore[attr-defined]
+        return Counted(
+            next(iter(outcomes), "nothing"),
+            next(iter(reasons), ""),
+            frozenset(name for name, tally in units.items() if tally.get("misses")),
+            frozenset(name for name, tally in units.items() if tally.get("hits")),
+            grown("jobs", "frontend").get("misses", 0),
+            grown("jobs", "backend").get("misses", 0),
+        )
+
+    def words(self, *flags: str | Path, source: str | Path = "k.hip", output: str = "out.o") -> list[str]:
+        """The command line of a compile, the compiler first."""
+        archs = () if any("-arch=" in os.fspath(f) for f in flags) else ARCHS
+        cuid = () if any("cuid=" in os.fspath(f) for f in flags) else (CUID,)
+        level = () if any(os.fspath(f).startswith("-O") for f in flags) else ("-O2",)
+        words = [self.compiler, *archs, *BARE, *level, *cuid, *flags, "-c", source, "-o", output]
+        return [os.fspath(word) for word in words]
+
+    def compile(
+        self,
+        *flags: str | Path,
+        source: str | Path = "k.hip",
+        output: str = "out.o",
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        """The fresh compile of plain clang, then hipcache's: everything about them must be the same."""
+        return self.same(self.words(*flags, source=source, output=output), output=output, cwd=cwd, env=env)
+
+    def same(
+        self,
+        command: Sequence[str],
+        *,
+        output: str = "out.o",
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        directory = cwd or self.root
+        made, rule = directory / output, (directory / output).with_suffix(".d")
+        ended, objects, rules = [], [], []
+        settle()
+        for launcher in ((), LAUNCHER):
+            for path in (made, rule):
+                path.unlink(missing_ok=True)
+            ended.append(self.run([*launcher, *command], cwd=cwd, env=env))
+            objects.append(made.read_bytes() if made.exists() else None)
+            rules.append(rule.read_text() if rule.exists() else "")
+        plain, cached = ended
+        assert cached.err.decode() == plain.err.decode()
+        assert (cached.status, cached.out) == (plain.status, plain.out)
+        assert (objects[1] is None) == (objects[0] is None)
+        assert objects[1] == objects[0], "the object is not plain clang's"
+        assert bool(rules[1]) == bool(rules[0])
+        return Compiled(objects[1] or b"", plain.err.decode(), plain.status, self.counted(), rules[1], rules[0])
+
+    def warm(
+        self,
+        *flags: str | Path,
+        source: str | Path = "k.hip",
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        """A compile that is served from now on, as the second one shows."""
+        first = self.compile(*flags, source=source, cwd=cwd, env=env)
+        assert first.status == 0, first.messages
+        second = self.compile(*flags, source=source, cwd=cwd, env=env)
+        assert second.outcome == HIT, second.counted
+        return second
+
+    def changed(
+        self,
+        before: Compiled,
+        *flags: str | Path,
+        source: str | Path = "k.hip",
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Compiled:
+        """The compile after a change that matters: another object, plain clang's, and not served."""
+        after = self.compile(*flags, source=source, cwd=cwd, env=env)
+        assert after.status == 0, after.messages
+        assert after.object != before.object, "the change does not change the object: the test shows nothing"
+        assert after.outcome != HIT
+        return after
+
+
+def script(path: Path, text: str) -> Path:
+    """An executable shell script at `path`, which is replaced whole."""
+    part = path.with_name(path.name + ".part")
+    part.write_text("#!/bin/sh\n" + text)
+    part.chmod(0o755)
+    part.replace(path)
+    return path
+
+
+def same_times(path: Path, model: os.stat_result) -> None:
+    os.utime(path, ns=(model.st_atime_ns, model.st_mtime_ns))
+
+
+def rewrite(path: Path, content: str | bytes) -> None:
+    """Other content of the same size in the same file with the same modification time."""
+    old = path.stat()
+    raw = content.encode() if isinstance(content, str) else content
+    assert len(raw) == old.st_size, "the test means to keep the size"
+    with path.open("r+b") as file:
+        file.write(raw)
+    same_times(path, old)
+    assert path.stat().st_mtime_ns == old.st_mtime_ns
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Another file of the same size, mode and modification time in the place of `path`."""
+    old = path.stat()
+    assert len(content) == old.st_size, "the test means to keep the size"
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    part.chmod(old.st_mode & 0o777)
+    same_times(part, old)
+    part.replace(path)
+
+
+def toolchain(root: Path, version: str) -> Path:
+    """A clang of its own: copies of the programs that a test may replace, links to all else. The driver's path."""
+    origin = LLVM[version]
+    (root / "bin").mkdir(parents=True)
+    (root / "lib").mkdir()
+    for name in ("clang", "lld", "clang-offload-bundler"):
+        shutil.copy2(origin / "bin" / name, root / "bin" / name)
+    (root / "bin" / "clang++").symlink_to("clang")
+    (root / "bin" / "ld.lld").symlink_to("lld")
+    for entry in (origin / "lib").iterdir():
+        (root / "lib" / entry.name).symlink_to(entry)
+    return root / "bin" / "clang++"
+
+
+def watched_compiler(path: Path, version: str, hook: str) -> Path:
+    """A compiler whose every pass (`clang -cc1 ...`) goes through a shell script that does `hook` first.
+
+    The script answers `-###` with the real plan, in which it has put itself where clang was. `$*` is the pass's
+    command; a `hook` that ends in `exec` or `exit` replaces the pass.
+    """
+    real = LLVM[version] / "bin" / "clang"
+    return script(
+        path,
+        f"""\
+if [ "$1" = -cc1 ]; then
+{hook}
+exec {real} "$@"
+fi
+for word; do
+    if [ "$word" = '-###' ]; then
+        {real}++ "$@" 2>{path}.plan.$$ || {{ status=$?; cat {path}.plan.$$ >&2; rm {path}.plan.$$; exit $status; }}
+        sed 's#^ "{real}" "-cc1"# "{path}" "-cc1"#' {path}.plan.$$ >&2
+        rm {path}.plan.$$
+        exit 0
+    fi
+done
+exec {real}++ "$@"
+""",
+    )
+
+
+only_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
+only_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)
