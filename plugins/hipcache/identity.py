@@ -101,12 +101,14 @@ class Identities:
         answer = self._runner.run([tool], env={**env, "LD_TRACE_LOADED_OBJECTS": "1"})
         if answer.status != 0:
             raise OSError(f"the loader does not tell the libraries of '{tool}'")
-        paths = re.findall(r"(?:=> |^\s*)(/\S.*?) \(0x[0-9a-f]+\)$", os.fsdecode(answer.stdout), re.MULTILINE)
-        return list(dict.fromkeys(paths))
+        paths = re.findall(r"^\s*(?:\S+ => )?(\S.*?) \(0x[0-9a-f]+\)$", os.fsdecode(answer.stdout), re.MULTILINE)
+        # The kernel's own (linux-vdso.so.1) has no file; a bare name that has one is in the working directory.
+        return [path for path in dict.fromkeys(paths) if "/" in path or os.path.exists(path)]
 
     def _directories(self, objects: list[str]) -> list[str]:
         """Directories in which a library could appear before the one that is loaded now."""
-        found = [d for d in self._environ.get("LD_LIBRARY_PATH", "").split(":") if d]
+        given = self._environ.get("LD_LIBRARY_PATH", "")
+        found = [d or "." for d in re.split("[:;]", given)] if given else []  # an empty one is the working directory
         for path in objects:
             origin = os.path.dirname(os.path.realpath(path))
             for entry in _dynamic_paths(path) or []:
