@@ -474,9 +474,9 @@ def test_a_header_named_with_blanks_and_signs_is_seen(lab: Lab) -> None:
 )
 def test_an_edit_that_only_looks_like_one_of_a_comment_is_seen(lab: Lab, old: str, new: str) -> None:
     lab.write("k.hip", kernel(old))
-    before = lab.compile("-w")
+    before = lab.compile("-w", "-std=c++17")
     lab.write("k.hip", kernel(new))
-    lab.changed(before, "-w")
+    lab.changed(before, "-w", "-std=c++17")
 
 
 def test_an_edited_comment_is_shown_as_it_is_in_a_replayed_warning(lab: Lab) -> None:
