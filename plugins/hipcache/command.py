@@ -52,6 +52,8 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Comman
     language, output, macros, compiles, own_cuid, refused = "", "", [], False, False, ("", "")
     words = iter(arguments)
     for word in words:
+        if not word:
+            continue  # as clang does
         if word == "--":
             sources += [(name, language) for name in words]
             break

@@ -32,7 +32,7 @@ def parse(text: str) -> list[str]:
                 name += "\\" * (count - 1) + "#"
                 end += 1
             else:
-                name += "\\" * (count // 2 if after == " " else count)
+                name += "\\" * count
             i = end
         elif char == "$" and rest[i + 1 : i + 2] == "$":
             name += "$"
