@@ -31,7 +31,8 @@ def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
         ran = passes.run(session, unit, "host", bitcode=False, gpubinary=placeholder)
         content = ran.output.read_bytes()
         try:
-            splice.splice(content, splice.PLACEHOLDER)
+            if splice.splice(content, splice.PLACEHOLDER) != content:
+                raise splice.UnknownObject("laid out again, it is not the same")
         except splice.UnknownObject as error:
             raise PassThrough("object_layout", str(error)) from error
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)

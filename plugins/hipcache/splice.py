@@ -126,7 +126,7 @@ def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
             raise UnknownObject("not a relocatable ELF-64 object")
         sections = [_section(i, template, table + i * entry) for i in range(count)]
         names = template[sections[names_at].offset :][: sections[names_at].size]
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError) as error:
         raise UnknownObject(str(error)) from error
     found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] == SECTION]
     if not found:
