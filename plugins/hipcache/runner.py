@@ -85,6 +85,9 @@ class SubprocessRunner:
             self._running.add(process)
         try:
             stdout, stderr = process.communicate()
+        except BaseException:
+            process.kill()  # a signal handler that unwinds: once it is taken off the list, `kill` does not know it
+            raise
         finally:
             with self._lock:
                 self._running.discard(process)

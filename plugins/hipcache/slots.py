@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -114,7 +115,8 @@ def _jobserver(flags: str, limit: int) -> Jobserver | None:
             read = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             return Jobserver(read, os.open(path, os.O_WRONLY | os.O_CLOEXEC), limit)
         reader, writer = (int(part) for part in found[-1].split(","))
-        os.fstat(writer)
+        if not all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in (reader, writer)):
+            return None  # make has closed its pipe, and the numbers are those of other files now
         # Opened anew, so that our non-blocking reads do not make make's own pipe non-blocking.
         read = os.open(f"/proc/self/fd/{reader}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         return Jobserver(read, writer, limit)
