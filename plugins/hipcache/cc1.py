@@ -105,8 +105,6 @@ _SEPARATE: dict[str, Role] = {
     "-source-date-epoch": Role.PLAIN,
     "-exception-model": Role.PLAIN,
     "-fmessage-length": Role.PRESENTATION,
-    "-record-command-line": Role.PLAIN,
-    "-dwarf-debug-flags": Role.PLAIN,
     "-dumpdir": Role.OUTPUT,
     "-Rpass": Role.PLAIN,
 }
@@ -125,13 +123,14 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-I", Role.SEARCH),
 )
 
-# Options that write a second file, load code, or read through something the trace does not see.
+# Options that write a second file, load code, read through something the trace does not see, or hold the driver's
+# command line (ours is not the user's).
 _REFUSED = re.compile(
     r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
     r"|fprofile-arcs|fembed|flto|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|S$|P$|print-|save-temps|dump"
-    r"|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
+    r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!obj$)|fsyntax-only|frewrite|fgpu-rdc"
     r"|fcuda-rdc|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
@@ -149,7 +148,7 @@ _UNDERSTOOD = re.compile(
 )
 
 # LLVM's own options go deep: those that print or write by their name are left to the compiler.
-_REFUSED_LLVM = re.compile(r"file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export")
+REFUSED_LLVM = re.compile(r"file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export")
 
 
 def parse(arguments: tuple[str, ...], language: str = "hip") -> tuple[Option, ...]:
@@ -175,7 +174,7 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
             value = next(words, None)
             if value is None:
                 raise PassThrough("compiler_option", f"{word} without a value")
-            if word == "-mllvm" and _REFUSED_LLVM.search(value):
+            if word == "-mllvm" and REFUSED_LLVM.search(value):
                 raise PassThrough("compiler_option", f"-mllvm {value}")
             yield Option(role, word, value, (word, value))
             continue

@@ -83,7 +83,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Comman
             macros.append(word + value)
         elif word.startswith(("-D", "-U")):
             macros.append(word)
-        elif word.startswith(("-cuid=", "-fuse-cuid=")):
+        elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
             own_cuid = True
     _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
     return Command(argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)

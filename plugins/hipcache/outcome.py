@@ -73,6 +73,7 @@ REASONS = {
     "driver": "the driver gives no plan",
     "plan": "a plan of a shape that hipcache does not know",
     "compiler_option": "an option of the compiler proper that hipcache does not know",
+    "linker_option": "an option of the device linker that hipcache does not know",
     "tool": "a tool of the plan that cannot be read",
     "named_file": "a file named by an option that cannot be read",
     "job_output": "a job printed something unexpected",

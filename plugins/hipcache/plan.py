@@ -19,6 +19,12 @@ from hipcache.cc1 import Option, Role
 from hipcache.errors import PassThrough
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
+# temporary output into the code object (--version-script=).
+_LINK_WORDS = re.compile(
+    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=)"
+)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
     r"(\S* ?clang version |.*clang version .*\(|Target: |Thread model: |InstalledDir: |Configuration file: "
@@ -84,7 +90,7 @@ def parse(text: str) -> Plan:
             job = Cc1Job(program, cc1.parse(arguments))
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
         elif re.match(r"(ld\.)?lld", name):
-            links.append(ToolJob(program, arguments))
+            links.append(ToolJob(program, _known_link(arguments)))
         elif name.startswith("clang-offload-bundler"):
             bundles.append(ToolJob(program, arguments))
         else:
@@ -124,6 +130,15 @@ def _split(text: str) -> tuple[list[tuple[str, ...]], str]:
         elif not _BANNER.match(line) and line.strip():
             messages.append(line)
     return jobs, "".join(messages)
+
+
+def _known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    for word in arguments:
+        if not _LINK_WORDS.match(word):
+            option = word.removeprefix("-plugin-opt=")
+            if option == word or cc1.REFUSED_LLVM.search(option):
+                raise PassThrough("linker_option", word)
+    return arguments
 
 
 def _link_output(job: ToolJob) -> str:
