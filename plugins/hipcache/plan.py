@@ -23,8 +23,10 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # temporary output into the code object (--version-script=).
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
+    r"|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=)"
 )
+_PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
     r"(\S* ?clang version |.*clang version .*\(|Target: |Thread model: |InstalledDir: |Configuration file: "
@@ -135,7 +137,7 @@ def _split(text: str) -> tuple[list[tuple[str, ...]], str]:
 def _known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
     for word in arguments:
         if not _LINK_WORDS.match(word):
-            option = word.removeprefix("-plugin-opt=")
+            option = _PLUGIN_OPTION.sub("", word, count=1)
             if option == word or cc1.REFUSED_LLVM.search(option):
                 raise PassThrough("linker_option", word)
     return arguments
