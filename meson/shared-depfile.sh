@@ -10,13 +10,19 @@
 own=$1
 shared=$2
 shift 2
+
+# A Ninja that was killed leaves the file behind. One's own from then is of no use to anybody;
+if [ "$shared" -ef "$own" ]; then
+    rm -f "$shared"
+fi
+
 "$@" || exit
 
-# A Ninja that was killed leaves the file behind, and nobody will read it any more: wait for two seconds at most.
+# another's looks like one that is about to be read: wait for ten seconds at most.
 tries=0
 until ln "$own" "$shared" 2>/dev/null; do
     tries=$((tries + 1))
-    if [ "$tries" -ge 200 ]; then
+    if [ "$tries" -ge 1000 ]; then
         exec ln -f "$own" "$shared"
     fi
     sleep 0.01

@@ -1,0 +1,572 @@
+"""The Meson subproject against real Meson (Debian's 1.0.1 and the newest), Ninja and clang 15.
+
+HIPCACHE_TEST_FULL=1 (`make test-full`) runs every combination.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cmake_project
+import hipcache
+import pytest
+from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
+from hip import FULL, HIP_IN_SHORT, settle
+
+SUBPROJECT = CHECKOUT / "meson"
+EXAMPLE = CHECKOUT / "examples" / "meson"
+MESONS = {"debian": Path("/usr/bin/meson"), "newest": PROGRAMS / "meson"}
+# No hipcache there, nor the newest Meson and CMake.
+PLAIN_PATH = "/usr/bin:/bin"
+# Without HIP's headers and device libraries a compile takes a tenth of a second.
+BARE = "-Dhipcache:hip_flags=-nogpuinc,-nogpulib"
+
+each_meson = pytest.mark.parametrize("meson", MESONS)
+full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full")
+newest_or_each = pytest.mark.parametrize("meson", [pytest.param("debian", marks=full), "newest"])
+
+
+@dataclass
+class Project:
+    """A Meson project in `root`, which has the subproject as a link, with real commands around it."""
+
+    root: Path
+    meson: str
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def build_dir(self) -> Path:
+        return self.root / "build"
+
+    def write(self, files: Mapping[str, str]) -> Project:
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        link = self.root / "subprojects" / "hipcache"
+        if not link.exists():
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(SUBPROJECT)
+        return self
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        # No setting of the machine reaches a test, and no test another's store.
+        foreign = ("HIPCACHE", "HIP", "ROCM", "MESON", "NINJA", "CXX", "CC", "CMAKE", "CPPFLAGS", "CFLAGS", "LDFLAGS")
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+        environ |= {"PATH": f"{PROGRAMS}:{PLAIN_PATH}", "HIPCACHE_DIR": str(self.root / "store"), "LC_ALL": "C.UTF-8"}
+        return subprocess.run(
+            [str(word) for word in command],
+            cwd=self.root,
+            env=environ | self.environ,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+    def try_setup(self, *options: str | Path) -> tuple[int, str]:
+        again = ["--reconfigure"] if (self.build_dir / "build.ninja").exists() else []
+        done = self.run(MESONS[self.meson], "setup", self.build_dir, *again, *options)
+        return done.returncode, done.stdout
+
+    def setup(self, *options: str | Path) -> str:
+        status, text = self.try_setup(*options)
+        assert status == 0, text
+        return text
+
+    def setup_fails(self, *options: str | Path) -> str:
+        """What it says, in one line."""
+        status, text = self.try_setup(*options)
+        assert status != 0, text
+        return " ".join(text.partition("ERROR:")[2].split())
+
+    def ninja(self, *words: str) -> str:
+        done = self.run(PROGRAMS / "ninja", "-C", self.build_dir, *words)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def built(self) -> set[str]:
+        """Build, and say which HIP objects were made."""
+        settle()
+        return set(re.findall(r"'\S+?\.p/(\S+\.hip)\.o'", self.ninja()))
+
+    def commands(self) -> list[list[str]]:
+        """The commands that make HIP objects."""
+        lines = self.ninja("-t", "commands").splitlines()
+        return [line.split() for line in lines if " -x hip " in line]
+
+    def units(self) -> dict[str, tuple[int, int]]:
+        """For the host and each architecture: how many units were served, and how many compiled."""
+        document = self.stats()
+        tallies = {name: (tally["hits"], tally["misses"]) for name, tally in document["units"].items()}
+        return {name: tally for name, tally in tallies.items() if any(tally)}
+
+    def stats(self) -> dict[str, dict[str, dict[str, int]]]:
+        found: dict[str, dict[str, dict[str, int]]] = json.loads(self.run(HIPCACHE, "stats", "--json").stdout)
+        return found
+
+
+def source(name: str, before: str = "") -> str:
+    return f"""\
+#include "hip_in_short.hpp"
+{before}
+#ifndef ADDED
+#define ADDED 0
+#endif
+__global__ void {name}_kernel(int* p) {{ p[0] = p[1] * {len(name)} + ADDED; }}
+extern "C" int {name}(int* p)
+{{
+    {name}_kernel<<<1, 1>>>(p);
+    return {len(name)};
+}}
+"""
+
+
+HEAD = """\
+project('simple', 'cpp')
+hip = subproject('hipcache', default_options: ['hip_architectures=gfx906,gfx90a'])
+hip_object = hip.get_variable('hip_object')
+hip_dep = hip.get_variable('hip_dep')
+"""
+LIBRARY = "static_library('kernels', hip_object.process('one.hip', 'two.hip'))\n"
+OPTION = "option('hip_cache', type: 'boolean', value: true)\n"
+
+
+def simple(text: str = LIBRARY, head: str = HEAD) -> dict[str, str]:
+    return {
+        "meson.build": head + text,
+        "meson_options.txt": OPTION,
+        "hip_in_short.hpp": HIP_IN_SHORT,
+        "one.hip": source("one"),
+        "two.hip": source("two"),
+    }
+
+
+class TestCache:
+    """One compile fills the store, the next one of the same is served."""
+
+    @each_meson
+    def test_a_second_build_is_served_each_unit(self, tmp_path: Path, meson: str) -> None:
+        project = Project(tmp_path, meson).write(simple())
+        project.setup(BARE)
+        assert project.built() == {"one.hip", "two.hip"}
+        assert project.units() == {"gfx906": (0, 2), "gfx90a": (0, 2), "host": (0, 2)}
+        project.ninja("-t", "clean")
+        project.built()
+        assert project.units() == {"gfx906": (2, 2), "gfx90a": (2, 2), "host": (2, 2)}
+        assert project.ninja() == f"ninja: Entering directory `{project.build_dir}'\nninja: no work to do.\n"
+
+    def test_an_architecture_more_compiles_that_one(self, tmp_path: Path) -> None:
+        project = Project(tmp_path, "newest").write(simple())
+        project.setup(BARE)
+        project.built()
+        project.run(
+            MESONS["newest"], "configure", project.build_dir, "-Dhipcache:hip_architectures=gfx906,gfx90a,gfx1030"
+        )
+        project.built()
+        assert project.units() == {"gfx906": (2, 2), "gfx90a": (2, 2), "gfx1030": (0, 2), "host": (2, 2)}
+
+    @each_meson
+    def test_hip_cache_of_the_project_switches_it_off_and_on(self, tmp_path: Path, meson: str) -> None:
+        project = Project(tmp_path, meson).write(simple())
+        text = project.setup(BARE, "-Dhip_cache=false")
+        assert "off (hip_cache)" in text
+        project.built()
+        assert all(str(HIPCACHE) not in command for command in project.commands())
+        assert project.units() == {}
+
+        plain = (project.build_dir / "libkernels.a.p" / "one.hip.o").read_bytes()
+        project.setup("-Dhip_cache=true")
+        assert all(command[command.index(COMPILER) - 1] == str(HIPCACHE) for command in project.commands())
+        assert project.built() == {"one.hip", "two.hip"}
+        assert project.units()["gfx906"] == (0, 2)
+        assert (project.build_dir / "libkernels.a.p" / "one.hip.o").stat().st_size == len(plain)
+
+        project.setup("-Dhip_cache=false")
+        project.setup("-Dhip_cache=true")
+        assert "no work to do" in project.ninja()
+
+    def test_units_that_cmake_compiled_are_hits_where_the_source_is_named_alike(self, tmp_path: Path) -> None:
+        """The flags that matter are the same, and back ends are keyed by content. That content has the source's path as
+        the compiler got it: CMake's is absolute, and so is a custom_target()'s here."""
+        shared = {"HIPCACHE_DIR": str(tmp_path / "the store")}
+        text = """\
+custom_target('one', input: 'one.hip', output: 'one.o', build_by_default: true,
+  command: [hip.get_variable('hip_command'), '-c', meson.current_source_dir() / 'one.hip', '-o', '@OUTPUT@'])
+"""
+        meson = Project(tmp_path / "project", "newest", shared).write(simple(text))
+        cmake = cmake_project.Project(meson.root, environ=shared)
+        cmake.write({"CMakeLists.txt": cmake_project.simple_project()["CMakeLists.txt"]})
+        flags = "-DCMAKE_HIP_FLAGS=-fPIC -nogpuinc -nogpulib"
+        cmake.configure(cmake_project.MODULE_PATH, cmake_project.ARCHES, "-DCMAKE_BUILD_TYPE=Release", flags)
+        cmake.build()
+        assert meson.units() == {"gfx906": (0, 1), "gfx90a": (0, 1), "host": (0, 1)}
+        shutil.rmtree(meson.build_dir)
+        # From hip-lang, the CMake package of HIP.
+        more = "-mllvm,-amdgpu-early-inline-all=true,-mllvm,-amdgpu-function-calls=false"
+        meson.setup(f"{BARE},{more}", "--buildtype=release", "-Db_ndebug=true", "-Dwarning_level=0")
+        meson.ninja()
+        units = meson.units()
+        assert units["gfx906"] == units["gfx90a"] == (1, 1)
+
+
+class TestDependencies:
+    """What an edit compiles again."""
+
+    @each_meson
+    def test_an_edit_of_a_header_that_only_a_device_pass_reads_compiles_its_reader(
+        self, tmp_path: Path, meson: str
+    ) -> None:
+        files = simple()
+        files["one.hip"] = source("one", '#ifdef __HIP_DEVICE_COMPILE__\n#include "only_device.hpp"\n#endif')
+        files["only_device.hpp"] = "#define ADDED 1\n"
+        project = Project(tmp_path, meson).write(files)
+        project.setup(BARE)
+        project.built()
+        project.write({"only_device.hpp": "#define ADDED 2\n"})
+        assert project.built() == {"one.hip"}
+        assert project.units() == {"gfx906": (0, 3), "gfx90a": (0, 3), "host": (1, 2)}
+
+    @each_meson
+    def test_sources_of_one_name_in_two_folders_have_objects_and_dependencies_of_their_own(
+        self, tmp_path: Path, meson: str
+    ) -> None:
+        """Meson before 1.12 gives all of them one dependency file."""
+        folders = [f"folder{number}" for number in range(4)]
+        sources = ", ".join(f"'{folder}/same.hip'" for folder in folders)
+        call = f"hip_object.process({sources}, preserve_path_from: meson.current_source_dir())"
+        files = simple(f"static_library('kernels', {call})\n")
+        for folder in folders:
+            files[f"{folder}/same.hip"] = source(folder, '#include "own.hpp"').replace('"hip_in', '"../hip_in')
+            files[f"{folder}/own.hpp"] = "#define ADDED 1\n"
+        project = Project(tmp_path, meson).write(files)
+        project.setup(BARE)
+        assert project.built() == {f"{folder}/same.hip" for folder in folders}
+        for value, folder in enumerate(folders, 2):
+            project.write({f"{folder}/own.hpp": f"#define ADDED {value}\n"})
+            assert project.built() == {f"{folder}/same.hip"}
+        listed = project.run("nm", "--defined-only", project.build_dir / "libkernels.a").stdout
+        assert all(f" T {folder}\n" in listed for folder in folders)
+
+    @each_meson
+    def test_without_preserve_path_from_meson_refuses_two_of_one_name(self, tmp_path: Path, meson: str) -> None:
+        files = simple("static_library('kernels', hip_object.process('a/same.hip', 'b/same.hip'))\n")
+        project = Project(tmp_path, meson).write(files | {"a/same.hip": source("a"), "b/same.hip": source("b")})
+        assert "same.hip.o" in project.setup_fails(BARE)
+
+    def test_sources_of_one_name_and_two_suffixes_do_not_meet(self, tmp_path: Path) -> None:
+        files = simple("static_library('kernels', hip_object.process('one.hip', 'one.cu'))\n")
+        project = Project(tmp_path, "newest").write(files | {"one.cu": source("cuda")})
+        project.setup(BARE)
+        project.built()
+        assert (project.build_dir / "libkernels.a.p" / "one.cu.o").is_file()
+
+    def test_a_dependency_file_that_a_killed_ninja_left_is_not_read_for_another(self, tmp_path: Path) -> None:
+        own, shared = tmp_path / "own.d", tmp_path / "shared.d"
+        own.write_text("old")
+        shared.hardlink_to(own)
+        words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(own), str(shared)]
+        subprocess.run([*words, "sh", "-c", f"rm {own}; echo new > {own}"], check=True)
+        assert shared.read_text() == "new\n"
+
+    def test_the_status_of_a_failed_compile_is_kept(self, tmp_path: Path) -> None:
+        words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(tmp_path / "own.d"), str(tmp_path / "shared.d")]
+        assert subprocess.run([*words, "sh", "-c", "exit 7"], check=False).returncode == 7
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestTargets:
+    """What the objects become."""
+
+    @each_meson
+    def test_libraries_and_programs_link_test_and_install(self, tmp_path: Path, meson: str) -> None:
+        text = """\
+static = static_library('one', hip_object.process('one.hip'), install: true)
+shared = shared_library('two', hip_object.process('two.hip'),
+  dependencies: hip_dep, link_language: 'cpp', install: true)
+program = executable('program', 'main.cpp', hip_object.process('three.hip'),
+  link_with: [static, shared], dependencies: hip_dep, install: true)
+test('program', program)
+custom_target('four', input: 'one.hip', output: 'four.o', depfile: 'four.d', install: true, install_dir: 'objects',
+  command: [hip.get_variable('hip_command'), '-MD', '-MF', '@DEPFILE@', '-c', '@INPUT@', '-o', '@OUTPUT@'])
+"""
+        files = simple(text) | {"three.hip": source("three")}
+        files["main.cpp"] = """\
+#include <hip/hip_runtime_api.h>
+extern "C" int one(int*);
+extern "C" int two(int*);
+extern "C" int three(int*);
+int main()
+{
+    int count = 0;
+    if (hipGetDeviceCount(&count) != hipSuccess || count == 0) return 77;
+    int* p = nullptr;
+    if (hipMalloc(&p, 2 * sizeof(int)) != hipSuccess) return 1;
+    return one(p) + two(p) + three(p) == 11 ? 0 : 1;
+}
+"""
+        project = Project(tmp_path, meson).write(files)
+        project.setup(BARE, "--prefix=/usr", "--libdir=lib", "-Db_pie=true", "-Dwarning_level=2", "-Dwerror=true")
+        project.built()
+        done = project.run(MESONS[meson], "test", "-C", project.build_dir)
+        assert done.returncode == 0, done.stdout
+        project.environ["DESTDIR"] = str(tmp_path / "dest")
+        done = project.run(MESONS[meson], "install", "-C", project.build_dir)
+        assert done.returncode == 0, done.stdout
+        installed = {path.relative_to(tmp_path / "dest" / "usr") for path in (tmp_path / "dest").rglob("*.*")}
+        assert {str(path) for path in installed} == {"lib/libone.a", "lib/libtwo.so", "objects/four.o"}
+        assert project.units()["gfx906"][1] == 3  # four.o has the same device code as one.hip's object
+
+    @each_meson
+    def test_the_commands_are_in_ninjas_compilation_database_but_not_in_mesons(
+        self, tmp_path: Path, meson: str
+    ) -> None:
+        project = Project(tmp_path, meson).write(simple())
+        project.setup(BARE)
+        assert ".hip" not in (project.build_dir / "compile_commands.json").read_text()
+        text = project.ninja("--quiet", "-t", "compdb", "CUSTOM_COMMAND_DEP")
+        assert {Path(entry["file"]).name for entry in json.loads(text)} == {"one.hip", "two.hip"}
+
+    @each_meson
+    def test_a_source_may_be_the_output_of_another_target(self, tmp_path: Path, meson: str) -> None:
+        text = """\
+made = custom_target('made', input: 'one.hip', output: 'made.hip', command: ['cp', '@INPUT@', '@OUTPUT@'])
+static_library('kernels', hip_object.process(made, extra_args: '-I' + meson.current_source_dir()))
+"""
+        project = Project(tmp_path, meson).write(simple(text))
+        project.setup(BARE)
+        assert project.built() == {"made.hip"}
+        project.write({"one.hip": source("other")})
+        assert project.built() == {"made.hip"}
+
+    def test_a_project_in_c_has_hip_too(self, tmp_path: Path) -> None:
+        project = Project(tmp_path, "debian").write(simple(head=HEAD.replace("'cpp'", "'c'")))
+        project.setup(BARE)
+        assert project.built() == {"one.hip", "two.hip"}
+
+
+class TestOptions:
+    """Meson's own options and ours, in the commands."""
+
+    def flags(self, tmp_path: Path, meson: str, *options: str) -> list[str]:
+        """What stands between the compiler and the flags that name HIP."""
+        project = Project(tmp_path, meson).write(simple())
+        project.setup(BARE, *options)
+        command = project.commands()[0]
+        return command[command.index(COMPILER) + 1 : command.index("-nogpuinc")]
+
+    @newest_or_each
+    @pytest.mark.parametrize(
+        ("options", "flags"),
+        [
+            ((), "-fPIC -O0 -g -Wall"),
+            (("--buildtype=release", "-Db_ndebug=if-release"), "-fPIC -O3 -Wall -DNDEBUG"),
+            (
+                ("-Doptimization=s", "-Ddebug=true", "-Dcpp_std=c++17", "-Dwerror=true", "-Dwarning_level=3"),
+                "-fPIC -Os -g -Wall -Wextra -Wpedantic -Werror -std=c++17",
+            ),
+            (("--buildtype=plain", "-Db_ndebug=true", "-Dwarning_level=0"), "-fPIC -DNDEBUG"),
+        ],
+    )
+    def test_mesons_options_reach_the_compile(
+        self, tmp_path: Path, meson: str, options: tuple[str, ...], flags: str
+    ) -> None:
+        assert " ".join(self.flags(tmp_path, meson, *options)) == flags
+
+    @each_meson
+    def test_options_that_the_project_declares_reach_the_subproject(self, tmp_path: Path, meson: str) -> None:
+        files = simple(head=HEAD.replace(", default_options: ['hip_architectures=gfx906,gfx90a']", ""))
+        files["meson_options.txt"] += """\
+option('hip_architectures', type: 'array', value: ['gfx908:xnack+', 'gfx1030'])
+option('hip_flags', type: 'array', value: ['-nogpuinc', '-nogpulib'])
+option('hip_compiler', type: 'string', value: 'clang++-19')
+"""
+        project = Project(tmp_path, meson).write(files)
+        text = project.setup()
+        assert re.search(r"architectures\s*: gfx908:xnack\+ gfx1030", text)
+        assert re.search(r"compiler\s*: /usr/bin/clang\+\+-19, clang 19\.1\.7", text)
+        assert "--offload-arch=gfx908:xnack+ --offload-arch=gfx1030 -x hip" in " ".join(project.commands()[0])
+
+    @each_meson
+    def test_extra_args_come_after_the_options_and_per_call(self, tmp_path: Path, meson: str) -> None:
+        files = simple("""\
+static_library('kernels',
+  hip_object.process('one.hip', extra_args: ['-O1', '-DADDED=5', '-I' + meson.current_source_dir() / 'include']),
+  hip_object.process('two.hip'))
+""")
+        files["one.hip"] = source("one", "#include <in_include.hpp>")
+        files["include/in_include.hpp"] = "static_assert(ADDED == 5);\n"
+        project = Project(tmp_path, meson).write(files)
+        project.setup(BARE)
+        assert project.built() == {"one.hip", "two.hip"}
+        one, two = project.commands()
+        assert one.index("-O1") > one.index("-O0")
+        assert "-O1" not in two
+
+    @each_meson
+    def test_debians_hip_is_found_without_a_flag(self, tmp_path: Path, meson: str) -> None:
+        """The compiler is the one that hipcc uses, even beside an nvcc, though clang++-19 is there as well."""
+        project = Project(tmp_path, meson).write(simple())
+        text = project.setup()
+        assert re.search(r"compiler\s*: /usr/bin/clang\+\+-15, clang 15\.0\.6", text)
+        libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
+        assert f"--rocm-path=/usr --rocm-device-lib-path={libraries}" in " ".join(project.commands()[0])
+        assert "WARNING" not in text
+
+
+class TestBadInput:
+    """Setup says what is wrong, which, and what to do."""
+
+    @newest_or_each
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            pytest.param(
+                "-Dhipcache:hip_architectures=gfx906,gfx1100",
+                f"the device libraries of '{COMPILER}' do not cover 'gfx1100' they cover gfx1010 gfx1011",
+                id="an architecture that the device libraries do not cover",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_architectures=gfx90z",
+                f"hip_architectures: clang 15.0.6 of '{COMPILER}' says: invalid target ID 'gfx90z'",
+                id="an architecture that the compiler does not know",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_architectures=",
+                "hip_architectures is empty: there is nothing to compile for name the GPU architectures",
+                id="no architecture",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_compiler=clang++-99",
+                "hip_compiler: there is no program 'clang++-99' name an installed clang++",
+                id="a compiler that is not there",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_compiler=g++",
+                "hip_compiler: '/usr/bin/g++' is not clang",
+                id="a compiler that is not clang",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_flags=--rocm-path=/nowhere,--hip-path=/nowhere",
+                f"'{COMPILER}' cannot compile HIP: cannot find ",
+                id="flags with which HIP is not found",
+            ),
+        ],
+    )
+    def test_named_with_a_remedy(self, tmp_path: Path, meson: str, options: str, said: str) -> None:
+        assert said in Project(tmp_path, meson).write(simple()).setup_fails(options)
+
+    def test_a_target_that_misspells_an_option_is_told_by_meson(self, tmp_path: Path) -> None:
+        assert "hip_archs" in Project(tmp_path, "newest").write(simple()).setup_fails("-Dhipcache:hip_archs=gfx906")
+
+
+class TestInstallation:
+    """Where the subproject and the program come from."""
+
+    def copied(self, root: Path, meson: str) -> Project:
+        """A project with a copy of the subproject, on a machine without hipcache."""
+        shutil.copytree(SUBPROJECT, root / "subprojects" / "hipcache")
+        return Project(root, meson, {"PATH": PLAIN_PATH}).write(simple())
+
+    @each_meson
+    def test_a_missing_hipcache_is_an_error_that_says_what_to_do(self, tmp_path: Path, meson: str) -> None:
+        said = self.copied(tmp_path, meson).setup_fails(BARE)
+        assert "hip_cache is true, but the program 'hipcache' was not found" in said
+        assert "-Dhip_cache=false" in said
+
+    def test_a_hipcache_that_does_not_start_is_an_error(self, tmp_path: Path) -> None:
+        project = self.copied(tmp_path, "newest")
+        broken = tmp_path / "bin" / "hipcache"
+        broken.parent.mkdir()
+        broken.write_text("#!/bin/sh\necho no module >&2\nexit 1\n")
+        broken.chmod(0o755)
+        project.environ["PATH"] = f"{broken.parent}:{PLAIN_PATH}"
+        assert f"'{broken} --version' fails: no module" in project.setup_fails(BARE)
+
+    @each_meson
+    def test_without_the_cache_no_hipcache_is_needed(self, tmp_path: Path, meson: str) -> None:
+        project = self.copied(tmp_path, meson)
+        project.setup(BARE, "-Dhip_cache=false")
+        assert project.built() == {"one.hip", "two.hip"}
+
+    @each_meson
+    def test_an_installed_subproject_takes_the_program_of_its_prefix(self, tmp_path: Path, meson: str) -> None:
+        prefix = tmp_path / "a prefix"
+        shutil.copytree(SUBPROJECT, prefix / "share" / "hipcache" / "meson")
+        (prefix / "bin").mkdir()
+        (prefix / "bin" / "hipcache").symlink_to(HIPCACHE)
+        (tmp_path / "subprojects").mkdir()
+        (tmp_path / "subprojects" / "hipcache").symlink_to(prefix / "share" / "hipcache" / "meson")
+        project = Project(tmp_path, meson).write(simple())
+        assert re.search(rf"cache\s*: {prefix}/bin/hipcache\n", project.setup(BARE))
+        assert project.built() == {"one.hip", "two.hip"}
+        assert project.units()["gfx906"] == (0, 2)
+
+    @each_meson
+    def test_the_wrap_file_unpacks_an_archive_and_provides_the_library(self, tmp_path: Path, meson: str) -> None:
+        text = """\
+project('wrapped', 'cpp')
+executable('program', 'main.cpp', dependencies: dependency('amdhip64', version: '>=5'))
+"""
+        project = Project(tmp_path, meson).write({"meson.build": text, "meson_options.txt": OPTION})
+        (tmp_path / "main.cpp").write_text("#include <hip/hip_runtime_api.h>\nint main() { return hipInit(0) == 1; }\n")
+        (tmp_path / "subprojects" / "hipcache").unlink()
+        wrap = SUBPROJECT / "hipcache.wrap"
+        shutil.copy(wrap, tmp_path / "subprojects")
+        commands = [line[6:] for line in wrap.read_text().splitlines() if re.match(r"#     ( |mkdir|tar)", line)]
+        done = project.run("sh", "-ec", "\n".join(commands))
+        assert done.returncode == 0, done.stdout
+        project.setup("-Dhipcache:hip_architectures=gfx906")
+        project.ninja()
+        assert project.run("readelf", "--dynamic", project.build_dir / "program").stdout.count("[libamdhip64.so") == 1
+
+    def test_mesondir_is_the_directory_of_the_subproject(self, tmp_path: Path) -> None:
+        assert Project(tmp_path, "newest").run(HIPCACHE, "--mesondir").stdout == f"{SUBPROJECT}\n"
+
+    def test_the_subproject_has_the_version_of_the_python_package(self) -> None:
+        assert (
+            f"project('hipcache', 'cpp', version: '{hipcache.__version__}'" in (SUBPROJECT / "meson.build").read_text()
+        )
+
+
+@each_meson
+def test_the_native_file_caches_hip_that_is_compiled_as_cpp(tmp_path: Path, meson: str) -> None:
+    text = """\
+project('native', 'cpp')
+add_project_arguments('-x', 'hip', '-nogpuinc', '-nogpulib', '--offload-arch=gfx906', language: 'cpp')
+static_library('kernels', 'one.cpp')
+"""
+    project = Project(tmp_path, meson).write(
+        {"meson.build": text, "hip_in_short.hpp": HIP_IN_SHORT, "one.cpp": source("one")}
+    )
+    own = tmp_path / "own.ini"
+    own.write_text("[constants]\ncompiler = 'clang++-15'\n")
+    project.setup("--native-file", SUBPROJECT / "hipcache-native.ini", "--native-file", own)
+    project.ninja()
+    project.ninja("-t", "clean")
+    project.ninja()
+    assert project.units() == {"gfx906": (1, 1), "host": (1, 1)}
+
+
+@each_meson
+def test_the_example_builds_cold_and_warm_with_its_one_command(tmp_path: Path, meson: str) -> None:
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    project = Project(tmp_path, meson)
+    command = re.search(
+        r"^    (meson setup .* && meson test \S+ \w+)", (EXAMPLE / "README.md").read_text(), re.MULTILINE
+    )
+    assert command
+    done = project.run("sh", "-c", command[1].replace("meson ", f"{MESONS[meson]} "))
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"1/1 \S*sums +(SKIP|OK)", done.stdout)
+    assert project.units() == {"gfx906": (0, 3), "gfx90a": (0, 3), "gfx1030": (0, 3), "host": (0, 3)}
+    project.ninja("-t", "clean")
+    project.ninja()
+    assert project.units() == {"gfx906": (3, 3), "gfx90a": (3, 3), "gfx1030": (3, 3), "host": (3, 3)}
