@@ -268,6 +268,20 @@ class TestDependencies:
         project.built()
         assert (project.build_dir / "libkernels.a.p" / "one.cu.o").is_file()
 
+    def test_a_dependency_file_that_is_yet_to_be_read_is_not_replaced(self, tmp_path: Path) -> None:
+        own, shared, done = tmp_path / "own.d", tmp_path / "shared.d", tmp_path / "done"
+        shared.write_text("another's")
+        words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(own), str(shared)]
+        with subprocess.Popen([*words, "sh", "-c", f"echo mine > {own}; touch {done}"]) as process:
+            while not done.exists():
+                settle()
+            settle()
+            assert process.poll() is None
+            assert shared.read_text() == "another's"
+            shared.unlink()
+        assert process.returncode == 0
+        assert shared.read_text() == "mine\n"
+
     def test_a_dependency_file_that_a_killed_ninja_left_is_not_read_for_another(self, tmp_path: Path) -> None:
         own, shared = tmp_path / "own.d", tmp_path / "shared.d"
         own.write_text("old")
