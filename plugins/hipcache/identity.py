@@ -40,12 +40,17 @@ class Identities:
         self._memo = memo
         self._now = now
         self._digests: dict[str, str] = {}
+        self._watched: dict[str, Status | None] = {}
 
     def digest(self, tool: str) -> str:
         """Digest of the program at path `tool`. Raises OSError where it cannot be read."""
         if tool not in self._digests:
             self._digests[tool] = self._recall(tool) or self._take(tool)
         return self._digests[tool]
+
+    def changed(self) -> str:
+        """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
+        return next((path for path, status in self._watched.items() if _status(path) != status), "")
 
     def _file(self, tool: str) -> Path | None:
         if self._memo is None:
@@ -60,6 +65,7 @@ class Identities:
         try:
             memo = json.loads(file.read_bytes())
             if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
+                self._watched.update(memo["watch"])
                 return str(memo["digest"])
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return ""  # no memo, or one that does not read: taken again below, and written anew
@@ -75,6 +81,7 @@ class Identities:
         for library in libraries:
             watch[library] = _status(library)
             contents.append((Path(library).name, digest_file(library)))
+        self._watched.update(watch)
         digest = make_key("tool", contents).digest
         self._remember(tool, watch, digest)
         return digest

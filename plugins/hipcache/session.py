@@ -94,6 +94,10 @@ class Session:
             return digest_bytes(content)
 
     def keep_action(self, key: str, record: bytes) -> None:
+        changed = self.identities.changed() or self.files.named_changed()
+        if changed:
+            self.notes.append(f"not stored: '{changed}' changed while the compiler ran")
+            return
         try:
             self.engine.store.put_action(key, record)
         except StoreError as error:

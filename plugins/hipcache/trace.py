@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hipcache import comments, includes
@@ -95,6 +97,7 @@ class Files:
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self._checked: dict[tuple[str, bool], str] = {}
+        self._named: dict[str, Status] = {}
 
     def resolve(self, path: str) -> str:
         return os.path.join(self._cwd, path)
@@ -119,6 +122,21 @@ class Files:
             raise Untraceable(f"'{path}' changed while it was read")
         self._digests[path] = (status, digest)
         return status, digest
+
+    def named(self, path: str) -> str:
+        """Digest of a file that an option names, so that it is part of a key. Raises OSError."""
+        self._named[path], digest = self.digest(path)
+        return digest
+
+    def named_changed(self) -> str:
+        """The first file with which something was keyed, and which is another one by now; empty if there is none."""
+        for path, status in self._named.items():
+            try:
+                if self.status(path) != status:
+                    return path
+            except OSError:
+                return path
+        return ""
 
     def lasting(self, status: Status) -> Status | None:
         """The status if it is old enough to stand for the content, else None."""
@@ -220,8 +238,39 @@ def record(
                 raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+    moved = _moved(files, [*scans, *probes.present], began)
+    if moved:
+        raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
     absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (probes.absent, probes.present))
     return ReadSet(tuple(found), tuple(absent), tuple(present))
+
+
+def _moved(files: Files, paths: Iterable[str], began: float) -> str:
+    """A link or a directory on the way to one of `paths` that came there since `began`; empty if there is none.
+
+    The files below a directory keep their times when it is renamed. Its own change time tells, and differs from its
+    modification time unless an entry was made in it since. Known weakness: both, within one compile.
+    """
+    parts: set[str] = set()
+    directories = set()
+    for path in paths:
+        full = files.resolve(path)
+        parts.add(full)
+        directories.add(os.path.dirname(full))
+    for directory in [*directories, *map(os.path.realpath, directories)]:
+        part = directory
+        while part not in parts and part not in ("", "/"):
+            parts.add(part)
+            part = os.path.dirname(part)
+    for part in sorted(parts):
+        try:
+            found = os.lstat(part)
+        except OSError:
+            return part
+        renamed = stat.S_ISDIR(found.st_mode) and found.st_mtime_ns < found.st_ctime_ns
+        if found.st_ctime_ns >= began and (renamed or stat.S_ISLNK(found.st_mode)):
+            return part
+    return ""
 
 
 def _refuse(path: str, scan: Scan, *, dated: bool) -> None:

@@ -245,7 +245,7 @@ class _Cutter:
     def _digest(self, name: str) -> str:
         if name not in self._named:
             try:
-                self._named[name] = self._files.digest(name)[1]
+                self._named[name] = self._files.named(name)
             except OSError as error:
                 raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
         return self._named[name]
