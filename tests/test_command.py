@@ -111,7 +111,7 @@ def test_macros_are_told_in_order(words: tuple[str, ...], macros: tuple[str, ...
     assert read("-c", *words, "k.hip").macros == macros
 
 
-@pytest.mark.parametrize("word", ["-cuid=1", "-fuse-cuid=none", "-fuse-cuid=hash"])
+@pytest.mark.parametrize("word", ["-cuid=1", "-fuse-cuid=none"])
 def test_a_cuid_of_the_users_own_is_told(word: str) -> None:
     assert read("-c", word, "k.hip").own_cuid
     assert not read("-c", "k.hip").own_cuid

@@ -114,6 +114,14 @@ def test_without_a_place_for_the_file_each_process_counts_for_itself(tmp_path: P
     assert most_at_once(SharedSlots(2, str(tmp_path / "gone"))) <= 2
 
 
+def test_without_a_directory_nothing_is_written_into_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert most_at_once(SharedSlots(2, "")) <= 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_slot_is_given_back_after_an_error(tmp_path: Path) -> None:
     slots = SharedSlots(1, str(tmp_path))
     for _ in range(2):

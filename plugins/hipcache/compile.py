@@ -44,10 +44,10 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
     it must be run because it fails; in each case nothing has been written.
     """
-    with Session(engine, command) as session:
-        for _ in range(_TRIES):
-            with suppress(Damaged):
-                return _compile(session, columns)
+    for _ in range(_TRIES):
+        # A session each: what ends one try kills its processes for good.
+        with suppress(Damaged), Session(engine, command) as session:
+            return _compile(session, columns)
     raise PassThrough("store", "its entries are damaged again and again")
 
 

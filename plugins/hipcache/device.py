@@ -14,7 +14,7 @@ from hipcache.errors import PassThrough
 from hipcache.keys import digest_bytes, digest_file
 from hipcache.passes import Dependency, Ran
 from hipcache.records import BackRecord, FrontEntry
-from hipcache.session import Damaged, Session, decode
+from hipcache.session import Session, decode
 from hipcache.units import DeviceUnit
 
 
@@ -85,18 +85,18 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
     key = unit.back_key(bitcode).digest
     with session.alone(key):
         back, content = records.unpack_back(session.action(key)), None
-        hit = back is not None and session.engine.store.has_blob(back.code)
-        if back is None or not hit:
+        # Read now: raised later, damage would end what the other archs do.
+        product = session.engine.store.get_blob(back.code) if back else None
+        hit = back is not None and product is not None
+        if back is None or product is None:
             back, content = _back_end(session, unit, front)
+            product = content
             session.keep_action(key, records.pack_back(back))
     text, seconds = front.text, front.seconds
     if back.talks:
         whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
         text, seconds = whole.text, seconds + whole.seconds
         front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
-    product = content if content is not None else session.engine.store.get_blob(back.code)
-    if product is None:
-        raise Damaged
     entry = FrontEntry("", bitcode, text, "", False, back.talks, seconds)
     reads = passes.remember(session, unit.front, front, entry, product)
     seconds += back.seconds

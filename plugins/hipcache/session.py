@@ -108,9 +108,10 @@ class Session:
 
     @contextmanager
     def alone(self, key: str) -> Iterator[bool]:
-        """Hold `key` against others that would do the same work; True if another one did it meanwhile."""
-        with self.engine.store.lock(key) as waited:
-            yield waited and not self.engine.recache
+        """Hold `key` against others that would do the same work; True if another one may have done it meanwhile (also
+        without a wait: it may have ended between our look and our lock)."""
+        with self.engine.store.lock(key):
+            yield not self.engine.recache
 
     def write(self, path: Path, content: bytes) -> Path:
         path.write_bytes(content)

@@ -38,7 +38,7 @@ class SharedSlots:
 
     def __init__(self, limit: int, directory: str) -> None:
         self.limit = limit
-        self._path = os.path.join(directory, f"slots-{limit}")
+        self._path = os.path.join(directory, f"slots-{limit}") if directory else ""
         self._own = threading.BoundedSemaphore(limit)
 
     @contextlib.contextmanager
