@@ -75,9 +75,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
         if ignore or len(lines) != 1:
             return None
         argv = shell.split(" ".join(escape_list(lines[0], env.get("ESCAPE", lambda word: word))))
-        # The engine starts the compiler from another directory and PATH than this process has.
-        program = env.WhereIs(argv[0]) if argv else None
-        return (argv[0] if "/" in argv[0] else str(program), *argv[1:]) if argv and program else None
+        return argv if argv and env.WhereIs(argv[0]) else None
 
     def _plain(self, target: Any, source: Any, env: Any, executor: Any, scratch: Path) -> tuple[tuple[str, ...], Any]:
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
@@ -93,8 +91,8 @@ class HipAction(CommandAction):  # type: ignore[misc]
             names = os.fsdecode(headers.read_bytes()).splitlines()
         except OSError:
             names = []  # no header at all, or no clang
-        found = dict.fromkeys(os.path.normpath(os.path.join(_directory(), name.strip())) for name in names)
-        return tuple(path for path in found if os.path.isfile(path)), result
+        files = dict.fromkeys(dependencies.locate(name.strip(), _directory()) for name in names)
+        return tuple(path for path in files if os.path.isfile(path)), result
 
     def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
         """The command line, and the toolchain by content. In the main thread; SCons asks again when the object has
@@ -107,12 +105,10 @@ class HipAction(CommandAction):  # type: ignore[misc]
         environ = environment(env)
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
         words = shell.split(" ".join(escape_list(lines[0], env.get("ESCAPE", lambda word: word)))) or ()
-        program = env.WhereIs(words[0]) if words else None
         cache = cached.open_cache(environ)
         memo = None if cache.config.readonly else cache.config.dir / "v1" / "tools"
         runner = SubprocessRunner()
         identities = Identities(runner, environ, memo, time.time())
-        words = (str(program or ""), *words[1:])
         known = toolchain.digest(words, environ, _directory(), runner, identities)
         return f"{super().get_presig(target, source, env, executor)}\n{known}"
 

@@ -30,6 +30,8 @@ from hipcache.outcome import CompileOutcome
 from hipcache.runner import Killed
 from hipcache.trace import ReadSet
 
+from hipcache_scons import dependencies
+
 # Taken once, when SCons reads the SConstruct.
 _STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
 _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
@@ -95,7 +97,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
     try:
         done = compile(engine, parse(whole, cwd, cache.environ), _columns(cache.environ))
         files = _recorded(engine, done.record) if asked else _listed(rule)
-        files = tuple(os.path.normpath(os.path.join(cwd, name)) for name in files)
+        files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in files))
     except PassThrough as left:
         return Ended(left=left)
     except StoreError as error:

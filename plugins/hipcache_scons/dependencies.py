@@ -9,15 +9,31 @@ only what it knows of. Since both runs put the list together in the same way, th
 Rejected: a dependency file read with ParseDepends (one build late, since its nodes have no signatures in the run that
 makes the object); a scanner that follows `#include` (knows neither device-only headers of the system nor macros).
 
-Everything here runs in SCons' main thread: nodes may be made in no other.
+Everything here runs where SCons scans and writes signatures: in its main thread, or in newer releases in whichever
+thread holds the lock of its task master. Nodes may be made nowhere else.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+
+def locate(name: str, cwd: str) -> str:
+    """The absolute path of a file as SCons may know it, which takes `..` out by text alone: clang writes
+    /bin/../lib/gcc/..., where /bin is a link, and that would be another file."""
+    path = os.path.join(cwd, name)
+    plain = os.path.normpath(path)
+    if ".." not in path.split(os.sep):
+        return plain
+    with suppress(OSError):
+        if os.path.samefile(plain, path):
+            return plain
+    directory, base = os.path.split(path)
+    return os.path.join(os.path.realpath(directory), base)
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,8 @@ def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: 
     scanned = [
         node for source in sources for node in source.get_implicit_deps(env, scanner, target.get_build_scanner_path)
     ]
-    explicit = {os.fspath(source.get_abspath()) for source in sources}
+    # In a variant directory the source that is compiled may be another file than the node.
+    explicit = {str(node.get_abspath()) for source in sources for node in (source, source.rfile(), source.srcnode())}
     read = [target.fs.File(path) for path in reads.files if path not in explicit]
     nodes = list(dict.fromkeys([*scanned, *programs, *read]))
     for node in nodes:
@@ -57,7 +74,7 @@ def _sign(node: Any, started: float) -> None:
     info = node.get_ninfo()
     if node.is_derived() or hasattr(info, "csig"):
         return
-    if node.exists() and node.get_timestamp() <= started:
-        node.visited()
-        node.get_csig()
+    with suppress(OSError):  # it is gone already
+        if node.exists() and node.get_timestamp() <= started:
+            info.update(node)
     # Else it was written while the compiler ran: without a signature it counts as changed the next time.
