@@ -177,7 +177,7 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
         if name in ("option", "linker option") and not value.startswith("-cuid="):
             words.append(f"{name} '{value}' is gone")
         elif name.startswith(("bitcode ", "content of ")) and not any(name == other for other, _ in come):
-            words.append(f"'{name.split(' ')[-1]}' is no longer used")
+            words.append(f"'{name.removeprefix('bitcode ').removeprefix('content of ')}' is no longer used")
     if not words and Counter(old) == Counter(new) and list(old) != list(new):
         words.append("the options are in another order")
     if len(words) > 1 and _OTHER_CUID in words:

@@ -106,7 +106,8 @@ class Identities:
             return []
         env = {name: self._environ[name] for name in _LOADER_VARIABLES if name in self._environ}
         answer = self._runner.run([tool], env={**env, "LD_TRACE_LOADED_OBJECTS": "1"})
-        if answer.status != 0:
+        if answer.status != 0 or b"=> not found" in answer.stdout:
+            # A library that is not there yet could not be watched.
             raise OSError(f"the loader does not tell the libraries of '{tool}'")
         paths = re.findall(r"^\s*(?:\S+ => )?(\S.*?) \(0x[0-9a-f]+\)$", os.fsdecode(answer.stdout), re.MULTILINE)
         # The kernel's own (linux-vdso.so.1) has no file; a bare name that has one is in the working directory.

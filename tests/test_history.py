@@ -1,0 +1,183 @@
+"""Why a unit missed, in words: what differs from the last compile of its object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipcache.history import History, Record, UnitRecord, differences, why
+from hipcache.trace import ReadFile, ReadSet
+
+INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
+CUID = "the CUID is another one (other macros, another name of the source or the object)"
+
+
+def unit(name: str = "gfx906", inputs: tuple[tuple[str, str], ...] = INPUTS, reads: str = "") -> UnitRecord:
+    return UnitRecord(name, False, False, None, (), inputs, reads)
+
+
+def record(*units: UnitRecord, variables: dict[str, str] | None = None, object: str = "/b/k.o") -> Record:
+    return Record(object, 1.5, ("clang++", "-c"), "/b", "miss", "", "", ("a note",), variables or {}, units)
+
+
+def reads(**digests: str) -> ReadSet:
+    return ReadSet(tuple(ReadFile(f"{name}.h", digest, None, False, "") for name, digest in digests.items()), (), ())
+
+
+def changed(name: str, value: str) -> list[str]:
+    return differences(INPUTS, [(n, value if n == name else v) for n, v in INPUTS])
+
+
+# Inputs
+
+
+def test_the_same_inputs_differ_in_nothing() -> None:
+    assert differences(INPUTS, INPUTS) == []
+
+
+def test_options_in_another_order_are_told() -> None:
+    assert differences(INPUTS, INPUTS[::-1]) == ["the options are in another order"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("compiler", ["the compiler is another one, or a library that it loads"]),
+        ("option", ["option 'new' is new", "option '-O2' is gone"]),
+        ("bitcode ocml.bc", ["device library 'ocml.bc' changed"]),
+        ("content of a b.txt", ["file 'a b.txt', which an option names, changed"]),
+    ],
+)
+def test_a_changed_input_is_named(name: str, words: list[str]) -> None:
+    assert changed(name, "new") == words
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("option", ["option '-O2' is gone"]),
+        ("bitcode ocml.bc", ["'ocml.bc' is no longer used"]),
+        ("content of a b.txt", ["'a b.txt' is no longer used"]),
+    ],
+)
+def test_an_input_that_is_gone_is_named(gone: str, words: list[str]) -> None:
+    assert differences(INPUTS, [pair for pair in INPUTS if pair[0] != gone]) == words
+
+
+@pytest.mark.parametrize(
+    ("come", "words"),
+    [
+        (("option", "-g"), ["option '-g' is new"]),
+        (("linker option", "-x"), ["linker option '-x' is new"]),
+        (("bitcode ockl.bc", "1"), ["device library 'ockl.bc' is new"]),
+        (("content of f", "1"), ["file 'f', which an option names, is new"]),
+        (("option", "-cuid=2"), [CUID]),
+        (("source", "l.hip"), ["the source is named 'l.hip' now"]),
+        (("dependencies", "user"), ["the dependency file is of another kind (-MD or -MMD)"]),
+    ],
+)
+def test_an_input_that_came_is_named(come: tuple[str, str], words: list[str]) -> None:
+    assert differences(INPUTS, [*INPUTS, come]) == words
+
+
+def test_another_cuid_is_not_told_where_something_else_explains_it() -> None:
+    assert differences([("option", "-cuid=1")], [("option", "-cuid=2"), ("option", "-DA")]) == ["option '-DA' is new"]
+
+
+def test_an_option_given_twice_is_told() -> None:
+    assert differences([("option", "-g")], [("option", "-g"), ("option", "-g")]) == ["option '-g' is new"]
+
+
+# Why
+
+
+def no_reads(digest: str) -> ReadSet | None:
+    return None
+
+
+def test_a_first_compile_says_so() -> None:
+    assert why(unit(), "nothing is stored", None, {}, no_reads) == (
+        "first compile of this object here; nothing is stored",
+    )
+
+
+def test_an_arch_that_was_not_compiled_before_is_new() -> None:
+    assert why(unit("gfx90a"), "found", record(unit()), {}, no_reads) == ("gfx90a is new for this object",)
+
+
+def test_after_a_compile_without_units_the_look_up_has_the_word() -> None:
+    assert why(unit(), "what was found", record(), {}, no_reads) == ("what was found",)
+
+
+def test_where_nothing_differs_the_look_up_has_the_word() -> None:
+    assert why(unit(), "the store no longer has it", record(unit()), {}, no_reads) == ("the store no longer has it",)
+
+
+def test_a_variable_that_changed_an_input_is_told_first() -> None:
+    old = record(unit(), variables={"ROCM_PATH": "/a"})
+    words = why(unit(inputs=INPUTS[:1]), "found", old, {"ROCM_PATH": "/b"}, no_reads)
+    assert words[0] == "variable 'ROCM_PATH' was '/a', now '/b'"
+
+
+def test_a_variable_that_was_not_set_is_told_so() -> None:
+    words = why(unit(inputs=INPUTS[:1]), "found", record(unit()), {"CPATH": "/b"}, no_reads)
+    assert words[0] == "variable 'CPATH' was not set, now '/b'"
+
+
+def test_a_variable_that_changed_nothing_is_not_told() -> None:
+    old = record(unit(), variables={"PATH": "/a"})
+    assert why(unit(), "found", old, {"PATH": "/b"}, no_reads) == ("found",)
+
+
+def test_files_are_compared_with_the_last_compile() -> None:
+    sets = {"old": reads(a="1", b="1", c="1"), "new": reads(a="1", b="2", d="1")}
+    words = why(unit(reads="new"), "found", record(unit(reads="old")), {}, sets.get)
+    assert words == ("file 'b.h' changed", "file 'd.h' is read now", "file 'c.h' is no longer read")
+
+
+def test_many_files_are_cut_short() -> None:
+    sets = {
+        "old": ReadSet(tuple(ReadFile(f"{n}.h", "1", None, False, "") for n in range(10)), (), ()),
+        "new": ReadSet(tuple(ReadFile(f"{n}.h", "2", None, False, "") for n in range(10)), (), ()),
+    }
+    words = why(unit(reads="new"), "found", record(unit(reads="old")), {}, sets.get)
+    assert len(words) == 5
+    assert words[-1] == "and 6 more files"
+
+
+# On disk
+
+
+def test_a_record_comes_back(tmp_path: Path) -> None:
+    kept = record(unit(reads="r"), unit("host"), variables={"PATH": "/a"})
+    assert History(tmp_path).save(kept)
+    assert History(tmp_path).load("/b/k.o") == History(tmp_path).load("/b/../b/k.o") == kept
+    assert History(tmp_path).last() == kept
+
+
+def test_the_last_one_is_that_of_any_object(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for name in ("/b/1.o", "/b/2.o", ""):
+        history.save(record(object=name))
+        assert history.last() == record(object=name)
+    assert history.load("/b/1.o") == record(object="/b/1.o")
+
+
+def test_an_object_that_is_not_known_has_none(tmp_path: Path) -> None:
+    assert History(tmp_path).load("/b/k.o") is None
+    assert History(tmp_path).last() is None
+
+
+def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.save(record(unit()))
+    (path,) = [path for path in (tmp_path / "v1/history").iterdir() if path.name != "last"]
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert history.load("/b/k.o") is None
+
+
+def test_a_place_that_cannot_be_written_loses_only_the_explanation(tmp_path: Path) -> None:
+    (tmp_path / "v1").touch()
+    assert not History(tmp_path).save(record())

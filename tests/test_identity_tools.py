@@ -1,0 +1,219 @@
+"""A tool is its content and that of the libraries that it loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hipcache.identity import Identities
+from hipcache.runner import Completed, Observed, Runner, SubprocessRunner
+from hipcache.trace import RACY
+
+
+class Loader:
+    """A Runner for tools that are no dynamic programs: nothing may be run for them."""
+
+    def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
+        raise AssertionError(f"ran {argv}")
+
+    def observe(
+        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
+    ) -> Observed | None:
+        raise AssertionError
+
+    def kill(self) -> None:
+        pass
+
+    def group(self) -> Runner:
+        return self
+
+
+class Counting(SubprocessRunner):
+    """Real processes, counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
+        self.count += 1
+        return super().run(argv, cwd=cwd, env=env)
+
+
+def much_later() -> float:
+    """A clock at which all files of the test are old."""
+    return os.stat("/proc/self").st_ctime + 1000 * RACY
+
+
+def digest(tool: Path, runner: Runner, memo: Path | None = None, environ: dict[str, str] | None = None) -> str:
+    return Identities(runner, environ or {}, memo, much_later()).digest(str(tool))
+
+
+# Scripts and static programs
+
+
+def test_a_script_is_its_content_and_is_not_run(tmp_path: Path) -> None:
+    one, same, other = tmp_path / "one", tmp_path / "same", tmp_path / "other"
+    for path, text in ((one, "#!/bin/sh\n"), (same, "#!/bin/sh\n"), (other, "#!/bin/sh\n:")):
+        path.write_text(text)
+    assert digest(one, Loader()) == digest(same, Loader()) != digest(other, Loader())
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\0" * 58, b"\x7fELF\x01\x01" + b"\0" * 58])
+def test_a_file_of_any_content_has_an_identity(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "tool").write_bytes(content)
+    assert digest(tmp_path / "tool", Loader())
+
+
+def test_a_tool_that_is_gone_is_an_oserror(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        digest(tmp_path / "gone", Loader())
+
+
+def test_one_compile_looks_at_a_tool_once(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("one")
+    identities = Identities(Loader(), {}, None, much_later())
+    first = identities.digest(str(tool))
+    tool.write_text("two")
+    assert identities.digest(str(tool)) == first
+
+
+# What is remembered
+
+
+def replaced(path: Path, content: bytes) -> None:
+    """Another content of the same size, with the old modification time."""
+    old = path.stat()
+    assert len(content) == old.st_size
+    path.write_bytes(content)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+def test_a_tool_replaced_by_one_of_the_same_size_and_time_is_another(tmp_path: Path) -> None:
+    tool, memo = tmp_path / "tool", tmp_path / "memo"
+    tool.write_bytes(b"one")
+    first = digest(tool, Loader(), memo)
+    assert len(list(memo.iterdir())) == 1
+    replaced(tool, b"two")
+    assert digest(tool, Loader(), memo) != first
+
+
+def test_a_tool_that_is_too_young_is_not_remembered(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_bytes(b"one")
+    now = tool.stat().st_ctime + RACY / 2
+    Identities(Loader(), {}, tmp_path / "memo", now).digest(str(tool))
+    assert not (tmp_path / "memo").exists()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 1, "watch": 3, "digest": "x"}']
+)
+def test_a_memo_that_does_not_read_is_made_anew(damage: bytes, tmp_path: Path) -> None:
+    tool, memo = tmp_path / "tool", tmp_path / "memo"
+    tool.write_bytes(b"one")
+    first = digest(tool, Loader(), memo)
+    (file,) = memo.iterdir()
+    file.write_bytes(damage)
+    assert digest(tool, Loader(), memo) == first
+
+
+def test_a_memo_that_cannot_be_written_costs_only_speed(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_bytes(b"one")
+    (tmp_path / "memo").touch()
+    assert digest(tmp_path / "tool", Loader(), tmp_path / "memo")
+
+
+# Dynamic programs
+
+
+class Program:
+    """A program that loads `libpart.so` from a directory in its RUNPATH."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.memo, self.runner = root, root / "memo", Counting()
+        for name in ("first", "second", "elsewhere"):
+            (root / name).mkdir()
+        (root / "main.c").write_text("int part(void); int main(void) { return part(); }\n")
+        self.library(root / "second/libpart.so", 1)
+        self.tool = root / "tool"
+        flags = [f"-Wl,-rpath,{root}/first:{root}/second", "-Wl,--enable-new-dtags"]
+        self._gcc("-o", self.tool, root / "main.c", f"-L{root}/second", "-lpart", *flags)
+
+    def _gcc(self, *words: str | Path) -> None:
+        subprocess.run(["gcc", *words], check=True)
+
+    def library(self, path: Path, value: int) -> None:
+        source = self.root / "part.c"
+        source.write_text(f"int part(void) {{ return {value}; }}\n")
+        self._gcc("-shared", "-fPIC", "-Wl,--build-id=none", "-o", path, source)
+
+    def digest(self, **environ: str) -> str:
+        return digest(self.tool, self.runner, self.memo, environ)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_a_memo_is_used_where_nothing_changed(program: Program) -> None:
+    first = program.digest()
+    assert program.runner.count == 1
+    assert program.digest() == first
+    assert program.runner.count == 1
+
+
+def test_another_library_makes_another_tool(program: Program) -> None:
+    first = program.digest()
+    program.library(program.root / "second/libpart.so", 2)
+    assert program.digest() != first
+
+
+def test_a_library_replaced_by_one_of_the_same_size_and_time_is_another(program: Program) -> None:
+    first = program.digest()
+    library = program.root / "second/libpart.so"
+    content = bytearray(library.read_bytes())
+    content[-1] ^= 1
+    replaced(library, bytes(content))
+    assert program.digest() != first
+
+
+def test_a_library_that_appears_earlier_in_the_runpath_is_seen(program: Program) -> None:
+    first = program.digest()
+    program.library(program.root / "first/libpart.so", 2)
+    assert program.digest() != first
+
+
+def test_a_library_that_appears_in_ld_library_path_is_seen(program: Program) -> None:
+    elsewhere = str(program.root / "elsewhere")
+    first = program.digest(LD_LIBRARY_PATH=elsewhere)
+    assert first == program.digest()
+    program.library(program.root / "elsewhere/libpart.so", 2)
+    assert program.digest(LD_LIBRARY_PATH=elsewhere) != first
+    assert program.digest() == first
+
+
+def test_a_library_in_a_directory_that_appears_is_seen(program: Program) -> None:
+    late = program.root / "late"
+    first = program.digest(LD_LIBRARY_PATH=str(late))
+    late.mkdir()
+    program.library(late / "libpart.so", 2)
+    assert program.digest(LD_LIBRARY_PATH=str(late)) != first
+
+
+def test_a_library_that_is_gone_is_told_as_an_oserror(program: Program) -> None:
+    (program.root / "second/libpart.so").unlink()
+    with pytest.raises(OSError, match="tool"):
+        program.digest()
+
+
+def test_the_same_program_elsewhere_has_the_same_identity(program: Program) -> None:
+    copy = program.root / "copy"
+    copy.write_bytes(program.tool.read_bytes())
+    copy.chmod(0o755)
+    assert digest(copy, program.runner) == program.digest()
