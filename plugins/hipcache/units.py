@@ -216,7 +216,7 @@ class _Cutter:
 
     def tool(self, program: str) -> str:
         try:
-            return self._identities.digest(program)
+            return self._identities.digest(self._files.resolve(program))
         except OSError as error:
             raise PassThrough("tool", f"'{program}': {error}") from error
 
