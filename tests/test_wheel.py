@@ -44,13 +44,15 @@ def prefix(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
-    modules = {path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.rglob("*.py")}
+    packages = (PACKAGE, PACKAGE.parent / "hipcache_scons")
+    modules = {path.relative_to(PACKAGE.parent).as_posix() for package in packages for path in package.rglob("*.py")}
     expected = {
         *modules,
         "hipcache/py.typed",
         f"{DATA}/share/cmake/HipCache/HipCache.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfig.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfigVersion.cmake",
+        f"{DATA}/share/hipcache/scons/hipcache.py",
         f"{INFO}/METADATA",
         f"{INFO}/RECORD",
         f"{INFO}/WHEEL",

@@ -20,7 +20,7 @@ from SCons.Action import CommandAction
 from SCons.Errors import BuildError
 from SCons.Node.FS import get_default_fs
 from SCons.Subst import SUBST_CMD, escape_list
-from SCons.Util import is_String
+from SCons.Util import flatten, is_String
 
 from hipcache_scons import cached, dependencies, shell, toolchain
 from hipcache_scons.cached import Cache, Ended
@@ -75,13 +75,13 @@ class HipAction(CommandAction):  # type: ignore[misc]
         if ignore or len(lines) != 1:
             return None
         argv = shell.split(" ".join(escape_list(lines[0], env.get("ESCAPE", lambda word: word))))
-        return argv if argv and env.WhereIs(argv[0]) else None
+        return argv if argv and _is_there(argv[0], env) else None
 
     def _plain(self, target: Any, source: Any, env: Any, executor: Any, scratch: Path) -> tuple[tuple[str, ...], Any]:
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
         pass includes; with CC_PRINT_HEADERS every pass adds the headers that it enters to one file."""
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
-        if " " not in compiler and not env.WhereIs(compiler):
+        if " " not in compiler and not _is_there(compiler, env):
             cached.say(_NO_COMPILER.format(compiler))
             return (), BuildError(errstr=f"no compiler '{compiler}'", status=127, action=self)
         headers = scratch / "headers"
@@ -97,7 +97,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
     def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
         """The command line, and the toolchain by content. In the main thread; SCons asks again when the object has
         been built, right before it notes the implicit dependencies: that is the moment to settle them."""
-        node = target[0]
+        node = flatten([target])[0]  # Configure gives a node without a list around it
         reads = self._read.pop(node, None)
         if reads is not None:
             programs = super().get_implicit_deps(target, source, env, executor)
@@ -133,6 +133,10 @@ def environment(env: Any) -> Mapping[str, str]:
 def _directory() -> str:
     """SCons runs all commands from the directory of the SConstruct."""
     return str(get_default_fs().Top.get_abspath())
+
+
+def _is_there(program: str, env: Any) -> bool:
+    return os.access(os.path.join(_directory(), program), os.X_OK) if "/" in program else bool(env.WhereIs(program))
 
 
 def _on(env: Any, cache: Cache) -> bool:

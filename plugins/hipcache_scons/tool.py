@@ -105,11 +105,13 @@ def _archs(env: Any) -> list[str]:
     return list(dict.fromkeys(word for word in words if word))
 
 
-def _check_archs(env: Any) -> None:
+def _check_archs(target: Any, env: Any) -> None:
     for arch in _archs(env):
         if not _ARCH.fullmatch(arch):
             near = f"gfx{arch}" if _ARCH.fullmatch(f"gfx{arch}") else "gfx90a"
-            raise UserError(f"HIP_ARCHS: '{arch}' is no offload arch\n  write it as in HIP_ARCHS=['{near}']")
+            raise UserError(
+                f"target '{target[0]}': HIP_ARCHS: '{arch}' is no offload arch\n  write it as in HIP_ARCHS=['{near}']"
+            )
 
 
 def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> str:
@@ -131,7 +133,7 @@ def _shared(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
 
 
 def _emit(target: Any, source: Any, env: Any, flags: str) -> tuple[Any, Any]:
-    _check_archs(env)
+    _check_archs(target, env)
     # CacheDir keys a first build by what the scanner finds, which is less than what is read; and hipcache has it.
     env.NoCache(target)
     for node in target:

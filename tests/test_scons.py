@@ -1,0 +1,664 @@
+"""The SCons tool against real SCons (Debian's 4.4 and the newest), and real clang 15.
+
+What was rebuilt is read from SCons' own output, what was compiled from hipcache's statistics.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cmake_project import CHECKOUT, CMAKES, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
+
+SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
+TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
+CLANG = "/usr/lib/llvm-15/bin/clang++"
+HEADERLIGHT = "-nogpuinc -nogpulib -O2"
+
+ENVIRONMENT = f"""\
+env = Environment(
+    tools=["default", "hipcache"],
+    toolpath=["{TOOLS}"],
+    HIPCXX="{CLANG}",
+    HIP_ARCHS=["gfx906", "gfx90a"],
+    HIPFLAGS="{HEADERLIGHT}".split(),
+)
+"""
+
+
+@dataclass
+class Built:
+    """What a run of SCons left behind. `compiled`: names of the objects whose HIP compile was started, in order."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def compiled(self) -> list[str]:
+        return re.findall(r"^\S*clang\S* -o (\S+) -c", self.out, re.MULTILINE)
+
+    @property
+    def up_to_date(self) -> bool:
+        return "is up to date" in self.out and not self.compiled
+
+
+@dataclass
+class Project:
+    """A directory with an SConstruct, a store, and a version of SCons."""
+
+    root: Path
+    scons: str
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def write(self, files: Mapping[str, str]) -> Project:
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        # A file that is as young as the compile counts as changed while the compiler ran.
+        time.sleep(0.04)
+        return self
+
+    def construct(self, text: str, environment: str = ENVIRONMENT) -> Project:
+        return self.write({"SConstruct": environment + text})
+
+    def command(self, *arguments: str) -> list[str]:
+        return [str(SCONSES[self.scons]), "-Q", *arguments]
+
+    def variables(self) -> dict[str, str]:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE", "MAKE", "MFLAGS", "SCONS"))}
+        return environ | {"HIPCACHE_DIR": str(self.root / "store"), "LC_ALL": "C"} | self.environ
+
+    def try_build(self, *arguments: str) -> Built:
+        done = subprocess.run(
+            self.command(*arguments),
+            cwd=self.root,
+            env=self.variables(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        return Built(done.returncode, done.stdout, done.stderr)
+
+    def build(self, *arguments: str) -> Built:
+        built = self.try_build(*arguments)
+        assert built.status == 0, built.out + built.err
+        return built
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "hipcache", "stats", "--json"],
+            env=self.variables(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found: dict[str, dict[str, int]] = json.loads(done.stdout)
+        return found
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        return {name: count for name, count in self.stats()["compiles"].items() if count}
+
+
+@pytest.fixture(params=list(SCONSES))
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+    if not SCONSES[request.param].exists():
+        pytest.skip(f"no '{SCONSES[request.param]}'")
+    return Project(tmp_path, request.param).write({"hip_in_short.hpp": HIP_IN_SHORT, "one.hip": hip_source("one")})
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> Project:
+    return Project(tmp_path, "newest").write({"hip_in_short.hpp": HIP_IN_SHORT, "one.hip": hip_source("one")})
+
+
+# -- builders
+
+
+def test_every_builder_takes_hip_sources(project: Project) -> None:
+    project.write({"main.cpp": RUNTIME_AND_MAIN})
+    project.write({f"{name}.hip": hip_source(name) for name in ("two", "three", "four", "five", "six", "seven")})
+    project.write({"eight.cpp": hip_source("eight")})
+    project.construct("""
+env.Append(CPPDEFINES=["WANTED"])
+archive = env.StaticLibrary("archive", ["two.hip"])
+env.SharedLibrary("shared", ["three.hip", env.SharedHipObject("seven.hip")])
+env.Program("program", ["main.cpp", "one.hip", env.Object("four.hip"), env.HipObject("five.hip"), archive])
+env.SharedObject("six.hip")
+env.HipObject("eight.cpp")
+""")
+    built = project.build("-j2")
+    assert sorted(built.compiled) == sorted(
+        ["one.o", "two.o", "three.os", "four.o", "five.o", "six.os", "seven.os", "eight.o"]
+    )
+    assert project.outcomes == {"miss": 8}
+    assert subprocess.run([project.root / "program"], check=False).returncode == 3
+    assert project.build("-j2").up_to_date
+
+
+RUNTIME_AND_MAIN = """\
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*) { return 0; }
+extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long, void*) { return 1; }
+extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*) { return 0; }
+extern "C" void** __hipRegisterFatBinary(const void*) { static void* handle; return &handle; }
+extern "C" void __hipUnregisterFatBinary(void**) {}
+extern "C" void __hipRegisterFunction(void**, const void*, char*, const char*, unsigned, void*, void*, void*, void*, int*) {}
+int one(int*); int two(int*); int four(int*);
+int main() { int p[2] = {}; return one(p) + two(p) + four(p); }
+"""
+
+
+def test_objects_that_are_built_again_are_hits(project: Project) -> None:
+    project.construct('env.HipObject("one.hip")')
+    project.build()
+    first = (project.root / "one.o").read_bytes()
+    project.build("-c")
+    assert not (project.root / "one.o").exists()
+    project.build()
+    assert (project.root / "one.o").read_bytes() == first
+    assert project.outcomes == {"hit": 1, "miss": 1}
+
+
+def test_the_object_is_plain_clangs(newest: Project) -> None:
+    """With one CUID for both: the driver's own hashes the command."""
+    newest.construct('env.Append(HIPFLAGS=["-cuid=5eed"])\nenv.HipObject("one.hip")')
+    newest.build()
+    made = (newest.root / "one.o").read_bytes()
+    newest.build("-c")
+    newest.construct('env.Append(HIPFLAGS=["-cuid=5eed"])\nenv["HIPCACHE"] = False\nenv.HipObject("one.hip")')
+    newest.build()
+    assert (newest.root / "one.o").read_bytes() == made
+    assert newest.outcomes == {"miss": 1}
+
+
+# -- ways in
+
+
+@pytest.mark.parametrize("way", ["callable", "site_scons", "sconsdir", "Tool"])
+def test_each_way_in_makes_hip_objects(project: Project, way: str) -> None:
+    tools, before = '["default", "hipcache"]', ""
+    if way == "callable":
+        project.environ["PYTHONPATH"] = f"{CHECKOUT / 'plugins'}{os.pathsep}{packages(project.root)}"
+        tools, before = '["default", generate]', "from hipcache_scons import generate"
+    elif way == "site_scons":
+        (project.root / "site_scons").mkdir()
+        (project.root / "site_scons" / "site_tools").mkdir()
+        shutil.copy(TOOLS / "hipcache.py", project.root / "site_scons" / "site_tools")
+        project.environ["PYTHONPATH"] = f"{CHECKOUT / 'plugins'}{os.pathsep}{packages(project.root)}"
+    else:
+        asked = [sys.executable, "-m", "hipcache", "--sconsdir"]
+        directory = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        tool = f'Tool("hipcache", toolpath=["{directory}"], HIP_ARCHS=["gfx906"])'
+        tools = f'["default", {tool if way == "Tool" else repr("hipcache")}], toolpath=["{directory}"]'
+    environment = f"""\
+{before}
+env = Environment(tools={tools}, HIPCXX="{CLANG}", HIPFLAGS="{HEADERLIGHT}")
+env["HIP_ARCHS"] = ["gfx906"]
+"""
+    project.construct('env.HipObject("one.hip")', environment)
+    assert project.build().compiled == ["one.o"]
+    assert project.outcomes == {"miss": 1}
+
+
+def packages(root: Path) -> Path:
+    """hipcache's dependencies for SCons' Python, and nothing else of this environment (it has another SCons)."""
+    import blake3
+
+    directory = root / "packages"
+    directory.mkdir()
+    (directory / "blake3").symlink_to(Path(str(blake3.__file__)).parent)
+    return directory
+
+
+def test_the_tool_leaves_the_package_of_its_name_importable(project: Project) -> None:
+    """SCons makes the tool module `sys.modules["hipcache"]`; the engine is a package of that name."""
+    project.construct(
+        """
+other = Environment(tools=["default", "hipcache"], toolpath=env.get("toolpath", ["%s"]))
+import hipcache, hipcache.cli.arches
+assert hipcache.__version__ and hipcache.__path__
+"""
+        % TOOLS
+    )  # noqa: UP031
+    project.build()
+
+
+def test_a_python_without_hipcache_is_told_what_to_install(newest: Project) -> None:
+    (newest.root / "tools").mkdir()
+    shutil.copy(TOOLS / "hipcache.py", newest.root / "tools")
+    newest.construct("", 'env = Environment(tools=["hipcache"], toolpath=["tools"])\n')
+    newest.scons = "debian"
+    built = newest.try_build()
+    assert built.status == 2
+    assert "has no module 'hipcache" in built.err
+    assert "-m pip install hipcache" in built.err
+
+
+# -- signatures
+
+
+def test_a_header_that_only_a_device_pass_reads_rebuilds(project: Project) -> None:
+    """No scanner of SCons sees it: it is a system header behind a macro. It counts in the next run, not the one after."""
+    project.write(
+        {
+            "system/only_device.h": "#define VALUE 1\n",
+            "one.hip": "#include <hip_in_short.hpp>\n#ifdef __HIP_DEVICE_COMPILE__\n#define NAME <only_device.h>\n"
+            "#include NAME\n#else\n#define VALUE 0\n#endif\n__global__ void k(int* p) { *p = VALUE; }\n",
+        }
+    )
+    project.construct(f'env.Append(HIPFLAGS=["-I.", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    project.write({"system/only_device.h": "#define VALUE 2\n"})
+    again = project.build("--debug=explain")
+    assert again.compiled == ["one.o"]
+    assert "because `system/only_device.h' changed" in again.out
+    assert project.build().up_to_date
+    assert project.outcomes == {"miss": 1, "partial": 1}
+
+
+def test_a_header_that_a_changed_header_now_includes_counts_at_once(project: Project) -> None:
+    project.write(
+        {
+            "inc/a.hpp": "#define VALUE 1\n",
+            "inc/b.hpp": "#define VALUE 2\n",
+            "one.hip": '#include "hip_in_short.hpp"\n#include <a.hpp>\n__global__ void k(int* p) { *p = VALUE; }\n',
+        }
+    )
+    project.construct(f'env.Append(HIPFLAGS=["-isystem", "{project.root}/inc"])\nenv.HipObject("one.hip")')
+    project.build()
+    project.write({"inc/a.hpp": '#include "b.hpp"\n'})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    project.write({"inc/b.hpp": "#define VALUE 3\n"})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    # The one that is no longer read may go.
+    project.write({"inc/a.hpp": "#define VALUE 1\n"})
+    (project.root / "inc" / "b.hpp").unlink()
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+
+
+def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:
+    project.write({"system/deep.h": "#define VALUE 1\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
+    )
+    text = f'env.Append(HIPFLAGS=["-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")'
+    project.construct(text)
+    project.build()
+    project.construct('env["HIPCACHE"] = False\n' + text)
+    assert project.build().up_to_date
+    project.environ["HIPCACHE_DISABLE"] = "1"
+    project.construct(text)
+    assert project.build().up_to_date
+    project.write({"system/deep.h": "#define VALUE 2\n"})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    del project.environ["HIPCACHE_DISABLE"]
+    assert project.build().up_to_date
+    assert project.outcomes == {"miss": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'env["HIP_ARCHS"] = ["gfx906", "gfx90a", "gfx1030"]',
+        'env.Append(HIPFLAGS=["-O3"])',
+        'env.Append(CPPDEFINES={"MORE": 1})',
+        'env["ENV"]["CPATH"] = "/usr/include/linux"',
+    ],
+)
+def test_archs_flags_and_variables_of_the_driver_are_in_the_signature(newest: Project, change: str) -> None:
+    newest.construct('env.HipObject("one.hip")')
+    newest.build()
+    newest.construct(change + '\nenv.HipObject("one.hip")')
+    assert newest.build().compiled == ["one.o"]
+    assert newest.build().up_to_date
+
+
+def test_one_more_arch_compiles_only_that(newest: Project) -> None:
+    newest.construct('env.HipObject("one.hip")')
+    newest.build()
+    newest.construct('env["HIP_ARCHS"] = "gfx906,gfx90a,gfx1030"\nenv.HipObject("one.hip")')
+    newest.build()
+    units = newest.stats()["units"]
+    assert units["gfx1030"] == {"hits": 0, "misses": 1}  # type: ignore[comparison-overlap]
+    assert units["gfx90a"] == units["gfx906"] == units["host"] == {"hits": 1, "misses": 1}  # type: ignore[comparison-overlap]
+
+
+def test_a_compiler_of_the_same_name_and_other_content_rebuilds(project: Project) -> None:
+    """The content of the program that the driver runs counts, not only that of the driver."""
+    llvm = project.root / "llvm"
+    (llvm / "bin").mkdir(parents=True)
+    for name in ("clang", "lld", "clang-offload-bundler"):
+        shutil.copy2(Path(CLANG).parent / name, llvm / "bin" / name)
+    (llvm / "bin" / "clang++").symlink_to("clang")
+    (llvm / "lib").symlink_to("/usr/lib/llvm-15/lib")
+    project.construct('env["HIPCXX"] = "llvm/bin/clang++"\nenv.HipObject("one.hip")')
+    project.build()
+    assert project.build().up_to_date
+    with (llvm / "bin" / "lld").open("ab") as program:
+        program.write(b"patched")
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+
+
+def test_a_device_library_of_other_content_rebuilds(project: Project) -> None:
+    shutil.copytree("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode", project.root / "bitcode")
+    project.construct(f"""
+env["HIPFLAGS"] = ["-nogpuinc", "-O1", "--rocm-path=/usr", "--rocm-device-lib-path={project.root}/bitcode"]
+env.HipObject("one.hip")
+""")
+    project.build()
+    assert project.build().up_to_date
+    library = project.root / "bitcode" / "ockl.bc"
+    shutil.copy(project.root / "bitcode" / "opencl.bc", library)
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+
+
+def test_a_generated_header_is_made_first_and_counts(project: Project) -> None:
+    project.write({"template.txt": "#define VALUE 1\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#include "made.hpp"\n__global__ void k(int* p) { *p = VALUE; }\n'}
+    )
+    project.construct("""
+env.Append(CPPPATH=["gen"])
+env.HipObject("one.hip")
+env.Command("gen/made.hpp", "template.txt", Copy("$TARGET", "$SOURCE"))
+""")
+    project.build("-j2")
+    assert project.build("-j2").up_to_date
+    project.write({"template.txt": "#define VALUE 2\n"})
+    assert project.build("-j2").compiled == ["one.o"]
+    assert project.build("-j2").up_to_date
+
+
+@pytest.mark.parametrize("duplicate", [0, 1])
+def test_variant_directories_work(project: Project, duplicate: int) -> None:
+    project.write({"src/inc/value.hpp": "#define VALUE 1\n"})
+    project.write(
+        {"src/k.hip": '#include "hip_in_short.hpp"\n#include "value.hpp"\n__global__ void k(int* p) { *p = VALUE; }\n'}
+    )
+    project.construct(f"""
+env.Append(CPPPATH=["#", "#out/inc", "#src/inc"])
+VariantDir("out", "src", duplicate={duplicate})
+env.HipObject("out/k.hip")
+""")
+    assert project.build().compiled == ["out/k.o"]
+    assert project.build().up_to_date
+    project.write({"src/inc/value.hpp": "#define VALUE 2\n"})
+    assert project.build().compiled == ["out/k.o"]
+    assert project.build().up_to_date
+
+
+# -- how SCons behaves
+
+
+def test_a_dry_run_prints_the_command_and_does_nothing(project: Project) -> None:
+    project.construct('env.HipObject("one.hip")')
+    assert project.build("-n").compiled == ["one.o"]
+    assert not (project.root / "one.o").exists()
+    assert project.outcomes == {}
+
+
+def test_silent_runs_print_nothing_and_comstr_is_used(newest: Project) -> None:
+    newest.construct('env["HIPCOMSTR"] = "HIP $TARGET"\nenv.HipObject("one.hip")')
+    assert newest.build().out == "HIP one.o\n"
+    newest.build("-c")
+    assert newest.build("-s").out == ""
+
+
+def test_warnings_are_clangs_and_come_again_with_a_hit(project: Project) -> None:
+    project.write({"one.hip": '#include "hip_in_short.hpp"\n#warning "mind the step"\n'})
+    project.construct('env.HipObject("one.hip")')
+    first = project.build()
+    assert first.err.count("mind the step") == 3 * 2  # two archs and the host, each with the line of the source
+    project.build("-c")
+    assert project.build().err == first.err
+    assert project.outcomes == {"hit": 1, "miss": 1}
+
+
+def test_a_failed_compile_fails_its_target_and_keep_going_goes_on(project: Project) -> None:
+    project.write({"bad.hip": "int f() { return undeclared; }\n"})
+    project.construct('env.HipObject("bad.hip")\nenv.HipObject("one.hip")')
+    built = project.try_build("-k")
+    assert built.status == 2
+    assert "use of undeclared identifier 'undeclared'" in built.err
+    assert "[bad.o] Error 1" in built.err
+    assert (project.root / "one.o").exists()
+    assert not (project.root / "bad.o").exists()
+    assert project.outcomes == {"failed": 1, "miss": 1}
+    project.write({"bad.hip": "int f() { return 1; }\n"})
+    assert project.build("-k").compiled == ["bad.o"]
+    assert project.build("-k").up_to_date
+
+
+def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) -> None:
+    """-fgpu-rdc is not cached; its headers count all the same, those of the device alone too."""
+    project.write({"system/deep.h": "\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
+    )
+    project.construct(
+        f'env.Append(HIPFLAGS=["-fgpu-rdc", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")'
+    )
+    project.build()
+    assert project.build().up_to_date
+    assert project.outcomes == {"passed_through": 1}
+    project.write({"system/deep.h": "#define MORE\n"})
+    assert project.build().compiled == ["one.o"]
+
+
+def test_quotes_and_spaces_reach_the_compiler_as_through_the_shell(project: Project) -> None:
+    project.write({"with space/text.hpp": "inline int length() { return sizeof(TEXT); }\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#include "text.hpp"\nstatic_assert(sizeof(TEXT) == 6, "");\n'}
+    )
+    project.construct("""
+env.Append(CPPPATH=["with space"], CPPDEFINES={"TEXT": r'\\"abcde\\"'}, HIPFLAGS=["-DSINGLE=a b"])
+env.HipObject("one.hip")
+""")
+    project.build()
+    assert project.outcomes == {"miss": 1}
+
+
+def test_a_cachedir_beside_it_serves_no_stale_object(project: Project) -> None:
+    """CacheDir knows only what a scanner finds before the first build: HIP objects stay out of it."""
+    project.write({"system/deep.h": "#define VALUE 1\n"})
+    project.write({"one.hip": '#include "hip_in_short.hpp"\n#include <deep.h>\nextern "C" int f() { return VALUE; }\n'})
+    project.construct(f"""
+CacheDir("cachedir")
+env.Append(HIPFLAGS=["-isystem", "{project.root}/system"])
+env.HipObject("one.hip")
+""")
+    project.build()
+    first = (project.root / "one.o").read_bytes()
+    (project.root / "one.o").unlink()
+    (project.root / ".sconsign.dblite").unlink()
+    project.write({"system/deep.h": "#define VALUE 2\n"})
+    assert project.build().compiled == ["one.o"]
+    assert (project.root / "one.o").read_bytes() != first
+
+
+def test_clean_removes_what_the_compiler_wrote_beside_the_object(project: Project) -> None:
+    project.construct('env.Append(HIPFLAGS=["-MMD"])\nenv.HipObject("one.hip")')
+    project.build()
+    assert project.build().up_to_date
+    assert (project.root / "one.d").exists()
+    left = {path.name for path in project.root.iterdir()}
+    project.build("-c")
+    assert left - {path.name for path in project.root.iterdir()} == {"one.o", "one.d"}
+
+
+def test_configure_checks_work_with_the_tool(project: Project) -> None:
+    project.construct("""
+from hipcache_scons import CheckHip
+conf = env.Configure(custom_tests={"CheckHip": CheckHip})
+print("answers", conf.CheckCXX(), conf.CheckCXXHeader("vector"), conf.CheckHip(), conf.CheckHip("no/such.h"))
+env = conf.Finish()
+env.HipObject("one.hip")
+""")
+    assert re.search(r"answers (1|True) (1|True) True False", project.build().out)
+    assert project.outcomes == {"miss": 1}
+    again = project.build()
+    assert re.search(r"answers (1|True) (1|True) True False", again.out)
+    assert again.up_to_date
+
+
+def test_clones_share_an_engine_and_parallel_jobs_are_all_counted(project: Project) -> None:
+    project.write({f"k{number}.hip": hip_source(f"k{number}") for number in range(6)})
+    project.construct("""
+for number in range(6):
+    env.Clone(CPPDEFINES=["N=%d" % number]).HipObject("k%d.hip" % number)
+from hipcache_scons import cached
+import atexit
+atexit.register(lambda: print("engines", len(cached._open)))
+""")
+    built = project.build("-j4")
+    assert "engines 1" in built.out
+    assert project.outcomes == {"miss": 6}
+    assert project.build("-j4").up_to_date
+
+
+def test_an_interrupt_ends_the_build_and_leaves_no_object(project: Project) -> None:
+    """As Ctrl-C does, the signal goes to the whole process group. The compiler would run for an hour."""
+    compiler = project.root / "slow"
+    compiler.write_text(f"""\
+#!/bin/sh
+if [ "$1" = -cc1 ]; then touch {project.root}/started; exec sleep 3600; fi
+{CLANG} "$@" 2>&1 | sed 's#^ "[^"]*/clang" "-cc1"# "{compiler}" "-cc1"#' >&2
+""")
+    compiler.chmod(0o755)
+    project.construct(f'env["HIPCXX"] = "{compiler}"\nenv.HipObject("one.hip")')
+    running = subprocess.Popen(
+        project.command("-j2"),
+        cwd=project.root,
+        env=project.variables(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (project.root / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 2, err
+    assert "interrupted" in err
+    assert not (project.root / "one.o").exists()
+
+
+# -- bad input
+
+
+def test_a_missing_compiler_is_named_with_what_to_do(project: Project) -> None:
+    project.construct('env["HIPCXX"] = "no-such-clang"\nenv.HipObject("one.hip")')
+    built = project.try_build()
+    assert built.status == 2
+    assert "there is no compiler 'no-such-clang'" in built.err
+    assert "set HIPCXX" in built.err
+
+
+def test_a_wrong_arch_is_named_with_the_target_and_a_right_one(newest: Project) -> None:
+    newest.construct('env["HIP_ARCHS"] = ["90a"]\nenv.HipObject("one.hip")')
+    built = newest.try_build()
+    assert built.status == 2
+    assert "target 'one.o': HIP_ARCHS: '90a' is no offload arch" in built.err
+    assert "HIP_ARCHS=['gfx90a']" in built.err
+
+
+def test_settings_that_cannot_be_read_are_told_and_the_build_goes_on(newest: Project) -> None:
+    newest.environ["HIPCACHE_MAX_SIZE"] = "much"
+    newest.construct('env.HipObject("one.hip")')
+    built = newest.build()
+    assert "HIPCACHE_MAX_SIZE" in built.err
+    assert built.compiled == ["one.o"]
+
+
+# -- other fronts
+
+
+def test_a_unit_that_cmake_compiled_is_a_hit(project: Project) -> None:
+    """The back ends by content: the front end's key has the CUID, which names the object, and that has another name
+    here. With clang 15 the CUID is not in the IR of a source without static device variables; what is in it is the
+    source's name as the command spells it, and CMake spells it from the root."""
+    project.write(
+        {
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.21)\nproject(p LANGUAGES HIP)\ninclude(HipCache)\n"
+            "add_library(k STATIC one.hip)\n"
+        }
+    )
+    environ = project.variables() | {"HIP_PLATFORM": "amd"}
+    environ["PATH"] = f"{PROGRAMS}:{environ['PATH']}"
+    toolchain = CHECKOUT / "examples" / "cmake" / "debian-12.cmake"
+    configure = [CMAKES["newest"], "-G", "Ninja", "--toolchain", toolchain, "-S", ".", "-B", "build", MODULE_PATH]
+    options = ["-DCMAKE_HIP_ARCHITECTURES=gfx906;gfx90a", "-DCMAKE_BUILD_TYPE=Release"]
+    for command in ([*configure, *options], [CMAKES["newest"], "--build", "build", "--verbose"]):
+        done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert project.outcomes == {"miss": 1}
+    (line,) = (line for line in done.stdout.splitlines() if " -c " in line)
+    compiler, *words = line.partition("hipcache ")[2].split()
+    flags = " ".join(word for word in words[: words.index("-MD")] if word != "-o" and "--offload-arch" not in word)
+    project.construct(f"""
+env["HIPCXX"], env["HIPFLAGS"] = "{compiler}", "{flags}"
+env["HIPCOM"] = env["HIPCOM"].replace("$SOURCES", "${{SOURCE.abspath}}")
+env.HipObject("one.hip")
+""")
+    project.build()
+    back = project.stats()["jobs"]["backend"]
+    assert back == {"hits": 2, "misses": 2}  # type: ignore[comparison-overlap]
+
+
+def test_the_same_command_from_another_front_is_a_hit(project: Project) -> None:
+    # In a working copy the CUID of an object is made from its path in it, whatever builds it.
+    (project.root / ".git").mkdir()
+    command = [CLANG, *["--offload-arch=gfx906", "--offload-arch=gfx90a"], *HEADERLIGHT.split(), "-c", "one.hip"]
+    launcher = [sys.executable, "-m", "hipcache", *command, "-o", "one.o", "-MD", "-MF", "one.d"]
+    subprocess.run(launcher, cwd=project.root, env=project.variables(), check=True)
+    project.construct('env.HipObject("one.hip")')
+    project.build()
+    assert project.outcomes == {"hit": 1, "miss": 1}
+
+
+# -- the example
+
+
+def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
+    root = tmp_path / "example"
+    shutil.copytree(CHECKOUT / "examples" / "scons", root, ignore=shutil.ignore_patterns("build", ".scons*"))
+    project = Project(root, "newest")
+    project.environ["PATH"] = f"{PROGRAMS}:{os.environ['PATH']}"
+    settings = [
+        "HIPCXX=clang++-15",
+        "HIPPATH=/usr",
+        "HIPFLAGS=-O1 --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
+    ]
+    project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a")
+    program = subprocess.run([root / "build" / "axpy-check"], capture_output=True, text=True, check=True)
+    assert program.stdout in ("no device\n", "GPU and CPU agree\n")
+    assert project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a").up_to_date
+    assert project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a", "HIPCACHE=no").up_to_date
+    project.build("-c", *settings)
+    project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a")
+    assert project.outcomes == {"hit": 2, "miss": 2}
+    project.build("-j2", *settings, "HIP_ARCHS=gfx906,gfx90a,gfx1030")
+    assert project.outcomes == {"hit": 2, "miss": 2, "partial": 2}
