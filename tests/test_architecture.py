@@ -23,19 +23,22 @@ LAYERS = r"""
     assembly host
     device
     passes
-    driver session
+    driver session wrapper
+    answers
     engine units cli.explain
     history identity cli.clear cli.config cli.doctor cli.gc cli.stats
     trace store.local cli cli.toolchain
     includes plan runner store.upkeep
-    cc1 command config cuid observe slots statistics store.faults store.ledger store.output store.scratch cli.directories
-    atomic basedir comments depfile driver_options errors keys outcome records splice \
+    observe
+    cc1 command config cuid slots statistics watch store.faults store.ledger store.output store.scratch cli.directories
+    atomic basedir comments depfile driver_options errors keys outcome records splice syscalls tools \
         store store.layout store.locks cli.arches cli.screen hipcache
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
 
-# `runner` starts processes, `observe` one for it that it watches. `launcher` takes the user's own command over where the engine cannot go on.
+# `runner` starts processes, `watch` those for it that are watched. `launcher` takes the user's own command over where
+# the engine cannot go on.
 STARTS_PROCESSES = {"runner", "launcher"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain"}
@@ -136,7 +139,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"launcher", "observe"}))
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"launcher", "watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

@@ -24,12 +24,14 @@ _SIDE_EFFECTS = (
 
 @dataclass(frozen=True)
 class Command:
-    """One HIP compile: `argv` as the build tool gave it, `arguments` with response files read in.
+    """One HIP compile: `argv` as the compiler gets it, `arguments` with response files read in.
 
+    `typed`: as the build tool gave it, which is another one where a program stands before the compiler (hipcc, ccache).
     `source` and `output` as spelled; `output` is empty where the compiler chooses the name.
     """
 
     argv: tuple[str, ...]
+    typed: tuple[str, ...]
     arguments: tuple[str, ...]
     cwd: str
     source: str
@@ -45,7 +47,7 @@ class Command:
         return os.path.join(self.cwd, name)
 
 
-def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Command:
+def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed: tuple[str, ...] = ()) -> Command:
     """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
@@ -86,7 +88,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> Comman
         elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
             own_cuid = True
     _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
-    return Command(argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
+    return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
 
 
 def _refuse(

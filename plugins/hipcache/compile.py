@@ -173,7 +173,7 @@ def _tell(session: Session, cut: Units, products: list[Product], output: str) ->
     end = HIT if all(product.hit for product in products) else PARTIAL if hits or jobs else MISS
     notes = tuple(dict.fromkeys(session.notes))
     now = session.engine.clock()
-    return Record(path, now, command.argv, command.cwd, end, "", "", notes, variables, tuple(units))
+    return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
 
 
 def _outcome(record: Record, products: list[Product]) -> CompileOutcome:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import outcome, statistics
+from hipcache import outcome, statistics, tools
 from hipcache.command import Command, parse
 from hipcache.config import Config
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
@@ -42,28 +42,40 @@ def launch(argv: list[str], environ: Mapping[str, str]) -> int:
         _become(argv)
     if config.disable:
         _become(argv)
+    words = tools.behind(argv)
+    command: Command | None = None
     try:
-        command = parse(tuple(argv), os.getcwd(), environ)
+        cwd = os.getcwd()
+        if tools.is_hipcc(words[0]):
+            from hipcache import wrapper
+
+            wrapper.check(words, environ)
+        else:
+            command = parse(words, cwd, environ, typed=tuple(argv))
     except PassThrough as left:
         _leave(argv, config, left)
     except OSError:
         _become(argv)
-    return _compile(command, config, environ)
+    return _compile(argv, command, config, environ, cwd)
 
 
-def _compile(command: Command, config: Config, environ: Mapping[str, str]) -> int:
+def _compile(argv: list[str], command: Command | None, config: Config, environ: Mapping[str, str], cwd: str) -> int:
+    """`command` is None where hipcc must say it first."""
     from hipcache.compile import compile
     from hipcache.engine import open_engine
     from hipcache.runner import Killed
 
     runner: Runner | None = None
-    argv = list(command.argv)
     try:
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
         engine = open_engine(config, environ)
         runner = engine.runner
+        if command is None:
+            from hipcache.wrapper import unwrap
+
+            command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         done = compile(engine, command, _columns(environ))
     except Interrupted as interrupted:
         _end(runner)

@@ -6,14 +6,14 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
 from hipcache import observe
-from hipcache.observe import Observation
+from hipcache.observe import Observation, Reached
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,20 @@ class Runner(Protocol):
     ) -> Observed | None:
         """Run `program` (a short process that starts no others) and tell which paths it looked at, apart from those
         below `ignore`; None where that cannot be done."""
+        ...
+
+    def until(
+        self,
+        wanted: Callable[[tuple[str, ...]], bool],
+        program: str,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        ignore: Path,
+    ) -> Reached | str:
+        """Run `program` until it, or a process that it starts, becomes a program with a wanted argv; in words why that
+        cannot be done."""
         ...
 
     def kill(self) -> None:
@@ -104,6 +118,18 @@ class SubprocessRunner:
             return None
         ended, observations = seen
         return Completed(ended.status, ended.stdout, ended.stderr, time.monotonic() - start), observations
+
+    def until(
+        self,
+        wanted: Callable[[tuple[str, ...]], bool],
+        program: str,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        ignore: Path,
+    ) -> Reached | str:
+        return observe.until(wanted, program, argv, cwd=str(cwd), env=env, ignore=str(ignore))
 
     def kill(self) -> None:
         with self._lock:

@@ -1,0 +1,76 @@
+"""What a tool answered, kept with all that it looked at for its answer.
+
+Such an answer (the driver's plan, the command that hipcc runs) is a function of the command, the environment, the
+working directory, and what the tool finds in the file system. All of these are checked before a kept answer is used;
+else the tool is asked again.
+
+Format of an answer (an action of the store): zlib-compressed JSON
+`{"text": str, "looked": [[how, path, signature], ...]}`.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from hipcache import observe
+from hipcache.engine import Engine
+from hipcache.errors import StoreError
+from hipcache.keys import make_key
+from hipcache.observe import Observation
+from hipcache.trace import RACY
+
+# Variables that a build tool or a shell sets anew for each command, and that no compiler reads.
+VOLATILE = frozenset(
+    [
+        "_",
+        "OLDPWD",
+        "SHLVL",
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "MAKE_TERMERR",
+        "MAKE_TERMOUT",
+        "NINJA_STATUS",
+        "TMPDIR",
+        "COLUMNS",
+        "LINES",
+    ]
+)
+
+
+def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Mapping[str, str]) -> str:
+    """The key of what `program` answers to `argv`."""
+    name, *words = argv
+    inputs = [("program", program), ("name", name), ("directory", cwd), *(("word", word) for word in words)]
+    inputs += [(f"variable {n}", v) for n, v in sorted(environ.items()) if n not in VOLATILE and not _own(n)]
+    return make_key(kind, inputs).digest
+
+
+def remember(engine: Engine, key: str, text: str, looked: tuple[Observation, ...]) -> None:
+    if not looked or observe.young(looked, engine.clock(), RACY):
+        return
+    data = {"text": text, "looked": [[one.how, one.path, one.sign] for one in looked]}
+    raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    with suppress(StoreError):  # only speed is lost; a compile that has more to store says so
+        engine.store.put_action(key, zlib.compress(raw, 1))
+
+
+def recall(engine: Engine, key: str) -> str | None:
+    """The kept answer, if nothing that the tool looked at has changed."""
+    raw = None if engine.recache else engine.store.get_action(key)
+    if raw is None:
+        return None
+    try:
+        data = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape"))
+        looked = [Observation(how, path, sign) for how, path, sign in data["looked"]]
+        text = str(data["text"])
+    except (ValueError, KeyError, TypeError, zlib.error):
+        return None
+    return text if all(observe.sign(one.how, one.path) == one.sign for one in looked) else None
+
+
+def _own(name: str) -> bool:
+    return name.startswith("HIPCACHE_")

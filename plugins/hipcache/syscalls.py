@@ -1,0 +1,87 @@
+"""The system calls that take a path: how the kernel numbers them, where their paths are, and a filter that stops there.
+
+A call whose entry is None is one that a list of paths cannot stand for.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+# How a path is looked at.
+STAT, LINK, READ, LIST = "stat", "link", "read", "list"
+
+OPEN_FLAGS_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+AT_FDCWD = 2**64 - 100
+
+
+@dataclass(frozen=True)
+class Call:
+    how: str
+    path: int  # the argument with the path
+    directory: int = -1  # with the directory's descriptor
+    flags: int = -1
+    no_follow: int = 0  # the flag that makes it look at a link itself
+
+
+EXEC = Call(READ, 0)
+_NOFOLLOW = 0x100
+_X86_64 = {
+    2: Call(READ, 0, flags=1),  # open
+    4: Call(STAT, 0),  # stat
+    6: Call(LINK, 0),  # lstat
+    21: Call(STAT, 0),  # access
+    41: None,  # socket
+    59: EXEC,  # execve
+    80: None,  # chdir
+    81: None,  # fchdir
+    89: Call(LINK, 0),  # readlink
+    137: Call(STAT, 0),  # statfs
+    257: Call(READ, 1, 0, flags=2),  # openat
+    262: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
+    267: Call(LINK, 1, 0),  # readlinkat
+    269: Call(STAT, 1, 0),  # faccessat
+    322: None,  # execveat
+    332: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
+    437: None,  # openat2
+    439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
+}
+_AARCH64 = {
+    43: Call(STAT, 0),  # statfs
+    48: Call(STAT, 1, 0),  # faccessat
+    49: None,  # chdir
+    50: None,  # fchdir
+    56: Call(READ, 1, 0, flags=2),  # openat
+    78: Call(LINK, 1, 0),  # readlinkat
+    79: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
+    198: None,  # socket
+    221: EXEC,  # execve
+    281: None,  # execveat
+    291: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
+    437: None,  # openat2
+    439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
+}
+# What no process of a tree may do: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their newer forms;
+# setpgid and setsid.
+_X86_64_CHANGES = dict.fromkeys([76, *range(82, 89), 109, 112, 258, 263, 264, 265, 266, 316])
+_AARCH64_CHANGES = dict.fromkeys([34, 35, 36, 37, 38, 45, 154, 157, 276])
+# Machine -> its number for auditing, its calls with a path, its calls that change something.
+MACHINES = {
+    "x86_64": (0xC000003E, _X86_64, _X86_64_CHANGES),
+    "aarch64": (0xC00000B7, _AARCH64, _AARCH64_CHANGES),
+}
+
+# linux/seccomp.h, linux/filter.h
+_RET_TRACE, _RET_ALLOW = 0x7FF00000, 0x7FFF0000
+
+
+def bpf(architecture: int, calls: Mapping[int, Call | None]) -> bytes:
+    """Classic BPF: calls with a path, and those of another architecture, stop; all others run."""
+    rows = [(0x20, 0, 0, 4), (0x15, 1, 0, architecture), (0x06, 0, 0, _RET_TRACE), (0x20, 0, 0, 0)]
+    count = len(calls)
+    for place, number in enumerate(sorted(calls)):
+        rows.append((0x15, count - place, 0, number))
+    rows += [(0x06, 0, 0, _RET_ALLOW), (0x06, 0, 0, _RET_TRACE)]
+    return b"".join(struct.pack("<HBBI", *row) for row in rows)

@@ -1,0 +1,331 @@
+"""Runs a program under ptrace(2), and sees each path that it, or a process that it starts, hands to the kernel.
+
+A seccomp(2) filter stops the processes at calls that take a path, and lets all others run at full speed.
+Works on Linux 5.3 or newer, on x86-64 and AArch64.
+
+Two ways. *One process*: a driver that plans; a second process ends the watch. *A tree*, until one of its processes
+becomes the program that is looked for: it is held before its first instruction, and all are ended. No process of a tree
+may have changed anything by then, so calls that write end the watch.
+
+The processes of a tree are in a process group of their own: waiting for that group takes no other children of this
+process or thread. New ones are in it from birth, watched from birth (PTRACE_O_TRACEFORK and the like), and never
+leave it (a call that would do so ends the watch).
+
+Rejected: a library in LD_PRELOAD (a static compiler goes around it, and so does each function that we forget); strace
+(not installed everywhere).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from hipcache.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
+
+# linux/ptrace.h, linux/prctl.h, linux/seccomp.h, linux/wait.h
+_TRACEME, _CONT, _SYSCALL, _SETOPTIONS, _GETEVENTMSG, _GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x4201, 0x420E
+_OPTIONS = 0x100001 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80  # EXITKILL, TRACESYSGOOD; FORK, VFORK, CLONE, EXEC; SECCOMP
+_EVENT_EXEC, _EVENT_SECCOMP, _EVENTS_NEW_PROCESS = 4, 7, (1, 2, 3)
+_EXIT, _SECCOMP_STOP = 2, 3
+_SYSCALL_STOP = signal.SIGTRAP | 0x80
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 1, 38, 22, 2
+_WALL, _WNOTHREAD = 0x40000000, 0x20000000
+
+Wanted = Callable[[tuple[str, ...]], bool]
+_Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]]
+
+
+@dataclass(frozen=True)
+class End:
+    """How the watch ended: `status` is the program's exit status. `seen`: (how, path) -> was it there? `reached`:
+    program, argv, environment of the process that was looked for, and the commands of the other processes."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    seen: dict[tuple[str, str], bool]
+    reached: _Place | None
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+class _Unobservable(Exception):
+    """A process did something that a list of paths cannot stand for."""
+
+
+def watch(
+    program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str, wanted: Wanted | None
+) -> End | str:
+    """Run `program` (an absolute path) with `argv`; in words why that cannot be watched.
+
+    Nothing below directory `ignore` counts. With `wanted` a tree is watched, until a process becomes a program with an
+    argv that is wanted."""
+    machine = MACHINES.get(platform.machine())
+    if machine is None or not hasattr(os, "memfd_create"):
+        return f"ptrace is not used on {platform.machine()}"
+    architecture, calls, changes = machine
+    calls = {**calls, **changes} if wanted else calls
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    libc.ptrace.restype = ctypes.c_long
+    code = ctypes.create_string_buffer(bpf(architecture, calls))
+    rules = _Program((len(code) - 1) // 8, ctypes.addressof(code))
+    out, err = os.memfd_create("out"), os.memfd_create("err")
+    words, environment = list(argv), dict(env)
+    try:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _child(libc, rules, (program, words, environment), cwd, (out, err), parent, group=wanted is not None)
+        watched = _Watched(libc, pid, calls, cwd, ignore, wanted, {pid})
+        try:
+            status = watched.follow()
+        except (_Unobservable, OSError) as error:
+            return str(error) or type(error).__name__
+        finally:
+            watched.kill()
+        return End(status, _content(out), _content(err), watched.seen, watched.reached)
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+def _child(
+    libc: ctypes.CDLL,
+    rules: _Program,
+    command: tuple[str, list[str], dict[str, str]],
+    cwd: str,
+    outputs: tuple[int, int],
+    parent: int,
+    *,
+    group: bool,
+) -> None:
+    """Between fork and exec: only what is safe in a process that had other threads."""
+    try:
+        # A stopped child that outlived its parent would keep the parent's locks for ever.
+        if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
+            os._exit(127)
+        if group:
+            os.setpgid(0, 0)
+        os.chdir(cwd)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for target, source in enumerate((null, *outputs)):
+            os.dup2(source, target)
+        os.closerange(len(outputs) + 1, 1 << 16)
+        if libc.ptrace(_TRACEME, 0, None, None) != 0:
+            os._exit(127)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+            os._exit(127)
+        if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(rules), 0, 0) != 0:
+            os._exit(127)
+        os.execve(*command)
+    finally:
+        os._exit(127)
+
+
+def _content(fd: int) -> bytes:
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A call that waits for its answer. `argv` of an exec that somebody may be looking for."""
+
+    call: Call
+    raw: str
+    flags: int
+    directory: int
+    argv: tuple[str, ...] = ()
+
+
+@dataclass
+class _Watched:
+    """The processes: each stops at a call with a path, and again when the call has an answer."""
+
+    _libc: ctypes.CDLL
+    _root: int
+    _calls: Mapping[int, Call | None]
+    _cwd: str
+    _ignore: str
+    _wanted: Wanted | None
+    _live: set[int]
+    seen: dict[tuple[str, str], bool] = field(default_factory=dict)
+    reached: _Place | None = None
+    _asked: dict[int, _Asked] = field(default_factory=dict)
+
+    def kill(self) -> None:
+        """End what is left of the processes, and wait for them."""
+        with suppress(ChildProcessError):  # there are none
+            while self._wanted or self._live:
+                for target in (self._root, -self._root) if self._wanted else (self._root,):
+                    if target < 0 or target in self._live:
+                        with suppress(ProcessLookupError):
+                            os.kill(target, signal.SIGKILL)
+                self._wait()
+
+    def follow(self) -> int:
+        """The exit status. Raises _Unobservable, OSError."""
+        _, status = os.waitpid(self._root, _WALL)
+        if not os.WIFSTOPPED(status):
+            self._live.clear()
+            raise _Unobservable("ptrace is not allowed")
+        self._ptrace(_SETOPTIONS, self._root, _OPTIONS)
+        self._ptrace(_CONT, self._root)
+        while self.reached is None:
+            pid, status = self._wait()
+            if not os.WIFSTOPPED(status):
+                if pid != self._root:
+                    continue
+                if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 127:
+                    return os.WEXITSTATUS(status)
+                raise _Unobservable("it does not start, or is ended by a signal")
+            self._stopped(pid, os.WSTOPSIG(status), status >> 16)
+        return 0
+
+    def _stopped(self, pid: int, number: int, event: int) -> None:
+        if event == _EVENT_SECCOMP:
+            self._enter(pid)
+        elif event == _EVENT_EXEC:
+            self._became(pid)
+        elif number == _SYSCALL_STOP:
+            self._answered(pid)
+        elif event in _EVENTS_NEW_PROCESS and self._wanted:
+            self._ptrace(_CONT, pid)
+        elif event:
+            raise _Unobservable("it starts another process")
+        elif pid not in self._live:
+            self._live.add(pid)  # a new process begins with a stop
+            self._ptrace(_CONT, pid)
+        else:
+            self._ptrace(_CONT, pid, 0 if number == signal.SIGTRAP else number)
+
+    def _enter(self, pid: int) -> None:
+        kind, number, arguments, _ = self._info(pid)
+        call = self._calls.get(number)
+        if kind != _SECCOMP_STOP or call is None:
+            raise _Unobservable(f"it makes the system call {number}")
+        raw = self._string(pid, arguments[call.path])
+        flags = arguments[call.flags] if call.flags >= 0 else 0
+        directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
+        argv = self._argv(pid, arguments[1]) if call is EXEC and self._wanted else ()
+        self._asked[pid] = _Asked(call, raw, flags, directory, argv)
+        writes = call.how == READ and call is not EXEC and flags & OPEN_FLAGS_WRITE
+        if writes and self._wanted and raw != os.devnull and not raw.startswith(self._ignore + "/"):
+            raise _Unobservable(f"it writes '{raw}'")
+        self._ptrace(_SYSCALL, pid)
+
+    def _became(self, pid: int) -> None:
+        """An exec that works: the process is another program now, which has not begun yet."""
+        asked = self._asked.pop(pid, None)
+        if asked is None or asked.call is not EXEC:
+            raise _Unobservable("a thread starts another program")
+        self._note(pid, READ, asked.raw, AT_FDCWD, True)
+        # The kernel itself opens a script's interpreter.
+        self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"), AT_FDCWD, True)
+        if self._wanted and self._wanted(asked.argv):
+            environ = dict(_pair(word) for word in _words(pid, "environ"))
+            waiting = tuple(words for other in sorted(self._live - {pid}) if (words := _words(other, "cmdline")))
+            self.reached = os.path.join(self._cwd, asked.raw), asked.argv, environ, waiting
+            return
+        self._ptrace(_CONT, pid)
+
+    def _answered(self, pid: int) -> None:
+        kind, _, _, answer = self._info(pid)
+        asked = self._asked.pop(pid, None)
+        if kind == _EXIT and asked is None:
+            self._ptrace(_CONT, pid)  # of the exec that worked
+            return
+        if kind != _EXIT or asked is None:
+            raise _Unobservable("a system call without its answer")
+        call = asked.call
+        there = answer >= 0 or (call.how == LINK and answer == -22)  # EINVAL: it is no link
+        if asked.raw and not (call.how == READ and asked.flags & OPEN_FLAGS_WRITE):
+            how = LINK if asked.flags & call.no_follow else call.how
+            if how == READ and asked.flags & os.O_DIRECTORY:
+                how = LIST
+            self._note(pid, how, asked.raw, asked.directory, there)
+        self._ptrace(_CONT, pid)
+
+    def _note(self, pid: int, how: str, raw: str, directory: int, there: bool) -> None:
+        path = raw
+        if not raw.startswith("/"):
+            base = self._cwd
+            if directory & 0xFFFFFFFF != AT_FDCWD & 0xFFFFFFFF:
+                base = os.readlink(f"/proc/{pid}/fd/{directory}")
+            path = os.path.join(base, raw)
+        if path.startswith(("/proc/self/", self._ignore + "/")) or path == self._ignore:
+            return  # itself, and what it has open: seen when it was opened
+        if path in (os.devnull, "/dev/urandom"):
+            return
+        if path.startswith(("/proc/", "/sys/", "/dev/")):
+            raise _Unobservable(f"it asks the machine: '{path}'")
+        if self.seen.setdefault((how, path), there) != there:
+            raise _Unobservable(f"'{path}' changes meanwhile")
+
+    def _info(self, pid: int) -> tuple[int, int, tuple[int, ...], int]:
+        """(kind of stop, number of the call, its arguments, its answer): struct ptrace_syscall_info."""
+        buffer = ctypes.create_string_buffer(96)
+        self._ptrace(_GET_SYSCALL_INFO, pid, ctypes.addressof(buffer), len(buffer))
+        kind = buffer.raw[0]
+        if kind == _EXIT:
+            return kind, -1, (), struct.unpack_from("<q", buffer.raw, 24)[0]
+        number, *arguments = struct.unpack_from("<7Q", buffer.raw, 24)
+        return kind, number, tuple(arguments), 0
+
+    def _argv(self, pid: int, address: int) -> tuple[str, ...]:
+        words: list[str] = []
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            while True:
+                memory.seek(address + 8 * len(words))
+                pointer = int.from_bytes(memory.read(8), "little")
+                if not pointer:
+                    return tuple(words)
+                words.append(self._string(pid, pointer))
+
+    def _string(self, pid: int, address: int) -> str:
+        return os.fsdecode(b"".join(self._bytes(pid, address)))
+
+    def _bytes(self, pid: int, address: int) -> Iterator[bytes]:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(address)
+            for _ in range(512):
+                piece = memory.read(256)
+                head, end, _ = piece.partition(b"\0")
+                yield head
+                if end or not piece:
+                    return
+        raise _Unobservable("a word of more than 128 KiB")
+
+    def _ptrace(self, request: int, pid: int, data: int = 0, address: int = 0) -> None:
+        if self._libc.ptrace(request, pid, address or None, data or None) < 0:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+    def _wait(self) -> tuple[int, int]:
+        pid, status = os.waitpid(-self._root if self._wanted else self._root, _WALL | _WNOTHREAD)
+        if not os.WIFSTOPPED(status):
+            self._live.discard(pid)
+            self._asked.pop(pid, None)
+        return pid, status
+
+
+def _words(pid: int, name: str) -> tuple[str, ...]:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        content = file.read()
+    return tuple(os.fsdecode(word) for word in content.split(b"\0")[:-1])
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, _, value = word.partition("=")
+    return name, value

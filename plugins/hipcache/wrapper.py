@@ -1,0 +1,111 @@
+"""hipcc: a program (Perl, or newer a binary) that adds options to a command and runs clang.
+
+Which options, it derives from its own variables (HIPCC_COMPILE_FLAGS_APPEND, HIP_CLANG_PATH, ...), from files, and
+from what several runs of clang say about themselves. Nothing of that is guessed: hipcc is run under watch once, up to
+the moment when clang is about to begin with `-c` (`observe.until`). The command that clang would have got is kept with
+all that hipcc and its helpers looked at, and is compiled as if the user had written it. While nothing of that changes,
+no hipcc is started.
+
+A hipcc that prints something, asks the GPU for its architecture, writes a file, or has more to do after clang is
+left alone: a command cannot stand for that.
+
+Format of what is kept (`answers`): JSON {"argv": [...], "environ": {name: value or null, ...}}, the variables that
+hipcc sets or removes.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hipcache import answers, tools
+from hipcache.command import Command, parse
+from hipcache.driver_options import why_left
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough
+from hipcache.observe import Reached
+from hipcache.runner import Runner
+
+# Variables that the Perl hipcc sets, and that no compiler reads.
+_NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
+_SHELLS = ("sh", "dash", "bash")
+_NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it need not ask the GPU"
+
+
+def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raises PassThrough for a command of hipcc that is no compile, or cannot be unwrapped."""
+    words = argv[1:]
+    if "-c" not in words:
+        raise PassThrough(next(filter(None, map(why_left, words)), "link"))
+    if any(word.startswith(("@", "-Wl,@")) for word in words):
+        raise PassThrough("wrapper", "it writes a response file of its own")
+    if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
+        raise PassThrough("wrapper", "HIPCC_VERBOSE makes it print")
+    if environ.get("HIP_PLATFORM", "amd") in ("nvidia", "nvcc"):
+        raise PassThrough("wrapper", f"HIP_PLATFORM is '{environ['HIP_PLATFORM']}'")
+
+
+def unwrap(
+    engine: Engine, argv: tuple[str, ...], cwd: str, runner: Runner, typed: tuple[str, ...]
+) -> tuple[Command, Engine]:
+    """The compile that hipcc would run for `argv`, and the engine with the environment that it would run it in.
+    `typed`: the whole command of the user. Raises PassThrough, StoreError."""
+    program = tools.which(argv[0], cwd, engine.environ)
+    if not program:
+        raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
+    question = answers.question("wrapper", program, argv, cwd, engine.environ)
+    text = answers.recall(engine, question)
+    if text is None:
+        reached = _ask(engine, program, argv, cwd, runner)
+        text = json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
+        answers.remember(engine, question, text, reached.looked)
+    found = json.loads(text)
+    changed = {**engine.environ, **found["environ"]}
+    environ = {name: value for name, value in changed.items() if value is not None}
+    return parse(tuple(found["argv"]), cwd, environ, typed=typed), replace(engine, environ=environ)
+
+
+def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:
+    with engine.store.workdir() as scratch:
+        env = {**engine.environ, "TMPDIR": str(scratch)}
+        reached = runner.until(_compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
+    if isinstance(reached, str):
+        asks = "/kfd" in reached or "/dev/dri" in reached
+        raise PassThrough("wrapper", f"{reached}; {_NO_ARCH}" if asks else reached)
+    command = list(tools.behind(reached.argv))
+    if not tools.is_clang(command[0]):
+        raise PassThrough("wrapper", f"it compiles with '{command[0]}'")
+    for words in reached.waiting:
+        if not _only_waits(words, reached.argv):
+            raise PassThrough("wrapper", f"'{words[0]}' goes on after the compile")
+    return reached
+
+
+def _compiles(argv: tuple[str, ...]) -> bool:
+    compiler = tools.behind(argv)[:1]
+    known = any(tools.is_clang(name) or name.endswith("nvcc") for name in compiler)
+    return known and "-c" in argv and "-###" not in argv
+
+
+def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
+    """Does this process end as the compiler does? hipcc itself, and a shell that was given nothing but the command."""
+    name = words[0].rpartition("/")[2]
+    if name in _SHELLS:
+        try:
+            return len(words) == 3 and words[1] == "-c" and tuple(shlex.split(words[2])) == argv
+        except ValueError:
+            return False
+    return tools.is_hipcc(name) or (name.startswith("perl") and any(map(tools.is_hipcc, words[1:2])))
+
+
+def _compiler(reached: Reached) -> tuple[str, ...]:
+    command = tools.behind(reached.argv)
+    return command if "/" in command[0] or command != reached.argv else (reached.program, *command[1:])
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    names = sorted({*before, *after} - answers.VOLATILE - _NO_MATTER)
+    return {name: after.get(name) for name in names if before.get(name) != after.get(name)}

@@ -1,0 +1,359 @@
+"""`hipcache hipcc`: what hipcc makes, without hipcc. Real hipcc of Debian, in Perl, with clang 15."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hip import ARCHS, BARE, CUID, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, script
+from hipcache import observe, tools
+
+pytestmark = pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
+
+SOURCE = """\
+#include "hip_in_short.hpp"
+#ifndef VALUE
+#define VALUE 3
+#endif
+extern "C" __global__ void kernel(int* p) { p[0] = p[1] * VALUE; }
+extern "C" int host() { return VALUE; }
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    lab = Lab.make(tmp_path, "15")
+    lab.write("k.cpp", SOURCE)
+    time.sleep(0.02)
+    return lab
+
+
+def words(*flags: str, hipcc: str = "hipcc", source: str = "k.cpp") -> list[str]:
+    archs = () if any("-arch=" in flag or "amdgpu-target" in flag for flag in flags) else ARCHS
+    return [hipcc, *archs, *BARE, CUID, *flags, "-c", source, "-o", "out.o"]
+
+
+def warm(lab: Lab, *flags: str, env: dict[str, str] | None = None) -> Compiled:
+    lab.same(words(*flags), env=env)
+    second = lab.same(words(*flags), env=env)
+    assert second.outcome == HIT, second.counted
+    return second
+
+
+def own_hipcc(lab: Lab, name: str = "own") -> Path:
+    """A copy of hipcc that a test may change, old enough to be remembered."""
+    directory = lab.root / name
+    directory.mkdir()
+    for file in ("/usr/bin/hipcc", "/usr/bin/hipcc.pl", "/usr/bin/hipvars.pm"):
+        shutil.copy(file, directory)
+    return directory / "hipcc"
+
+
+# What it makes
+
+
+def test_the_object_is_hipccs_own_and_its_cpp_is_hip(lab: Lab) -> None:
+    first = lab.same(words())
+    assert first.outcome == MISS
+    assert first.counted.missed == {"gfx906", "gfx90a", "host"}
+    assert lab.same(words()).outcome == HIT
+
+
+def test_a_hit_starts_no_process_at_all(lab: Lab) -> None:
+    warm(lab)
+    time.sleep(2)  # what was looked at must be old enough to be remembered
+    warm(lab)
+    argv = [*LAUNCHER, *words()]
+    seen = observe.run(sys.executable, argv, cwd=str(lab.root), env=lab.environ, ignore=str(lab.store))
+    assert seen is not None, "a second process was started"
+    assert seen[0].status == 0, seen[0].stderr
+
+
+def test_a_compile_by_hipcc_is_a_hit_for_clang_with_the_same_options(lab: Lab) -> None:
+    warm(lab)
+    said = lab.run(words("-v"), env={"HIPCC_VERBOSE": "1"}).out.decode()
+    command = next(line for line in said.splitlines() if line.startswith("hipcc-cmd: "))
+    clang = [word for word in shlex.split(command.removeprefix("hipcc-cmd: ")) if word != "-v"]
+    assert lab.same(clang).outcome == HIT
+
+
+def test_another_architecture_compiles_that_one_alone(lab: Lab) -> None:
+    warm(lab)
+    more = lab.same(words(*ARCHS, "--offload-arch=gfx1030"))
+    assert more.outcome == PARTIAL
+    assert more.counted.missed == {"gfx1030"}
+
+
+def test_architectures_may_come_by_a_variable_or_by_hipccs_old_option(lab: Lab) -> None:
+    warm(lab)
+    command = [word for word in words() if "-arch=" not in word]
+    assert lab.same(command, env={"HCC_AMDGPU_TARGET": "gfx906,gfx90a"}).outcome == HIT
+    assert lab.same(words("--amdgpu-target=gfx90a")).counted.served == {"gfx90a", "host"}
+
+
+def test_options_that_hipcc_takes_from_a_variable_are_options(lab: Lab) -> None:
+    before = warm(lab)
+    after = lab.same(words(), env={"HIPCC_COMPILE_FLAGS_APPEND": "-DVALUE=5"})
+    assert after.outcome == MISS
+    assert after.object != before.object
+    assert warm(lab).object == before.object
+
+
+def test_a_changed_hipcc_is_asked_again(lab: Lab) -> None:
+    hipcc = own_hipcc(lab)
+    lab.environ["HIP_PATH"] = "/usr"
+    lab.environ["PERL5LIB"] = str(hipcc.parent)
+    time.sleep(2)
+    for expected in (MISS, HIT):
+        before = lab.same(words(hipcc=str(hipcc)))
+        assert before.outcome == expected
+    text = (hipcc.parent / "hipcc.pl").read_text()
+    (hipcc.parent / "hipcc.pl").write_text(text.replace('my $CMD="$HIPCC";', 'my $CMD="$HIPCC -DVALUE=9";'))
+    after = lab.same(words(hipcc=str(hipcc)))
+    assert after.outcome == MISS
+    assert after.object != before.object
+
+
+def test_warnings_are_hipccs_own_warm_and_cold(lab: Lab) -> None:
+    lab.write("k.cpp", SOURCE + "int f() { }\n")
+    assert "non-void function" in warm(lab).messages
+
+
+def test_a_compile_that_fails_says_what_hipcc_says(lab: Lab) -> None:
+    lab.write("k.cpp", SOURCE + "int f() { return x; }\n")
+    failed = lab.same(words())
+    assert failed.outcome == FAILED
+    assert failed.status == 1
+
+
+def test_paths_with_blanks_and_quotes_reach_the_compiler_as_they_are(lab: Lab) -> None:
+    lab.write("two $words; 'quoted'/x.h", "#define VALUE 8\n")
+    assert warm(lab, "-include", "two $words; 'quoted'/x.h").object != lab.same(words()).object
+
+
+def test_dependency_files_are_written(lab: Lab) -> None:
+    assert "hip_in_short.hpp" in warm(lab, "-MD", "-MF", "out.d").dependencies
+
+
+def test_explain_and_the_log_show_the_users_own_command(lab: Lab) -> None:
+    lab.environ["HIPCACHE_LOG"] = str(lab.root / "log")
+    warm(lab)
+    assert " hipcc --offload-arch=gfx906" in (lab.root / "log").read_text()
+
+
+# What it leaves to hipcc
+
+
+def pass_wrapper(lab: Lab, command: list[str], reason: str = "wrapper", env: dict[str, str] | None = None) -> None:
+    ended = lab.same(command, env=env)
+    assert (ended.outcome, ended.counted.reason) == (PASSED_THROUGH, reason)
+
+
+def test_a_link_is_left_to_hipcc(lab: Lab) -> None:
+    lab.same(words("-fPIC"))
+    linked = lab.hipcache("hipcc", "-shared", "out.o", "-o", "lib.so")
+    assert linked.status == 0, linked.err
+    assert (lab.root / "lib.so").exists()
+    assert lab.counted().reason == "link"
+
+
+def test_questions_to_hipcc_are_left_to_hipcc(lab: Lab) -> None:
+    assert b"HIP version" in lab.hipcache("hipcc", "--version").out
+    assert lab.counted().outcome == PASSED_THROUGH
+
+
+def test_plain_c_is_left_to_hipcc(lab: Lab) -> None:
+    lab.write("x.c", "int x(void) { return 1; }\n")
+    pass_wrapper(lab, words(source="x.c"), "not_hip")
+
+
+def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
+    pass_wrapper(lab, words(), env={"HIPCC_VERBOSE": "1"})
+    talks = script(lab.root / "hipcc", 'echo talks >&2\nexec /usr/bin/hipcc "$@"\n')
+    pass_wrapper(lab, words(hipcc=str(talks)))
+
+
+def test_hipcc_that_asks_the_gpu_is_left_alone(lab: Lab) -> None:
+    command = [word for word in words() if "-arch=" not in word]
+    ended = lab.hipcache(*command)
+    assert ended.status == 0
+    assert lab.counted().reason == "wrapper"
+    assert b"--offload-arch=" in lab.hipcache("explain", "out.o").out
+
+
+def test_hipcc_for_nvidia_is_left_alone(lab: Lab) -> None:
+    nvcc = script(lab.root / "bin-nvcc", 'while [ "$1" ]; do [ "$1" = -o ] && echo nvidia >"$2"; shift; done\n')
+    (lab.root / "cuda" / "bin").mkdir(parents=True)
+    nvcc.rename(lab.root / "cuda" / "bin" / "nvcc")
+    for platform in ({"HIP_PLATFORM": "nvidia"}, {"HIP_PLATFORM": "nvcc"}):
+        pass_wrapper(lab, words(), env={**platform, "CUDA_PATH": str(lab.root / "cuda")})
+
+
+def test_a_response_file_is_left_to_hipcc(lab: Lab) -> None:
+    lab.write("more.rsp", "-DVALUE=4\n")
+    ended = lab.hipcache(*words("@more.rsp"))
+    assert ended.status == 0, ended.err
+    assert lab.counted().reason == "wrapper"
+
+
+def test_a_script_named_hipcc_that_goes_on_after_the_compile_is_left_alone(lab: Lab) -> None:
+    later = script(lab.root / "hipcc", '/usr/bin/hipcc "$@" && printf more >>out.o\n')
+    pass_wrapper(lab, words(hipcc=str(later)))
+    assert (lab.root / "out.o").read_bytes().endswith(b"more")
+
+
+def test_a_script_named_hipcc_that_becomes_hipcc_is_hipcc(lab: Lab) -> None:
+    hipcc = script(lab.root / "hipcc", 'exec /usr/bin/hipcc -DVALUE=6 "$@"\n')
+    assert [lab.same(words(hipcc=str(hipcc))).outcome for _ in range(2)] == [MISS, HIT]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["echo x >file", "mkdir directory", "cd .", "set -m; (:) & wait", "exec /usr/bin/setsid true", "exit 3"],
+)
+def test_a_script_named_hipcc_that_does_more_than_compile_runs_once(lab: Lab, line: str) -> None:
+    hipcc = script(lab.root / "hipcc", f'{line}\nexec /usr/bin/hipcc "$@"\n')
+    ended = lab.hipcache(*words(hipcc=str(hipcc)))
+    assert ended.status == (3 if "exit" in line else 0), ended.err
+    assert lab.counted().reason == "wrapper"
+
+
+def test_no_hipcc_at_all_is_said(lab: Lab) -> None:
+    ended = lab.hipcache(*words(hipcc="/nowhere/hipcc"))
+    assert ended.status == 127
+    assert b"cannot run the compiler '/nowhere/hipcc'" in ended.err
+
+
+# Where only the inner clang can be wrapped
+
+
+def test_a_directory_for_hip_clang_path_caches_what_hipcc_runs(lab: Lab) -> None:
+    directory = lab.root / "clang-bin"
+    directory.mkdir()
+    script(directory / "clang++-15", f'exec {" ".join(LAUNCHER)} {LLVM["15"]}/bin/clang++ "$@"\n')
+    env = {"HIP_CLANG_PATH": str(directory)}
+    for expected in (MISS, HIT):
+        assert lab.run(words(), env=env).status == 0
+        assert lab.stats()["compiles"][expected] == 1  # type: ignore[index]
+
+
+def test_a_launcher_inside_hipcc_is_no_hindrance(lab: Lab) -> None:
+    """Newer hipcc runs `"$HIP_CLANG_LAUNCHER" "$clang" ...`; here a script stands for it."""
+    hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} -m hipcache {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
+    named = script(lab.root / "ccache", 'exec "$@"\n')
+    other = script(lab.root / "hipcc.bin", f'exec {named} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
+    assert lab.same(words(hipcc=str(other))).outcome == MISS
+    assert lab.same(words(hipcc=str(other))).outcome == HIT
+    assert lab.hipcache(*words(hipcc=str(hipcc))).status == 0
+
+
+# Processes
+
+
+def test_watching_reaps_no_other_child_of_the_thread(lab: Lab) -> None:
+    other = subprocess.Popen(["sh", "-c", "exit 7"])
+    ignore = str(lab.root / "scratch")
+    reached = observe.until(
+        lambda argv: tools.is_clang(argv[0]) and "-c" in argv,
+        "/usr/bin/hipcc",
+        words(),
+        cwd=str(lab.root),
+        env=lab.environ,
+        ignore=ignore,
+    )
+    assert not isinstance(reached, str), reached
+    assert reached.argv[0] == "/usr/bin/clang++-15"
+    assert other.wait() == 7
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def _gone(what: Callable[[], bool]) -> bool:
+    for _ in range(200):
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_ending_hipcache_ends_the_hipcc_that_it_watches(lab: Lab, number: signal.Signals) -> None:
+    mark = f"{lab.root}/never"
+    hipcc = script(lab.root / "hipcc", f"sh -c 'while :; do sleep 0.1; done' {mark}\n")
+
+    def running() -> bool:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    found = (entry / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if mark.encode() in found:
+                    return True
+        return False
+
+    process = subprocess.Popen([*LAUNCHER, *words(hipcc=str(hipcc))], cwd=lab.root, env=lab.environ)
+    assert _gone(running)
+    process.send_signal(number)
+    assert process.wait() == -number
+    assert _gone(lambda: not running())
+
+
+# Caches in front
+
+
+def test_ccache_gets_what_is_no_hip_and_hipcache_keeps_what_is(lab: Lab) -> None:
+    ccache = script(lab.root / "ccache", 'echo "$@" >>ccache.log\nexec "$@"\n')
+    clang = str(LLVM["15"] / "bin" / "clang++")
+    lab.write("x.cpp", "int x() { return 1; }\n")
+    plain = [str(ccache), clang, "-c", "x.cpp", "-o", "x.o"]
+    assert lab.hipcache(*plain).status == 0
+    assert (lab.root / "ccache.log").read_text() == " ".join(plain[1:]) + "\n"
+    assert lab.counted().reason == "not_hip"
+    hip = [str(ccache), clang, *words("-x", "hip")[1:]]
+    for expected in (MISS, HIT):
+        assert lab.hipcache(*hip).status == 0
+        assert lab.counted().outcome == expected
+    assert len((lab.root / "ccache.log").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ccache", "clang++", "-c"], ("clang++", "-c")),
+        (["/usr/bin/ccache", "a=b", "compiler_check=content", "clang++", "-c"], ("clang++", "-c")),
+        (["sccache", "distcc", "clang++"], ("clang++",)),
+        (["ccache", "-s"], ("ccache", "-s")),
+        (["ccache"], ("ccache",)),
+        (["clang++", "ccache"], ("clang++", "ccache")),
+    ],
+)
+def test_the_compilers_command_stands_behind_its_caches(words: list[str], expected: tuple[str, ...]) -> None:
+    assert tools.behind(words) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["clang", "clang++", "/usr/bin/clang++-15", "amdclang++", "clang-19", "x/amdclang++-6.2"]
+)
+def test_a_clang_is_known_by_its_name(name: str) -> None:
+    assert tools.is_clang(name)
+
+
+@pytest.mark.parametrize("name", ["clang-format", "clang++-15.sh", "clangd", "gcc", "hipcc", "clang-offload-bundler"])
+def test_what_only_begins_like_clang_is_none(name: str) -> None:
+    assert not tools.is_clang(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_it"), [("hipcc", 1), ("/opt/rocm/bin/hipcc.bin", 1), ("hipcc.pl", 1), ("hipccx", 0)]
+)
+def test_hipcc_is_known_by_its_name(name: str, is_it: int) -> None:
+    assert tools.is_hipcc(name) == bool(is_it)
