@@ -8,11 +8,25 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import DEVICE_LIBRARIES, HIT, LLVM, PASSED_THROUGH, Lab, kernel, only_19, replace, script, toolchain
+from hip import (
+    BARE,
+    CUID,
+    DEVICE_LIBRARIES,
+    HIT,
+    LLVM,
+    PASSED_THROUGH,
+    Lab,
+    kernel,
+    only_19,
+    replace,
+    script,
+    toolchain,
+)
 
 MATH = """\
 #include "hip_in_short.hpp"
@@ -368,6 +382,30 @@ def test_native_of_a_detector_on_the_path_is_what_the_machine_has_now(lab: Lab, 
     after = lab.changed(before, "--offload-arch=native")
     assert after.counted.missed == {"gfx90a"}
     assert after.counted.served == {"gfx906", "host"}
+
+
+@only_19
+@pytest.mark.parametrize("way", ["response-file", "config-file", "override"])
+def test_native_that_is_not_on_the_command_line_is_what_the_machine_has_now(lab: Lab, tmp_path: Path, way: str) -> None:
+    machine = tmp_path / "machine"
+    machine.write_text("gfx906\n")
+    tool = script(tmp_path / "amdgpu-arch", f"while read arch; do echo $arch; done <{machine}\n")
+    options = f"--offload-arch=native\n--amdgpu-arch-tool={tool}\n"
+    lab.write("flags.txt", options)
+    flags, env = ["@flags.txt"], {}
+    if way == "config-file":
+        flags = ["--config", str(lab.root / "flags.txt")]
+    elif way == "override":
+        flags, env = [f"--amdgpu-arch-tool={tool}"], {"CCC_OVERRIDE_OPTIONS": "#+--offload-arch=native"}
+    for path in (machine, tool, lab.root / "flags.txt"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    command = [lab.compiler, *BARE, CUID, *flags, "-c", "k.hip", "-o", "out.o"]
+    time.sleep(2.5)  # what is younger than two seconds is not remembered
+    for _ in range(3):
+        before = lab.same(command, env=env)
+    assert before.counted.served == {"gfx906", "host"}
+    machine.write_text("gfx90a\n")
+    assert lab.same(command, env=env).object != before.object
 
 
 @only_19

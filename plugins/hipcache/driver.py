@@ -23,7 +23,8 @@ def ask(
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough."""
     # The driver looks whether its own standard error is a terminal: ours is, its is not. All of ours go first, so
     # that the user's options win, and since a `--` may end the options.
-    look = [] if columns is None else ["-fcolor-diagnostics", f"-fmessage-length={columns}"]
+    colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
+    look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
     words = ["-###", *look, *([f"-cuid={cuid}"] if cuid else []), *command.argv[1:]]
     program = tools.which(command.compiler, command.cwd, engine.environ)
     if not program:

@@ -107,8 +107,8 @@ def _end(runner: Runner | None) -> None:
 
 
 def _columns(environ: Mapping[str, str]) -> int | None:
-    """The width clang would wrap its messages at, or None where it would print them without colours."""
-    if not sys.stderr.isatty() or environ.get("TERM", "dumb") == "dumb":
+    """The width clang would wrap its messages at, or None where they do not go to a terminal."""
+    if not sys.stderr.isatty():
         return None
     try:
         return int(environ.get("COLUMNS", "")) or 0
@@ -144,6 +144,9 @@ def _become(argv: list[str]) -> NoReturn:
     for number in _SIGNALS:
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_DFL)
+    # Python ignores these two for itself; what is ignored stays so over an exec.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
