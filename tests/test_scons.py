@@ -156,7 +156,8 @@ extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long, void*)
 extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*) { return 0; }
 extern "C" void** __hipRegisterFatBinary(const void*) { static void* handle; return &handle; }
 extern "C" void __hipUnregisterFatBinary(void**) {}
-extern "C" void __hipRegisterFunction(void**, const void*, char*, const char*, unsigned, void*, void*, void*, void*, int*) {}
+extern "C" void __hipRegisterFunction(
+    void**, const void*, char*, const char*, unsigned, void*, void*, void*, void*, int*) {}
 int one(int*); int two(int*); int four(int*);
 int main() { int p[2] = {}; return one(p) + two(p) + four(p); }
 """
@@ -226,14 +227,11 @@ def packages(root: Path) -> Path:
 
 def test_the_tool_leaves_the_package_of_its_name_importable(project: Project) -> None:
     """SCons makes the tool module `sys.modules["hipcache"]`; the engine is a package of that name."""
-    project.construct(
-        """
-other = Environment(tools=["default", "hipcache"], toolpath=env.get("toolpath", ["%s"]))
+    project.construct(f"""
+other = Environment(tools=["default", "hipcache"], toolpath=["{TOOLS}"])
 import hipcache, hipcache.cli.arches
 assert hipcache.__version__ and hipcache.__path__
-"""
-        % TOOLS
-    )  # noqa: UP031
+""")
     project.build()
 
 
@@ -252,7 +250,7 @@ def test_a_python_without_hipcache_is_told_what_to_install(newest: Project) -> N
 
 
 def test_a_header_that_only_a_device_pass_reads_rebuilds(project: Project) -> None:
-    """No scanner of SCons sees it: it is a system header behind a macro. It counts in the next run, not the one after."""
+    """No scanner of SCons sees it: a system header behind a macro. It counts in the next run, not the one after."""
     project.write(
         {
             "system/only_device.h": "#define VALUE 1\n",
