@@ -13,6 +13,8 @@ SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "config")
 
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        _open_standard_streams()
     if not argv or argv[0] in SUBCOMMANDS or argv[0].startswith("-"):
         from hipcache.cli import run
 
@@ -32,6 +34,17 @@ def main(argv: list[str] | None = None) -> int:
     from hipcache.launcher import launch
 
     return launch(argv, os.environ)
+
+
+def _open_standard_streams() -> None:
+    """Make those that are closed /dev/null, as clang does: a file that is opened later would get their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)
 
 
 def _on_path(word: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
@@ -94,11 +97,23 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
         _log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
     if done.messages:
-        sys.stderr.flush()
-        sys.stderr.buffer.write(os.fsencode(done.messages))
-        sys.stderr.buffer.flush()
+        try:
+            _write_messages(os.fsencode(done.messages))
+        except OSError:
+            _become(argv)  # nobody reads them, or the disk is full: the compiler knows how it ends then
     _record(config, done.outcome, argv, done.record)
     return 0
+
+
+def _write_messages(messages: bytes) -> None:
+    """All of them, also to a pipe that does not block (the terminal of many a program that runs builds)."""
+    sys.stderr.flush()
+    rest = memoryview(messages)
+    while rest:
+        try:
+            rest = rest[os.write(2, rest) :]
+        except BlockingIOError:
+            select.select([], [2], [])
 
 
 def _end(runner: Runner | None) -> None:
@@ -150,9 +165,20 @@ def _become(argv: list[str]) -> NoReturn:
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            _become_script(argv)
         hint = "is the compiler's name right, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
         print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _become_script(argv: list[str]) -> None:
+    """A script without a `#!` line: the kernel refuses it, and every shell runs it. Returns where /bin/sh cannot."""
+    import shutil
+
+    path = argv[0] if "/" in argv[0] else shutil.which(argv[0])
+    with suppress(OSError):
+        os.execv("/bin/sh", ["/bin/sh", str(path), *argv[1:]])
 
 
 def _run_after_failure(argv: list[str], config: Config, what: str) -> int:

@@ -1,0 +1,84 @@
+"""Odd surroundings of a compile: streams that are closed, full, slow or read by nobody, compilers that are scripts.
+
+What plain clang does there, hipcache does."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hip import KERNEL, LAUNCHER, Lab, only_19
+
+WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
+
+
+def shell(lab: Lab, command: str, *words: str | Path, env: dict[str, str] | None = None) -> tuple[int, bytes, bytes]:
+    """Run a shell command in which "$@" stands for `words`."""
+    ended = lab.run(["/bin/bash", "-c", command, "bash", *words], env=env)
+    return ended.status, ended.out, ended.err
+
+
+@only_19
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_lose_no_build(lab: Lab, closed: str) -> None:
+    lab.write("k.hip", WARNS)
+    expected = lab.compile("-Wall").object
+    for words in (lab.words("-Wall"), lab.words("-Wall"), lab.words("-Wall", "-fsyntax-only")):
+        (lab.root / "out.o").unlink(missing_ok=True)
+        status, _, _ = shell(lab, f'"$@" {closed}', *LAUNCHER, *words)
+        assert status == 0
+        assert "-fsyntax-only" in words or (lab.root / "out.o").read_bytes() == expected
+
+
+@only_19
+def test_messages_are_whole_on_a_pipe_that_does_not_block(lab: Lab) -> None:
+    lab.write("k.hip", WARNS)
+    expected = lab.compile("-Wall").messages.encode()
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(writer, False)
+    assert fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096) < len(expected)
+    process = subprocess.Popen([*LAUNCHER, *lab.words("-Wall")], cwd=lab.root, env=lab.environ, stderr=writer)
+    os.close(writer)
+    time.sleep(1)  # a reader that is late
+    with open(reader, "rb") as pipe:
+        assert pipe.read() == expected
+    assert process.wait() == 0
+
+
+@only_19
+def test_messages_that_nobody_can_read_end_as_the_compilers_own(lab: Lab) -> None:
+    lab.write("k.hip", WARNS)
+    lab.warm("-Wall")
+    ends = []
+    for launcher in ((), LAUNCHER):
+        reader, nobody = os.pipe()
+        os.close(reader)
+        with open("/dev/full", "wb") as full:
+            for place in (full, nobody):
+                words = [*launcher, *lab.words("-Wall")]
+                ends.append(subprocess.run(words, cwd=lab.root, env=lab.environ, stderr=place, check=False).returncode)
+        os.close(nobody)
+    assert ends[2:] == ends[:2]
+    assert 0 not in ends
+
+
+def test_a_compiler_that_is_left_to_itself_is_killed_by_sigpipe_as_ever(lab: Lab) -> None:
+    path = lab.write("talks", "#!/bin/sh\ngrep SigIgn /proc/self/status\n")
+    path.chmod(0o755)
+    ignored = [int(lab.run([*launcher, path, "-c", "k.cpp"]).out.split()[1], 16) for launcher in ((), LAUNCHER)]
+    assert ignored[1] == ignored[0]
+
+
+@only_19
+def test_a_compiler_that_is_a_script_without_an_interpreter_runs_as_in_a_shell(lab: Lab) -> None:
+    path = lab.write("compiler", f'exec {lab.compiler} "$@"\n')
+    path.chmod(0o755)
+    expected = lab.compile().object
+    words = ["./compiler", *lab.words()[1:]]
+    assert shell(lab, '"$@"', *LAUNCHER, *words) == (0, b"", b"")
+    assert (lab.root / "out.o").read_bytes() == expected
+    assert b"clang version" in shell(lab, 'PATH=".:$PATH"; "$@"', *LAUNCHER, "compiler", "--version")[1]
