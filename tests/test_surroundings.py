@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hip import KERNEL, LAUNCHER, Lab, only_19
+from hip import KERNEL, LAUNCHER, Lab, kernel, only_19
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 
@@ -82,3 +82,27 @@ def test_a_compiler_that_is_a_script_without_an_interpreter_runs_as_in_a_shell(l
     assert shell(lab, '"$@"', *LAUNCHER, *words) == (0, b"", b"")
     assert (lab.root / "out.o").read_bytes() == expected
     assert b"clang version" in shell(lab, 'PATH=".:$PATH"; "$@"', *LAUNCHER, "compiler", "--version")[1]
+
+
+@only_19
+@pytest.mark.parametrize("where", ["@<(echo -DVALUE=7)", "@/dev/stdin < options", "-include /dev/stdin < header"])
+def test_what_can_be_read_but_once_is_read_by_the_compiler(lab: Lab, where: str) -> None:
+    lab.write("k.hip", kernel("VALUE"))
+    lab.write("options", "-DVALUE=7")
+    lab.write("header", "#define VALUE 7\n")
+    for _ in range(2):
+        assert shell(lab, f'"$@" {where}', *LAUNCHER, *lab.words()) == (0, b"", b"")
+        made = (lab.root / "out.o").read_bytes()
+        assert shell(lab, f'"$@" {where}', *lab.words()) == (0, b"", b"")
+        assert made == (lab.root / "out.o").read_bytes()
+
+
+@only_19
+def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
+    for value in ("1", "2"):
+        lab.write("input", f'extern "C" int host() {{ return {value}; }}')
+        words = lab.words("-x", "hip", source="/dev/stdin")
+        assert shell(lab, '"$@" < input', *LAUNCHER, *words) == (0, b"", b"")
+        made = (lab.root / "out.o").read_bytes()
+        assert shell(lab, '"$@" < input', *words) == (0, b"", b"")
+        assert made == (lab.root / "out.o").read_bytes()

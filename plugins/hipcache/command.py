@@ -7,6 +7,7 @@ side effects while it is only planned? Everything else is read from the driver's
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -88,6 +89,8 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
             own_cuid = True
     _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
+    if is_stream(os.path.join(cwd, sources[0][0])):
+        raise PassThrough("standard_streams", sources[0][0])
     return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
 
 
@@ -115,6 +118,15 @@ def _refuse(
             raise PassThrough("side_output", name)
 
 
+def is_stream(path: str) -> bool:
+    """Can `path` (absolute) be read only once, or is it another file for another process (/dev/stdin)?"""
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False  # the compiler says why
+    return not regular or os.path.normpath(path).startswith(("/dev/", "/proc/"))
+
+
 def is_hip(source: str, language: str) -> bool:
     """Does clang compile it as HIP? `language` is that of the last -x before it, or empty."""
     if language in ("", "none"):
@@ -133,8 +145,11 @@ def expand(arguments: tuple[str, ...], cwd: str, depth: int = 0) -> tuple[str, .
         if not word.startswith("@"):
             words.append(word)
             continue
+        path = os.path.join(cwd, word[1:])
+        if is_stream(path):
+            raise PassThrough("response_file", f"'{word[1:]}' is no regular file")
         try:
-            with open(os.path.join(cwd, word[1:]), encoding="utf-8", errors="surrogateescape") as file:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 words += expand(tokenize(file.read()), cwd, depth + 1)
         except OSError as error:
             raise PassThrough("response_file", f"'{word[1:]}': {error.strerror}") from error

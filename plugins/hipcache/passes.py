@@ -87,6 +87,9 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     search = SearchPath.of(front.job.options)
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
     read, user = _read_files(session, front, rule, first, search)
+    for path in read:
+        if path.startswith(("/dev/", "/proc/")):  # the user's standard input was another file for this pass
+            raise PassThrough("standard_streams", path)
     reads, why_not = None, ""
     try:
         if set_back:
