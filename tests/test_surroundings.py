@@ -106,3 +106,33 @@ def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
         made = (lab.root / "out.o").read_bytes()
         assert shell(lab, '"$@" < input', *words) == (0, b"", b"")
         assert made == (lab.root / "out.o").read_bytes()
+
+
+@only_19
+@pytest.mark.parametrize("target", ["elsewhere.d", "missing.d"])
+def test_a_dependency_file_that_is_a_link_is_written_through(lab: Lab, target: str) -> None:
+    lab.write("elsewhere.d", "old")
+    (lab.root / "link.d").symlink_to(target)
+    words = lab.words("-MD", "-MF", "link.d")
+    assert lab.run(words).status == 0
+    expected = (lab.root / target).read_bytes()
+    lab.write("elsewhere.d", "old")
+    for _ in range(2):
+        (lab.root / "missing.d").unlink(missing_ok=True)
+        assert lab.hipcache(*words) == lab.run(["true"])
+        assert (lab.root / "link.d").is_symlink()
+        assert (lab.root / target).read_bytes() == expected
+
+
+def test_of_two_dependency_files_the_last_one_is_written(lab: Lab) -> None:
+    words = lab.words("-MD", "-MF", "first.d", "-Xclang", "-dependency-file", "-Xclang", "last.d")
+    lab.same(words)
+    for _ in range(2):
+        (lab.root / "last.d").unlink(missing_ok=True)
+        lab.same(words)
+        assert (lab.root / "last.d").exists()
+        assert not (lab.root / "first.d").exists()
+
+
+def test_a_dependency_file_without_a_target_is_an_error_as_in_clang(lab: Lab) -> None:
+    assert lab.compile("-Xclang", "-dependency-file", "-Xclang", "rule.d").status == 1

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside `path` and rename; into it where it is special (/dev/null). Raises OSError."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "wb") as special:
-                special.write(content)
-            return
+def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
+    """Write beside `path` and rename; into it where it is special (/dev/null), or a symbolic link that is not to be
+    replaced. Raises OSError."""
+    if _is_special(path) or (through_links and path.is_symlink()):
+        with open(path, "wb") as special:
+            special.write(content)
+        return
     part = path.with_name(f".{path.name}.{os.getpid()}.hipcache")
     try:
         with open(part, "xb") as file:
@@ -28,3 +28,9 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def _is_special(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    return False

@@ -158,6 +158,9 @@ def parse(arguments: tuple[str, ...], language: str = "hip") -> tuple[Option, ..
     languages = [option.value for option in options if option.role is Role.LANGUAGE]
     if len(inputs) != 1 or languages != [language]:
         raise PassThrough("plan", f"a cc1 job with {len(inputs)} inputs of {languages}")
+    rule = {option.name for option in options if option.role is Role.DEPENDENCIES}
+    if "-dependency-file" in rule and not rule & {"-MT", "-MQ"}:
+        raise PassThrough("compiler_option", "-dependency-file without -MT")
     return options
 
 

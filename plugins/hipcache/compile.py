@@ -133,7 +133,7 @@ def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]
 def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> None:
     """The union over all passes, the host's first: clang's own file lists only what the host's pass read."""
     options = [option for option in plan.host.options if option.role is Role.DEPENDENCIES]
-    path = next((o.value for o in options if o.name == "-dependency-file"), "")
+    path = plan.host.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
         return
     if path == "-":
@@ -145,12 +145,13 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
         for product in (products[-1], *products[:-1])
     ]
     rule = depfile.write(targets, depfile.union(lists), phony=any(o.name == "-MP" for o in options))
-    _write_whole(Path(session.command.path(path)), os.fsencode(rule))
+    # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
+    _write_whole(Path(session.command.path(path)), os.fsencode(rule), through_links=True)
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
     try:
-        atomic.write_whole(path, content)
+        atomic.write_whole(path, content, through_links=through_links)
     except OSError as error:
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
