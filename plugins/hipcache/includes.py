@@ -153,6 +153,15 @@ class SearchPath:
         return tuple(kept.values())
 
 
+def identity(path: str) -> object:
+    """The same for two names of one directory. `path` is absolute."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
+
+
 class Directory:
     """Looks for files by listing each directory once. `resolve` makes a path absolute."""
 
@@ -185,12 +194,7 @@ class Directory:
         return os.path.isdir(self._resolve(path))
 
     def identity(self, path: str) -> object:
-        """The same for two names of one directory."""
-        try:
-            found = os.stat(self._resolve(path))
-        except OSError:
-            return path
-        return found.st_dev, found.st_ino
+        return identity(self._resolve(path))
 
     def _list(self, path: str) -> frozenset[str] | None:
         if path not in self._listings:

@@ -98,9 +98,16 @@ class Files:
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self._checked: dict[tuple[str, bool], str] = {}
         self._named: dict[str, Status] = {}
+        self._directories: dict[str, object] = {}
 
     def resolve(self, path: str) -> str:
         return os.path.join(self._cwd, path)
+
+    def directory(self, path: str) -> object:
+        """The same for two names of one directory."""
+        if path not in self._directories:
+            self._directories[path] = includes.identity(self.resolve(path))
+        return self._directories[path]
 
     def status(self, path: str) -> Status:
         """Raises OSError."""

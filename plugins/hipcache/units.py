@@ -207,12 +207,23 @@ class _Cutter:
                 look.append(" ".join(option.text))
             else:
                 inputs += self._option(option, job)
+        inputs += self._one_directory(job)
         unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
         return FrontEnd(
             job,
             make_key(kind, [*unit.key.inputs, ("dependencies", "all" if unit.all_headers else "user")]),
             unit.look,
         )
+
+    def _one_directory(self, job: Cc1Job) -> Iterable[tuple[str, str]]:
+        """Names of one directory, which clang searches at one of its places alone: where a link is set to another
+        directory, other headers are found, without one that changed or appeared where a trace has looked."""
+        first: dict[object, str] = {}
+        for option in job.options:
+            if option.role is Role.SEARCH:
+                name = first.setdefault(self._files.directory(option.value), option.value)
+                if name != option.value:
+                    yield "one directory", f"{self._portable(name)} {self._portable(option.value)}"
 
     def tool(self, program: str) -> str:
         try:

@@ -1,0 +1,35 @@
+"""Never a wrong object where names of headers and directories change their meaning, and no content changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hip import Lab, kernel
+
+
+def switch(link: Path, target: str) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def test_a_link_to_another_version_counts_where_the_old_one_is_searched_too(lab: Lab) -> None:
+    lab.write("old/include/value.h", "#define VALUE 1\n")
+    lab.write("new/include/value.h", "#define VALUE 2\n")
+    lab.write("k.hip", kernel("VALUE", "#include <value.h>"))
+    switch(lab.root / "current", "old")
+    flags = ("-Icurrent/include", "-isystem", "old/include")
+    before = lab.warm(*flags)
+    switch(lab.root / "current", "new")
+    lab.changed(before, *flags)
+
+
+def test_two_names_of_one_directory_that_become_two_directories(lab: Lab) -> None:
+    lab.write("first/other.h", "")
+    lab.write("last/value.h", "#define VALUE 1\n")
+    lab.write("k.hip", kernel("VALUE", "#include <value.h>"))
+    switch(lab.root / "second", "first")
+    flags = ("-Ifirst", "-Isecond", "-Ilast")
+    before = lab.warm(*flags)
+    (lab.root / "second").unlink()
+    lab.write("second/value.h", "#define VALUE 2\n")
+    lab.changed(before, *flags)
