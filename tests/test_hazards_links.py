@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hip import Lab, kernel
 
 
@@ -33,3 +34,12 @@ def test_two_names_of_one_directory_that_become_two_directories(lab: Lab) -> Non
     (lab.root / "second").unlink()
     lab.write("second/value.h", "#define VALUE 2\n")
     lab.changed(before, *flags)
+
+
+@pytest.mark.parametrize("include", ['/* of two\n lines */ #include "value.h"', '#\\\ninclude "value.h"'])
+def test_a_header_that_appears_beside_the_source_counts_however_it_is_included(lab: Lab, include: str) -> None:
+    lab.write("inc/value.h", "#define VALUE 1\n")
+    lab.write("k.hip", kernel("VALUE", include))
+    before = lab.warm("-Iinc")
+    lab.write("value.h", "#define VALUE 2\n")
+    lab.changed(before, "-Iinc")

@@ -265,8 +265,9 @@ def probes(
 def _computed(
     scans: dict[str, Scan], places: tuple[str, ...], directory: Directory, explained: set[str], absent: set[str]
 ) -> None:
-    """Files that no name in the text explains (`#include MACRO`, include_next): where else they could have been."""
-    here = {os.path.dirname(path) for path, found in scans.items() if found.includes_computed}
+    """Files that no name in the text explains (`#include MACRO`, a directive behind a comment of several lines): where
+    else they could have been."""
+    here = {os.path.dirname(path) for path in scans}
     for path in list(scans)[1:]:  # the source itself was not looked for
         if _plain(path) in explained:
             continue
