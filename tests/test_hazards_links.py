@@ -43,3 +43,14 @@ def test_a_header_that_appears_beside_the_source_counts_however_it_is_included(l
     before = lab.warm("-Iinc")
     lab.write("value.h", "#define VALUE 2\n")
     lab.changed(before, "-Iinc")
+
+
+@pytest.mark.parametrize("switch_on", ["#pragma clang diagnostic warning", "#pragma GCC diagnostic error"])
+def test_an_edit_of_a_comment_counts_where_the_text_switches_warnings_about_comments_on(
+    lab: Lab, switch_on: str
+) -> None:
+    text = kernel("1", f'{switch_on} "-Wdocumentation"\n/// \\param p the numbers\n')
+    lab.write("k.hip", text)
+    lab.warm()
+    lab.write("k.hip", text.replace("param p", "param q"))
+    assert "parameter 'q' not found" in lab.compile().messages

@@ -36,6 +36,10 @@ _ASKED = re.compile(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?:[ \t]*\([ 
 # `defined(__has_include)` and `#define __has_include(x) 0` ask nothing.
 _NAMED = re.compile(rb"(?<!\w)defined[ \t]*\(?[ \t]*$")
 _EMBED = re.compile(rb"(?:#|%:)[ \t]*embed\b")
+# Warnings about comments, switched on in the text (clang's documentation of `#pragma clang diagnostic`).
+_COMMENTS_TALK = re.compile(
+    rb"diagnostic[ \t]+(?:warning|error|fatal)[ \t]+\\?\"-W(?:documentation|everything|pedantic|newline-eof|comment)"
+)
 _TIME = re.compile(rb"__(DATE|TIME|TIMESTAMP)__")
 _ASSEMBLER_FILES = re.compile(rb"incbin|\"[^\"\n]*\.include\b")
 
@@ -45,7 +49,7 @@ class Scan:
     """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
     `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
     `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names
-    that `__has_include_next` asks for."""
+    that `__has_include_next` asks for; `comments_talk`: it switches a warning about comments on."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -55,6 +59,7 @@ class Scan:
     assembler_files: bool
     embeds: bool
     next: frozenset[str] = frozenset()
+    comments_talk: bool = False
 
 
 def scan(content: bytes) -> Scan:
@@ -92,6 +97,7 @@ def scan(content: bytes) -> Scan:
         assembles and _ASSEMBLER_FILES.search(content) is not None,
         b"embed" in content and _EMBED.search(content) is not None,
         frozenset(following),
+        b"diagnostic" in content and _COMMENTS_TALK.search(content) is not None,
     )
 
 

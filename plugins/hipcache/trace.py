@@ -222,7 +222,7 @@ def record(
     began = (started - TICK) * 1e9
     for macro in macros:
         _refuse(f"-D {macro}", includes.scan_macro(macro), dated=dated)
-    found: list[ReadFile] = []
+    looked: list[tuple[str, Status, str]] = []
     scans: dict[str, Scan] = {}
     for path in read:
         try:
@@ -233,9 +233,14 @@ def record(
             raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
         _refuse(path, scan, dated=dated)
         scans[path] = scan
+        looked.append((path, status, digest))
+    # What #embed reads is no C++.
+    as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
+    found: list[ReadFile] = []
+    for path, status, digest in looked:
         system = user is not None and path not in user
-        # A header of the system is not edited; and what #embed reads is no C++.
-        bare = "" if path.startswith(search.system) or any(scan.embeds for scan in scans.values()) else files.bare(path)
+        # A header of the system is not edited.
+        bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path)
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)
