@@ -54,3 +54,14 @@ def test_an_edit_of_a_comment_counts_where_the_text_switches_warnings_about_comm
     lab.warm()
     lab.write("k.hip", text.replace("param p", "param q"))
     assert "parameter 'q' not found" in lab.compile().messages
+
+
+def test_a_header_that_was_a_link_to_another_one_and_is_a_copy_now_is_read_twice(lab: Lab) -> None:
+    lab.write("a/once.h", "#pragma once\nstatic int number = 1;\n")
+    lab.write("k.hip", kernel("1", '#include "a/once.h"\n#include "b/once.h"'))
+    (lab.root / "b").mkdir()
+    switch(lab.root / "b/once.h", "../a/once.h")
+    lab.warm()
+    (lab.root / "b/once.h").unlink()
+    lab.write("b/once.h", (lab.root / "a/once.h").read_bytes())
+    assert "redefinition" in lab.compile().messages

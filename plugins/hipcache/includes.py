@@ -160,7 +160,7 @@ class SearchPath:
 
 
 def identity(path: str) -> object:
-    """The same for two names of one directory. `path` is absolute."""
+    """The same for two names of one file or directory. `path` is absolute."""
     try:
         found = os.stat(path)
     except OSError:

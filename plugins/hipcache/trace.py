@@ -8,7 +8,8 @@ that are too young "racily clean"), since two writes within one tick of the cloc
 
 Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
 
-    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...]}
+    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
+     "alike": [[path, path], ...]}
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -20,7 +21,7 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hipcache import comments, includes
@@ -51,17 +52,21 @@ class ReadFile:
 
 @dataclass(frozen=True)
 class ReadSet:
-    """All that a pass depends on outside its command. `files` are in clang's order, the source first."""
+    """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
+    file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
+    to): `#pragma once` takes a file under two names once, and a copy of it twice."""
 
     files: tuple[ReadFile, ...]
     absent: tuple[str, ...]
     present: tuple[str, ...]
+    alike: tuple[tuple[str, str], ...] = ()
 
     def pack(self) -> bytes:
         data = {
             "files": [[f.path, f.digest, f.status, f.system, f.bare] for f in self.files],
             "absent": self.absent,
             "present": self.present,
+            "alike": self.alike,
         }
         return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
 
@@ -74,7 +79,8 @@ class ReadSet:
                 ReadFile(path, digest, tuple(status) if status else None, system, bare)
                 for path, digest, status, system, bare in data["files"]
             )
-            return cls(files, tuple(data["absent"]), tuple(data["present"]))
+            alike = tuple((path, first) for path, first in data["alike"])
+            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike)
         except (zlib.error, KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error
 
@@ -98,16 +104,16 @@ class Files:
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self._checked: dict[tuple[str, bool], str] = {}
         self._named: dict[str, Status] = {}
-        self._directories: dict[str, object] = {}
+        self._identities: dict[str, object] = {}
 
     def resolve(self, path: str) -> str:
         return os.path.join(self._cwd, path)
 
-    def directory(self, path: str) -> object:
-        """The same for two names of one directory."""
-        if path not in self._directories:
-            self._directories[path] = includes.identity(self.resolve(path))
-        return self._directories[path]
+    def identity(self, path: str) -> object:
+        """The same for two names of one file or directory."""
+        if path not in self._identities:
+            self._identities[path] = includes.identity(self.resolve(path))
+        return self._identities[path]
 
     def status(self, path: str) -> Status:
         """Raises OSError."""
@@ -198,7 +204,23 @@ class Files:
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' is gone, which was looked for"
+        for path, name in self._first_names([path for path, _ in reads.alike]):
+            if (path, name) not in reads.alike:
+                return f"'{path}' is another file than it was, or a link to another one"
         return ""
+
+    def alike(self, files: Iterable[ReadFile]) -> tuple[tuple[str, str], ...]:
+        """See `ReadSet`."""
+        paths: dict[str, list[str]] = {}
+        for file in files:
+            paths.setdefault(file.digest, []).append(file.path)
+        return tuple(pair for names in paths.values() if len(names) > 1 for pair in self._first_names(names))
+
+    def _first_names(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Each path, and the first one that names the same file."""
+        first: dict[object, str] = {}
+        for path in paths:
+            yield path, first.setdefault(self.identity(self.basedir.local(path)), path)
 
 
 def record(
@@ -254,7 +276,7 @@ def record(
     if moved:
         raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
     absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (probes.absent, probes.present))
-    return ReadSet(tuple(found), tuple(absent), tuple(present))
+    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found))
 
 
 def _moved(files: Files, paths: Iterable[str], began: float) -> str:

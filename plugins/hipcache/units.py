@@ -221,7 +221,7 @@ class _Cutter:
         first: dict[object, str] = {}
         for option in job.options:
             if option.role is Role.SEARCH:
-                name = first.setdefault(self._files.directory(option.value), option.value)
+                name = first.setdefault(self._files.identity(option.value), option.value)
                 if name != option.value:
                     yield "one directory", f"{self._portable(name)} {self._portable(option.value)}"
 
