@@ -136,3 +136,22 @@ def test_of_two_dependency_files_the_last_one_is_written(lab: Lab) -> None:
 
 def test_a_dependency_file_without_a_target_is_an_error_as_in_clang(lab: Lab) -> None:
     assert lab.compile("-Xclang", "-dependency-file", "-Xclang", "rule.d").status == 1
+
+
+@only_19
+@pytest.mark.parametrize("name", ["a,b", "a b", "a'b\"c", "a$b\\c", "a#b", "a=b:c", b"a\xffb"])
+def test_a_store_may_have_any_name(lab: Lab, name: str | bytes) -> None:
+    lab.environ["HIPCACHE_DIR"] = os.fsdecode(os.path.join(os.fsencode(lab.root), os.fsencode(name)))
+    lab.warm("-MD")
+
+
+@only_19
+def test_what_the_driver_says_is_told_from_its_banner(lab: Lab) -> None:
+    assert "clang version (" in lab.warm("-Wl,clang version (").messages
+
+
+@only_19
+@pytest.mark.parametrize("variable", ["LLD_VERSION", "LLD_REPRODUCE"])
+def test_variables_of_the_linker_reach_it(lab: Lab, variable: str) -> None:
+    lab.warm()
+    assert lab.compile(env={variable: "of-the-link"}).counted.reason == "side_output"

@@ -16,10 +16,10 @@ from hipcache.errors import PassThrough
 
 _LANGUAGES = ("-x", "--language")
 
-# Variables that make the driver write something beside the output.
+# Variables that make the driver or lld write something beside the output, or other output.
 _SIDE_EFFECTS = (
     *("CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT"),
-    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES"),
+    *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "LLD_REPRODUCE", "LLD_VERSION"),
 )
 
 

@@ -29,8 +29,8 @@ _LINK_WORDS = re.compile(
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
-    r"(\S* ?clang version |.*clang version .*\(|Target: |Thread model: |InstalledDir: |Configuration file: "
-    r"|System configuration file directory: |User configuration file directory: |Build config: |AMD clang version "
+    r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
+    r"|System configuration file directory: |User configuration file directory: |Build config: "
     r"| \(in-process\)$|Found candidate |Selected |Candidate multilib: )"
 )
 

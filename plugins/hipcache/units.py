@@ -279,6 +279,8 @@ def _renamed(job: ToolJob, names: dict[str, str]) -> list[str]:
 
 def _rename(word: str, names: dict[str, str]) -> str:
     option, equals, value = word.partition("=")
-    if equals and option.lstrip("-") in ("input", "inputs", "output", "outputs"):
+    if equals and option.lstrip("-") in ("input", "output"):
+        return option + equals + names.get(value, value)
+    if equals and option.lstrip("-") in ("inputs", "outputs"):
         return option + equals + ",".join(names.get(part, part) for part in value.split(","))
     return names.get(word, word)
