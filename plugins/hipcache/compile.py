@@ -25,6 +25,8 @@ from hipcache.units import Units
 
 # An entry that is damaged is dropped when it is read: the next try does not find it.
 _TRIES = 5
+# Seconds for the other threads of a compile that ends early.
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ def _side_by_side(session: Session, tasks: dict[int, Callable[[], Product]]) -> 
         return {number: future.result() for number, future in futures.items()}
     except BaseException:
         session.runner.kill()
+        # What runs ends at once now. Let it remove its files and give its slots (make's tokens) back; only who waits
+        # for another process, and has neither, may take longer.
+        wait(futures.values(), timeout=_PATIENCE)
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
