@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MODULES, PROGRAMS, Project, hip_source
 from hip import HIP_IN_SHORT, script
+from hipcache import plain, statistics
+from hipcache.outcome import PASSED_THROUGH, CompileOutcome
 
 EXAMPLE = CHECKOUT / "examples" / "make"
 DEBIAN_FLAGS = "--rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
@@ -247,3 +249,70 @@ def test_the_example_for_make_builds_cold_warm_with_one_architecture_more_and_af
 def test_cmakes_directory_has_what_the_documentation_names() -> None:
     assert (MODULES / "HipCache.cmake").is_file()
     assert (PROGRAMS / "hipcache").is_file()
+
+
+# Plain C++
+
+
+def count_of(project: Project) -> dict[str, int]:
+    stats = json.loads(project.run(sys.executable, "-m", "hipcache", "stats", "--json").stdout)
+    return {**stats["compiles"], **stats["passed_through"]}
+
+
+def test_plain_cxx_is_counted_whichever_way_it_passes(tmp_path: Path) -> None:
+    project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
+    assert plain.TEXT in statistics._line(CompileOutcome(PASSED_THROUGH, reason="not_hip"))
+    for _ in range(3):  # the first one makes the log
+        done = project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+        assert (done.returncode, done.stdout) == (0, "")
+    assert count_of(project)["not_hip"] == 3
+    assert (tmp_path / "x.o").read_bytes()
+
+
+def test_plain_cxx_passes_without_the_engine(tmp_path: Path) -> None:
+    """What takes long to start is not even imported."""
+    project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
+    command = [sys.executable, "-X", "importtime", "-m", "hipcache", COMPILER, "-c", tmp_path / "x.cpp"]
+    project.run(*command, "-o", tmp_path / "x.o")
+    said = project.run(*command, "-o", tmp_path / "x.o").stdout
+    assert "hipcache.plain" in said
+    for module in ("hipcache.launcher", "dataclasses", "pathlib", "json", "subprocess"):
+        assert f" {module}\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["clang++", "-c", "x.cpp"], True),
+        (["/usr/bin/clang++-15", "-I/opt/rocm/include/hip", "-c", "hip.cpp"], True),
+        (["clang++", "-c", "-x", "hip", "x.cpp"], False),
+        (["clang++", "-c", "-xhip", "x.cpp"], False),
+        (["clang++", "-c", "--language=hip", "x.cpp"], False),
+        (["clang++", "-c", "x.hip"], False),
+        (["clang++", "-c", "@words"], False),
+        (["clang++", "x.cpp"], False),
+        (["hipcc", "-c", "x.cpp"], False),
+        (["ccache", "clang++", "-c", "x.cpp"], True),
+        (["ccache", "hipcc", "-c", "x.cpp"], False),
+    ],
+)
+def test_only_what_is_certainly_no_hip_is_plain(words: list[str], expected: bool) -> None:
+    assert plain.is_plain(words) == expected
+
+
+@pytest.mark.parametrize(("name", "value"), [("HIPCACHE_DISABLE", "1"), ("HIPCACHE_READONLY", "1")])
+def test_settings_hold_for_plain_cxx_too(tmp_path: Path, name: str, value: str) -> None:
+    project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
+    project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+    project.environ[name] = value
+    project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+    del project.environ[name]
+    assert count_of(project)["not_hip"] == 1
+
+
+def test_a_config_file_holds_for_plain_cxx_too(tmp_path: Path) -> None:
+    project = Project(tmp_path, environ={"XDG_CONFIG_HOME": str(tmp_path / "config")})
+    project.write({"x.cpp": "int x() { return 1; }\n", "config/hipcache/hipcache.yaml": f"log: {tmp_path}/log\n"})
+    for _ in range(2):
+        project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
+    assert (tmp_path / "log").read_text().count("passed_through not_hip") == 2

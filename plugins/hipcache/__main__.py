@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "config")
 
@@ -30,6 +31,12 @@ def main(argv: list[str] | None = None) -> int:
                 file=sys.stderr,
             )
             return 2
+
+    from hipcache.plain import pass_by
+
+    # A compiler that does not start is the launcher's affair.
+    with suppress(OSError):
+        pass_by(argv, os.environ)
 
     from hipcache.launcher import launch
 

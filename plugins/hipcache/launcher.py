@@ -18,12 +18,12 @@ from hipcache import outcome, statistics, tools
 from hipcache.command import Command, parse
 from hipcache.config import Config
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
-from hipcache.history import History, Record
 from hipcache.outcome import CompileOutcome
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from hipcache.history import Record
     from hipcache.runner import Runner
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -203,6 +203,8 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
 def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record | None = None) -> None:
     if not config.readonly:
         statistics.record(config.dir, end)
+        if end.reason != "not_hip":
+            from hipcache.history import History, Record  # which takes a while
         if record is None and end.reason != "not_hip":
             output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
             path = os.path.join(os.getcwd(), *output) if output else ""
