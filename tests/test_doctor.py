@@ -283,6 +283,23 @@ def test_modes_that_defeat_the_cache_and_stray_variables_are_noted(machine: Fake
         assert any(line.startswith("  note") and words in line for line in text.splitlines()), words
 
 
+def test_variables_that_name_different_architectures_are_noted(machine: FakeMachine) -> None:
+    machine.clang()
+    environ = {"GPU_TARGETS": "gfx906;gfx90a", "PYTORCH_ROCM_ARCH": "gfx90a", "HCC_AMDGPU_TARGET": "gfx90a,gfx1030"}
+    status, text = machine.examine(**environ)
+    assert status == 0
+    assert "GPU_TARGETS is set: gfx906;gfx90a" in text
+    lacking = "GPU_TARGETS lacks gfx1030, PYTORCH_ROCM_ARCH lacks gfx906 gfx1030, HCC_AMDGPU_TARGET lacks gfx906"
+    assert f"they disagree: {lacking}" in text
+
+
+def test_variables_that_name_the_same_architectures_in_their_own_ways_agree(machine: FakeMachine) -> None:
+    machine.clang()
+    environ = {"AMDGPU_TARGETS": "gfx906;gfx90a:xnack+;", "GPU_ARCHS": "gfx90a:xnack+ gfx906"}
+    text = machine.examine(HCC_AMDGPU_TARGET="gfx906,gfx90a:xnack+", **environ)[1]
+    assert "disagree" not in text
+
+
 def test_the_doctor_is_green_and_red_on_a_terminal(machine: FakeMachine) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

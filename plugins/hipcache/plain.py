@@ -1,8 +1,8 @@
 """Compiles that are certainly no HIP, with the plainest settings: counted, and handed to the compiler.
 
 A project that compiles HIP as C++ sends all its C++ through hipcache. The launcher would find out the same about a
-plain source, but what it imports for that takes longer (25 ms) than Python's own start (9 ms). So nothing is imported here
-that Python has not loaded anyway, and whatever is not plain at first sight is left to the launcher.
+plain source, but what it imports for that takes longer (25 ms) than Python's own start (9 ms). So nothing is imported
+here that Python has not loaded anyway, and whatever is not plain at first sight is left to the launcher.
 """
 
 from __future__ import annotations
