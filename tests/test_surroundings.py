@@ -155,3 +155,29 @@ def test_what_the_driver_says_is_told_from_its_banner(lab: Lab) -> None:
 def test_variables_of_the_linker_reach_it(lab: Lab, variable: str) -> None:
     lab.warm()
     assert lab.compile(env={variable: "of-the-link"}).counted.reason == "side_output"
+
+
+@only_19
+@pytest.mark.parametrize("place", ["configuration file", "CCC_OVERRIDE_OPTIONS"])
+def test_an_option_that_writes_a_file_while_the_driver_plans_is_found_outside_of_the_command_too(
+    lab: Lab, place: str
+) -> None:
+    lab.write("clang.cfg", "# all commands of this directory\n-MJ commands.json\n")
+    in_file = place == "configuration file"
+    words = lab.words(*(["--config=./clang.cfg"] if in_file else []))
+    env = {} if in_file else {"CCC_OVERRIDE_OPTIONS": "# +-MJ +commands.json"}
+    for _ in range(2):
+        assert lab.hipcache(*words, env=env).status == 0
+        assert lab.counted().reason == "side_output"
+        (lab.root / "commands.json").unlink()
+
+
+@only_19
+def test_a_plan_for_this_machine_is_not_remembered_wherever_native_stands(lab: Lab) -> None:
+    lab.write("clang.cfg", "-march=native\n")
+    for flags in (["@clang.cfg"], ["--config=./clang.cfg"], ["-march=native"]):
+        lab.compile(*flags)
+        before = {path.name for path in lab.store.rglob("*") if path.is_file()}
+        time.sleep(2.1)  # what is younger is not remembered in any case
+        assert lab.compile(*flags).outcome == "hit"
+        assert {path.name for path in lab.store.rglob("*") if path.is_file()} == before

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hipcache import answers, plan, tools
-from hipcache.command import Command
+from hipcache.command import Command, expand, tokenize
+from hipcache.driver_options import why_left
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.observe import Observation
@@ -33,7 +35,13 @@ def ask(
     text = answers.recall(engine, question)
     if text is None:
         text, looked = _run(program, [command.compiler, *words], engine, runner, Path(command.cwd), scratch())
-        answers.remember(engine, question, text, looked)
+        # What `native` stands for is asked of the machine, by ways that are no paths.
+        if not any("native" in word for word in (*command.arguments, *_more_options(text, engine.environ))):
+            answers.remember(engine, question, text, looked)
+    for word in _more_options(text, engine.environ):
+        reason = why_left(word)
+        if reason:
+            raise PassThrough(reason, word)
     found = plan.parse(text)
     if "error:" in found.messages:
         # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
@@ -41,14 +49,26 @@ def ask(
     return found
 
 
+def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
+    """Options that are not in the command: of the configuration files that the plan's banner names, and of
+    CCC_OVERRIDE_OPTIONS, which marks them with + or ^."""
+    words = [word.lstrip("+^") for word in environ.get("CCC_OVERRIDE_OPTIONS", "").split()]
+    for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
+        try:
+            with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                lines = [line for line in file if not line.lstrip().startswith("#")]
+        except OSError as error:
+            raise PassThrough("driver", f"'{name}': {error.strerror}") from error
+        words += expand(tokenize("".join(lines)), os.path.dirname(name))
+    return words
+
+
 def _run(
     program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path
 ) -> tuple[str, tuple[Observation, ...]]:
     """The driver's answer, and what it looked at for it (nothing, where that is not known)."""
     env = {**engine.environ, "TMPDIR": str(scratch)}
-    # What `native` stands for is asked of the machine, by ways that are no paths.
-    native = any("native" in word for word in argv)
-    seen = None if native else runner.observe(program, argv, cwd=cwd, env=env, ignore=scratch)
+    seen = runner.observe(program, argv, cwd=cwd, env=env, ignore=scratch)
     try:
         answer, looked = seen or (runner.run(argv, env=env, cwd=cwd), ())
     except OSError as error:
