@@ -1,0 +1,574 @@
+#!/usr/bin/env python3
+"""Plain clang and hipcache side by side on random compiles: whatever differs is a fault of hipcache.
+
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--keep DIR]
+
+A case is a seed. It writes a small project, chooses a compiler and flags from the tables below, and goes on in steps:
+each step edits something (a header, a flag, the archs, the environment, the way the source is named) or nothing, runs
+plain clang, then hipcache in one of two stores, and compares
+
+    the object's bytes; exit status, standard output and standard error; the dependency file, in which hipcache may
+    name more headers than clang, but only such as a device pass reads; what else lies in the directory.
+
+A step that changes nothing must be a hit where the one before it was stored. A failure prints the seed, the command and
+what differs; the same seed gives the same case again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LAUNCHER = (sys.executable, "-m", "hipcache")
+COMPILERS = ("/usr/bin/clang++-15", "/usr/bin/clang++-19")
+REAL = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+
+ARCHS = ("gfx906", "gfx90a", "gfx1030", "gfx906,gfx90a", "gfx908:xnack+", "gfx908:xnack-", "gfx1010", "gfx803")
+ODD_ARCHS = ("gfx9-generic", "gfx000", "gfx90a:sramecc+:xnack-", "gfx90a:xnack+", "gfx90a", "gfx906:xnack?", "gfx942")
+LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-O", "-Ofast", "-Og")
+# One choice is one or more words. What a word stands for in a step is in `Case.words`.
+FLAGS = """
+-g | -g1 | -ggdb3 | -gline-tables-only | -gdwarf-4 | -g -gz | -g -gz=zlib | -g -fdebug-prefix-map=inc=elsewhere
+-g -fdebug-types-section | -g -fdebug-compilation-dir=. | -ffile-prefix-map=inc=elsewhere | -fmacro-prefix-map=inc=x
+-Wall | -Wall -Wextra | -Werror | -Weverything | -Wno-everything | -w | -Wdocumentation | -Wno-such-warning
+-pedantic | -Wl,-z,now | -Wl,--as-needed | -lm | -L. | -pthread | -pipe | -rdynamic | -s | -fPIC | -fPIE | -fno-pic
+-fvisibility=hidden | -ffast-math | -fno-exceptions | -fno-rtti | -funroll-loops | -std=c++17 | -std=c++20
+-std=gnu++14 | -stdlib=libstdc++ | -ftrigraphs | -fno-inline | -fcolor-diagnostics | -fno-color-diagnostics
+-fdiagnostics-absolute-paths | -fmessage-length=40 | -ferror-limit=1 | -fno-caret-diagnostics
+-fdiagnostics-format=msvc | -fdiagnostics-show-category=name | -fansi-escape-codes | -DVALUE=3 | -DVALUE=1+1
+-DTEXT="a.b" | -DTEXT='"q u"' | -D VALUE=5 | -UVALUE | -DVALUE=__COUNTER__ | -DEMPTY= | -DVALUE=__LINE__
+-DTEXT=__FILE__ | -DTEXT=__DATE__ | -DTEXT=__TIME__ | -DTEXT=__TIMESTAMP__ | -DTEXT=__BASE_FILE__ | -DONLY_DEVICE
+-DONLY_HOST | -DMORE | -DWARN | -DASK | -DUNROLL | -DTWICE | -DONCE | -Iinc | -I inc | -Iinc2 -Iinc | -Iinc -Iinc2
+-I inc/../inc | -I. | -Inowhere | -I linked | -Ilinked -isystem inc | -isystem inc | -isystem inc -isystem inc2
+-iquote inc2 | -idirafter inc2 | -cxx-isystem inc2 | -nostdinc++ | -include before.h | -imacros before.h
+-include inc/before.h | -Xarch_host -O2 | -Xarch_device -O1 | -Xarch_device -g | -Xarch_host -DVALUE=8
+-Xarch_device -DVALUE=9 | -Xarch_gfx906 -DVALUE=4 | -Xarch_host -Wall | -Xarch_host -fPIC
+-Xclang -fno-validate-pch | -Xclang -target-cpu -Xclang x86-64-v2 | -Xclang -mllvm -Xclang -inline-threshold=20
+-Xclang -main-file-name -Xclang other.hip | -mllvm -amdgpu-early-inline-all=true | -mllvm -inline-threshold=5
+-mllvm -unroll-count=3 | -mllvm -opt-bisect-limit=20 | -mllvm -pass-remarks=inline
+-mllvm --amdgpu-kernarg-preload-count=4 | -Rpass=inline | -Rpass-analysis=kernel-resource-usage | -Rpass-missed=.*
+-march=native | -march=x86-64-v3 | -mtune=generic | -mavx2 | -mcode-object-version=4 | -mwavefrontsize64 | -mcumode
+-munsafe-fp-atomics | -fsanitize=undefined | -fgpu-flush-denormals-to-zero | -fhip-new-launch-api
+-fno-gpu-allow-device-init | -fno-gpu-rdc | -fgpu-defer-diag | -fno-hip-kernel-arg-name | -fhip-kernel-arg-name
+--gpu-max-threads-per-block=512 | -fgpu-default-stream=per-thread | -fxray-instrument | -no-canonical-prefixes
+-frandom-seed=7 | -fident | -Qn | -fno-ident | -fintegrated-as | -Wa,--noexecstack | -ffunction-sections
+-fuse-cuid=none | -fuse-cuid=hash -cuid=77 | -cuid=78 | -fno-addrsig | -faddrsig | -mno-relax | -fno-plt
+--no-offload-arch=all | --no-offload-arch=gfx906 | --cuda-gpu-arch=gfx908 | --offload-arch=gfx906,gfx906
+--target=x86_64-linux-gnu | -mno-sse | -fstack-protector-strong | -fstack-clash-protection | -fcf-protection
+-finstrument-functions | -fno-omit-frame-pointer | -fopenmp-simd | -fno-math-errno | -ffp-contract=off
+-fdenormal-fp-math=preserve-sign | -fno-signed-zeros | -fbracket-depth=8
+-fsanitize-ignorelist=list.txt -fsanitize=undefined | --config=./clang.cfg | @response | @response -DMORE | -c
+-c -c | -fno-strict-aliasing | -Winvalid-pch | -trigraphs
+"""
+# Those that mostly end in an error, or are left to the compiler.
+LEFT = """
+-fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
+-Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
+-fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address | -fgpu-rdc | --offload-new-driver
+-flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -ftime-report | -fprofile-instr-generate
+-fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
+-save-temps=obj | --save-temps | -v | -### | -H | -E | -S | -emit-llvm | -fsyntax-only | -M | -MM | -MG
+-grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
+--offload-arch= | --offload-device-only | --offload-host-only | --cuda-device-only | --no-gpu-bundle-output
+--offload-compress | -Xoffload-linker --Map=map.txt | -Xoffload-linker --no-such | -Xoffload-linker --gc-sections
+-Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
+-m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
+-dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
+"""
+
+DEPENDENCIES = """
+-MD | -MMD | -MD -MP | -MMD -MP | -MD -MF rules.d | -MMD -MF sub.dir/rules.d | -MD -MT all | -MD -MQ a$b -MT c#d
+-MD -MV | -Wp,-MD,rules.d | -Wp,-MMD,rules.d | -MD -MF nowhere/rules.d | -MD -MF /dev/null | -MD -MT one -MT two -MP
+-MMD -MF rules.d | -MD -MF linked.d | -MD -MF rules.d -MD | -MD -MF rules.d -MF other.d
+-MD -Xclang -sys-header-deps | -MF rules.d | -MP
+"""
+
+
+def _table(text: str) -> list[list[str]]:
+    return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
+
+
+CHOICES, LEAVING, RULES = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES)
+# (words before the source, the source)
+SOURCES = (
+    *(((), "k.hip"),) * 16,
+    (("-x", "hip"), "k.cpp"),
+    (("-xhip",), "k.cu"),
+    (("-x", "hip"), "k.C"),
+    (("-x", "hip"), "k.cc"),
+    ((), "k.HIP"),
+    ((), "./k.hip"),
+    ((), "sub.dir/k.hip"),
+    ((), "sub.dir/../k.hip"),
+    ((), "link.hip"),
+    ((), "with space.hip"),
+    ((), "odd$#'name.hip"),
+    ((), "not\udcffutf.hip"),
+    (("--",), "k.hip"),
+    (("-x", "hip", "-x", "none"), "k.hip"),
+    (("-x", "c++"), "k.hip"),
+    ((), "k.hip second.hip"),
+    ((), "nowhere.hip"),
+    (("--language=hip",), "k.cpp"),
+)
+OUTPUTS = ("-o out.o",) * 16 + (
+    *("-oout.o", "--output=out.o", "-o ./out.o", "-o sub.dir/out.o", "-o first.o -o out.o", "", "-o nowhere/out.o"),
+    *("-o sub.dir", "-o linked.o", "-o /dev/null", "-o 'out put.o'", "-o out"),
+)
+VARIABLES = (
+    *(("CPATH", "inc2"), ("CPLUS_INCLUDE_PATH", "inc"), ("C_INCLUDE_PATH", "inc2"), ("SOURCE_DATE_EPOCH", "86400")),
+    *(
+        ("CCC_OVERRIDE_OPTIONS", "# +-DVALUE=6"),
+        ("CCC_OVERRIDE_OPTIONS", "x-c"),
+        ("LC_ALL", "C.UTF-8"),
+        ("TZ", "UTC-3"),
+    ),
+    *(("TERM", "xterm-256color"), ("TERM", "dumb"), ("COLUMNS", "40"), ("PWD", "/nowhere"), ("TMPDIR", "/nowhere")),
+    *(("HIPCACHE_JOBS", "1"), ("HIPCACHE_READONLY", "1"), ("HIPCACHE_RECACHE", "1"), ("HIPCACHE_BASEDIR", "@")),
+    *(("MAKEFLAGS", " -j --jobserver-auth=7,8"), ("ROCM_PATH", "/nowhere"), ("HIPCACHE_BASEDIR", "/"), ("HOME", "")),
+    *(
+        ("CC_PRINT_OPTIONS", "1"),
+        ("CC_PRINT_INTERNAL_STAT", "1"),
+        ("DEPENDENCIES_OUTPUT", "deps.txt"),
+        ("XDG_RUNTIME_DIR", ""),
+    ),
+    *(
+        ("GCC_EXEC_PREFIX", "/nowhere/"),
+        ("COMPILER_PATH", "/nowhere"),
+        ("CLANG_NO_DEFAULT_CONFIG", "1"),
+        ("LD_LIBRARY_PATH", "."),
+    ),
+)
+
+SHORT = """\
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
+"""
+BODY = """\
+#include "value.h" /* the number */
+#ifndef VALUE
+#define VALUE 1
+#endif
+#ifndef TEXT
+#define TEXT "none"
+#endif
+#define STRING(x) #x
+#if defined(ONLY_DEVICE) && defined(__HIP_DEVICE_COMPILE__)
+#include "device.h"
+#endif
+#if defined(ONLY_HOST) && !defined(__HIP_DEVICE_COMPILE__)
+#include "host.h"
+#endif
+#ifdef MORE
+#include <vector.h>
+#endif
+#if defined(ASK) && __has_include("asked.h")
+#include "asked.h"
+#endif
+#ifdef TWICE
+#include "once.h"
+#include "inc/once.h"
+#endif
+#ifdef WARN
+static int never_used() { return 1; }
+#warning said so
+#endif
+#ifdef BROKEN
+int broken = ;
+#endif
+extern "C" __global__ void kernel(float* p, int n) {
+#ifdef UNROLL
+#pragma unroll 7
+#endif
+    for (int i = 0; i < n; ++i) p[i] = p[i] * (VALUE) + i; // a loop
+}
+template <int N> __global__ void more(float* p) { __shared__ float s[N]; s[0] = p[N]; p[1] = s[0]; }
+template __global__ void more<VALUE>(float*);
+extern "C" int host(int x) { return x + (VALUE) * __LINE__; }
+extern "C" const char* text() { return STRING(TEXT); }
+"""
+NAMES = ("value.h", "device.h", "host.h", "vector.h", "asked.h", "before.h", "once.h")
+
+
+class Difference(Exception):
+    """What hipcache did otherwise."""
+
+
+@dataclass
+class Ended:
+    """What a command left behind. `files`: content of each file that it made or changed, by name."""
+
+    status: int
+    out: bytes
+    err: bytes
+    files: dict[str, bytes]
+
+
+@dataclass
+class Case:
+    """One seed: a project, a command, and how both go on."""
+
+    seed: int
+    root: Path
+    real: bool = False
+    launcher: Sequence[str] = LAUNCHER
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.work = self.root / self.random.choice(["work", "work", "wo rk", "w$o#r'k", "w,o=r:k"])
+        self.compiler = self.random.choice(COMPILERS)
+        self.flags = [self._some_flag() for _ in range(self.random.randrange(5))]
+        self.archs = self._some_archs()
+        self.level = self.random.choice(LEVELS)
+        self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
+        self.source = self.random.choice(SOURCES)
+        self.output = shlex.split(self.random.choice(OUTPUTS))
+        self.variables: dict[str, str] = {}
+        self.version = 0
+        self._write_project()
+
+    def run(self) -> None:
+        """Raises Difference."""
+        last = ""
+        for step in range(self.random.randrange(3, 7)):
+            what = self._edit() if step else "first compile"
+            store = "a" if self.random.random() < 0.8 else "b"
+            again = f"{store} {self._state()}"
+            outcome = self._compare(what, store, must_hit=again == last)
+            last = again if outcome in ("hit", "miss", "partial") and not self._is_never_kept() else ""
+
+    # The project, and what happens to it
+
+    def _write(self, name: str, content: str) -> None:
+        path = os.path.join(self.work, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+
+    def _write_project(self) -> None:
+        head = "#include <hip/hip_runtime.h>\n" if self.real else SHORT
+        names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", "k.hip second.hip"}
+        for name in names:
+            self._write(name, head + BODY)
+        self._write("second.hip", head)
+        self._write("inc/value.h", "#pragma once\n// a number\n")
+        for name in ("inc/device.h", "inc/host.h", "inc/vector.h", "before.h", "inc/before.h", "inc/once.h", "host.h"):
+            self._write(name, f"// {name}\n")
+        self._write("value.h", "")
+        self._write("device.h", "#define FOR_DEVICE 1\n")
+        self._write("once.h", "#pragma once\nstatic const int number = 1;\n")
+        self._write("inc2/vector.h", "// of inc2\n")
+        self._write("list.txt", "fun:never*\n")
+        self._write("response", "-DVALUE=12 '-DTEXT=\"of a file\"'\n")
+        self._write("clang.cfg", "-DVALUE=13\n")
+        for link, target in (
+            ("link.hip", "k.hip"),
+            ("linked", "inc"),
+            ("linked.d", "elsewhere.d"),
+            ("linked.o", "k.o"),
+        ):
+            (self.work / link).symlink_to(target)
+
+    def _edit(self) -> str:
+        edits: list[Callable[[], str]] = [
+            *(self._nothing,) * 4,
+            *(self._header, self._header, self._comment, self._source_edit, self._remove, self._variable),
+            *(self._flag, self._flag, self._arch, self._touch, self._shadow, self._relink),
+        ]
+        return self.random.choice(edits)()
+
+    def _some_flag(self) -> list[str]:
+        return self.random.choice(CHOICES if self.random.random() < 0.93 else LEAVING)
+
+    def _some_archs(self) -> list[str]:
+        """Mostly such as go together; an architecture with a feature and without it do not."""
+        if self.random.random() < 0.1:
+            return self.random.sample(ODD_ARCHS, 2)
+        return self.random.sample(ARCHS, self.random.randrange(1, 3))
+
+    def _nothing(self) -> str:
+        return "nothing changed"
+
+    def _some_header(self) -> str:
+        return self.random.choice(["", "inc/", "inc2/", "sub.dir/"]) + self.random.choice(NAMES)
+
+    def _header(self) -> str:
+        name = self._some_header()
+        self.version += 1
+        self._write(name, f"#ifndef VALUE\n#define VALUE {self.version + 20}\n#endif\n")
+        return f"{name} is other text"
+
+    def _comment(self) -> str:
+        path = self.work / self.random.choice(["k.hip", "value.h", "inc/value.h", "device.h"])
+        if not path.exists():
+            return "nothing changed"
+        self.version += 1
+        path.write_text(re.sub(r"(//|/\*)[^\n*]*", rf"\1 comment {self.version} ", path.read_text()))
+        return f"comments of {path.name}"
+
+    def _source_edit(self) -> str:
+        path = self.work / "k.hip"
+        old, new = self.random.choice([("x +", "x -"), ("p[i] *", "p[n] *"), ("// a loop", "\n"), ("x -", "x +")])
+        path.write_text(path.read_text().replace(old, new))
+        return f"'{old}' -> '{new}' in k.hip"
+
+    def _remove(self) -> str:
+        name = self._some_header()
+        (self.work / name).unlink(missing_ok=True)
+        return f"{name} is gone"
+
+    def _shadow(self) -> str:
+        """The same text under an earlier or later name: a copy or a link."""
+        name = self.random.choice(NAMES)
+        source, target = self.work / "inc" / name, self.work / self.random.choice(["inc2", ".", "sub.dir"]) / name
+        if not source.is_file():
+            return "nothing changed"
+        target.unlink(missing_ok=True)
+        if self.random.random() < 0.5:
+            shutil.copy2(source, target)
+            return f"{target.name} copied to {target.parent.name}"
+        target.symlink_to(source)
+        return f"{target.name} linked in {target.parent.name}"
+
+    def _relink(self) -> str:
+        link, target = self.work / "linked", self.random.choice(["inc", "inc2", "sub.dir"])
+        link.unlink()
+        link.symlink_to(target)
+        return f"linked -> {target}"
+
+    def _touch(self) -> str:
+        (self.work / "k.hip").touch()
+        return "k.hip is touched"
+
+    def _variable(self) -> str:
+        name, value = self.random.choice(VARIABLES)
+        if self.variables.pop(name, None) is None:
+            self.variables[name] = value.replace("@", str(self.work))
+        return f"variable {name}"
+
+    def _flag(self) -> str:
+        if self.flags and self.random.random() < 0.5:
+            return f"without {self.flags.pop(self.random.randrange(len(self.flags)))}"
+        self.flags.append(self._some_flag())
+        return f"with {self.flags[-1]}"
+
+    def _arch(self) -> str:
+        self.archs = self._some_archs()
+        return f"archs {self.archs}"
+
+    # The command
+
+    def words(self) -> list[str]:
+        before, source = self.source
+        archs = [f"--offload-arch={arch}" for arch in self.archs]
+        surroundings = REAL if self.real else ("-nogpuinc", "-nogpulib")
+        flags = [word for flag in self.flags for word in flag]
+        names = source.split(" ") if source == "k.hip second.hip" else [source]
+        return [
+            self.compiler,
+            *archs,
+            *surroundings,
+            "-cuid=5eed",
+            self.level,
+            *flags,
+            *self.rule,
+            *self.output,
+            "-c",
+            *before,
+            *names,
+        ]
+
+    def _state(self) -> str:
+        """All that a step can change, to tell whether a step changed anything."""
+        files = []
+        for directory, directories, names in os.walk(self.work):
+            for name in (*directories, *names):
+                path = os.path.join(directory, name)
+                found = os.lstat(path)
+                if os.path.islink(path):
+                    files.append(f"{path} {found.st_ino} {os.readlink(path)}")
+                elif name in names:
+                    files.append(f"{path} {found.st_mtime_ns} {found.st_size}")
+        return f"{self.words()} {self.variables} {sorted(files)}".encode("utf-8", "surrogateescape").hex()
+
+    def _is_never_kept(self) -> bool:
+        words = " ".join(self.words())
+        asks_time = re.search(r"__(DATE|TIME|TIMESTAMP)__", words) is not None
+        return asks_time or bool({"HIPCACHE_READONLY", "HIPCACHE_RECACHE", "SOURCE_DATE_EPOCH"} & set(self.variables))
+
+    # Both sides
+
+    def _compare(self, what: str, store: str, *, must_hit: bool) -> str:
+        words = self.words()
+        shown = " ".join(shlex.quote(os.fsencode(word).decode(errors="backslashreplace")) for word in words)
+        self.said.append(f"{what}; store {store}; {self.variables or ''}\n      {shown}")
+        time.sleep(0.03)  # what has just been written is not kept
+        before = self._files()
+        plain = self._end(words, before, "")
+        self._restore(before)
+        cached = self._end([*self.launcher, *words], before, store)
+        self._restore(before)
+        self._same(plain, cached)
+        outcome = self._outcome(store)
+        self.said[-1] = f"{outcome:8} {self.said[-1]}"
+        if must_hit and not outcome.startswith("hit"):
+            raise Difference(f"no hit, though nothing has changed: {outcome}")
+        return outcome.split()[0]
+
+    def _end(self, words: Sequence[str], before: dict[str, bytes], store: str) -> Ended:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE_", "MAKE", "MFLAGS"))}
+        environ |= {"LC_ALL": "C", "HOME": str(self.root), "HIPCACHE_DIR": str(self.root / f"store-{store}")}
+        environ |= {"HIPCACHE_LOG": str(self.root / "log"), "XDG_RUNTIME_DIR": str(self.root), **self.variables}
+        try:
+            done = subprocess.run(
+                words,
+                cwd=self.work,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=120,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Difference(f"still running after {error.timeout} s") from error
+        made = {name: content for name, content in self._files().items() if before.get(name) != content}
+        return Ended(done.returncode, done.stdout, done.stderr, made)
+
+    def _files(self) -> dict[str, bytes]:
+        found = {}
+        for directory, _, names in os.walk(self.work):
+            for name in names:
+                path = os.path.join(directory, name)
+                if os.path.islink(path):
+                    found[os.path.relpath(path, self.work)] = b"-> " + os.fsencode(os.readlink(path))
+                else:
+                    with open(path, "rb") as file:
+                        found[os.path.relpath(path, self.work)] = file.read()
+        return found
+
+    def _restore(self, before: dict[str, bytes]) -> None:
+        """What a compile made goes; what it replaced (a link) comes back."""
+        for name, content in self._files().items():
+            if before.get(name) != content:
+                os.unlink(self.work / name)
+        for name, content in before.items():
+            path = self.work / name
+            if not path.exists() and not path.is_symlink():
+                if content.startswith(b"-> "):
+                    path.symlink_to(os.fsdecode(content[3:]))
+                else:
+                    path.write_bytes(content)
+
+    def _outcome(self, store: str) -> str:
+        """The last line of the log: outcome, and reason where it was passed through."""
+        try:
+            line = (self.root / "log").read_text(errors="replace").splitlines()[-1]
+        except OSError:
+            return "unlogged"
+        (self.root / "log").unlink()
+        _, _, outcome, reason, *_ = line.split(" ")
+        return f"{outcome} {reason}" if outcome == "passed_through" else outcome
+
+    def _same(self, plain: Ended, cached: Ended) -> None:
+        if cached.status != plain.status:
+            raise Difference(
+                f"status {cached.status}, plain clang {plain.status}:\n{cached.err.decode(errors='replace')}"
+            )
+        for name, mine, other in (("output", cached.out, plain.out), ("messages", cached.err, plain.err)):
+            if _neutral(mine) != _neutral(other):
+                shown = [text.decode(errors="replace") for text in (mine, other)]
+                raise Difference(f"{name}:\n{shown[0]}\n-- plain clang:\n{shown[1]}")
+        changing = re.compile(r".*\.(json|gcno)$|.*-[0-9a-f]{6}.*")
+        names = [{name for name in ended.files if not changing.match(name)} for ended in (cached, plain)]
+        if names[0] != names[1]:
+            raise Difference(f"files {sorted(names[0])}, plain clang {sorted(names[1])}")
+        for name in sorted(names[0]):
+            self._same_file(name, cached.files[name], plain.files[name])
+
+    def _same_file(self, name: str, mine: bytes, other: bytes) -> None:
+        if mine == other:
+            return
+        if name.endswith(".d"):
+            extra = [_listed(mine) - _listed(other), _listed(other) - _listed(mine)]
+            device = {n for n in extra[0] if not os.path.basename(n).startswith(("device.h", "value.h", "vector.h"))}
+            if extra[1] or (device and not self.real):
+                raise Difference(f"'{name}' lists too much {sorted(device)}, or lacks {sorted(extra[1])}")
+            return
+        if any("TIME" in word or "DATE" in word for word in self.words()):
+            return
+        raise Difference(f"'{name}' has other bytes")
+
+
+def _neutral(text: bytes) -> bytes:
+    """Without the random names of temporary files, and times."""
+    text = re.sub(rb"-[0-9a-f]{6}(?=[.\"/ ])", b"-XXXXXX", text)
+    return re.sub(rb"\d+\.\d+ ?(?=s|\()|\d+\.\d{4,}", b"N", text)
+
+
+def _listed(rule: bytes) -> set[str]:
+    """The files that a dependency file names, in its own quoting."""
+    text = rule.decode("utf-8", "surrogateescape").replace("\\\n", " ")
+    words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
+    return {os.path.normpath(word.rstrip(":")) for word in words}
+
+
+def check(
+    seed: int, *, real: bool = False, launcher: Sequence[str] = LAUNCHER, keep: Path | None = None, tell: bool = False
+) -> str:
+    """Run one seed; what differs, with the way to it, or nothing. `launcher`: what is put before the compiler; `tell`:
+    print the way in any case."""
+    root = Path(tempfile.mkdtemp(prefix="hipcache-fuzz-"))
+    case = Case(seed, root, real, launcher)
+    try:
+        case.run()
+    except Difference as error:
+        if keep:
+            shutil.copytree(root, keep / str(seed), symlinks=True)
+        steps = "\n".join(f"  {step}" for step in case.said)
+        return f"seed {seed}{' --real' if real else ''}\n{steps}\n  {error}\n"
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+        if tell:
+            print(f"seed {seed}", *case.said, sep="\n  ")
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="plain clang and hipcache side by side on random compiles")
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--count", type=int, default=100, help="how many")
+    parser.add_argument("--seconds", type=float, default=0, help="go on for so long instead")
+    parser.add_argument("--real", action="store_true", help="with HIP's own headers and device libraries")
+    parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
+    parser.add_argument("--tell", action="store_true", help="print every step of every case")
+    options = parser.parse_args()
+    end, seed, failures = time.monotonic() + options.seconds, options.seed, 0
+    while time.monotonic() < end if options.seconds else seed < options.seed + options.count:
+        found = check(seed, real=options.real, keep=options.keep, tell=options.tell)
+        if found:
+            failures += 1
+            print(found, flush=True)
+        seed += 1
+    print(json.dumps({"seeds": [options.seed, seed - 1], "failures": failures}))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

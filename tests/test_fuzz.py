@@ -1,0 +1,32 @@
+"""Random compiles, side by side with plain clang's (`scripts/fuzz.py`): some seeds that were chosen once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hip import FULL
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+
+import fuzz
+
+SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
+REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
+    assert not fuzz.check(seed)
+
+
+@pytest.mark.parametrize("seed", REAL_SEEDS)
+def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
+    assert not fuzz.check(seed, real=True)
+
+
+def test_a_difference_is_reported_with_its_seed_and_commands() -> None:
+    other = ["/bin/sh", "-c", 'exec "$0" "$@" -DVALUE=99']
+    found = [fuzz.check(seed, launcher=other) for seed in range(1, 6)]
+    assert any("has other bytes" in text and text.startswith("seed ") and "clang++-" in text for text in found)
