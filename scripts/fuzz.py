@@ -135,7 +135,7 @@ VARIABLES = (
         ("LC_ALL", "C.UTF-8"),
         ("TZ", "UTC-3"),
     ),
-    *(("TERM", "xterm-256color"), ("TERM", "dumb"), ("COLUMNS", "40"), ("PWD", "/nowhere"), ("TMPDIR", "/nowhere")),
+    *(("TERM", "xterm-256color"), ("TERM", "dumb"), ("COLUMNS", "40"), ("PWD", "/nowhere"), ("TMPDIR", "/tmp")),
     *(("HIPCACHE_JOBS", "1"), ("HIPCACHE_READONLY", "1"), ("HIPCACHE_RECACHE", "1"), ("HIPCACHE_BASEDIR", "@")),
     *(("MAKEFLAGS", " -j --jobserver-auth=7,8"), ("ROCM_PATH", "/nowhere"), ("HIPCACHE_BASEDIR", "/"), ("HOME", "")),
     *(

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from hip import KERNEL, LAUNCHER, Lab, kernel, only_19
+from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, watched_compiler
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 
@@ -181,3 +183,30 @@ def test_a_plan_for_this_machine_is_not_remembered_wherever_native_stands(lab: L
         time.sleep(2.1)  # what is younger is not remembered in any case
         assert lab.compile(*flags).outcome == "hit"
         assert {path.name for path in lab.store.rglob("*") if path.is_file()} == before
+
+
+@only_19
+def test_a_compile_that_is_stopped_holds_up_no_other_one(lab: Lab) -> None:
+    """As by Ctrl-Z in another terminal, while it holds the only slot."""
+    lab.environ["HIPCACHE_JOBS"] = "1"
+    compiler = watched_compiler(lab.root / "compiler", "19", f"touch {lab.root}/runs; sleep 60")
+    words = [str(compiler), *lab.words(source="other.hip", output="other.o")[1:]]
+    lab.write("other.hip", kernel("3"))
+    stopped = subprocess.Popen([*LAUNCHER, *words], cwd=lab.root, env=lab.environ, start_new_session=True)
+    try:
+        while not (lab.root / "runs").exists():
+            time.sleep(0.05)
+        os.killpg(stopped.pid, signal.SIGSTOP)
+        assert lab.run([*LAUNCHER, *lab.words()], seconds=30).status == 0
+    finally:
+        os.killpg(stopped.pid, signal.SIGKILL)
+        stopped.wait()
+
+
+@only_19
+def test_where_there_are_no_files_in_memory_compiles_are_cached(lab: Lab) -> None:
+    """A sandbox that refuses memfd_create(2): a limit of open files that the second one would exceed stands for it."""
+    program = "from hipcache import watch; import os; from pathlib import Path\n"
+    program += "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')), 64))\n"
+    program += "print(watch.watch('/bin/true', ['true'], cwd='/', env={}, ignore='/tmp', wanted=None))"
+    assert b"no files in memory" in lab.run([sys.executable, "-c", program]).out

@@ -1,7 +1,9 @@
 """How many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
 
 A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`store/locks.py`): the
-kernel frees it when its process dies. There are as many bytes as compilers may run.
+kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
+each: eight bytes with the process id, little-endian. The slots of a process that is stopped (Ctrl-Z in another
+terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile.
 
 Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
 it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
@@ -14,6 +16,7 @@ import contextlib
 import os
 import re
 import stat
+import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +26,8 @@ from typing import Protocol
 from hipcache.store import locks
 
 _PAUSE = 0.01
+_LOOK = 100  # pauses until it is looked whether those who hold the slots are stopped
+_HOLDER = struct.Struct("<Q")
 
 
 class Slots(Protocol):
@@ -56,14 +61,32 @@ class SharedSlots:
                 os.close(fd)
 
     def _take(self, fd: int) -> None:
-        while True:
-            for slot in range(self.limit):
-                try:
-                    if locks.try_lock(fd, slot):
-                        return
-                except OSError:
-                    return  # a file system without such locks: this process counts for itself
-            time.sleep(_PAUSE)
+        tries = 0
+        with contextlib.suppress(OSError):  # a file system without such locks: this process counts for itself
+            while not self._try(fd, look_for_stopped=tries % _LOOK == _LOOK - 1):
+                time.sleep(_PAUSE)
+                tries += 1
+
+    def _try(self, fd: int, *, look_for_stopped: bool) -> bool:
+        for slot in range(self.limit):
+            if locks.try_lock(fd, slot):
+                os.pwrite(fd, _HOLDER.pack(os.getpid()), slot * _HOLDER.size)
+                return True
+        if look_for_stopped:
+            holders = os.pread(fd, self.limit * _HOLDER.size, 0)
+            for slot, (holder,) in enumerate(_HOLDER.iter_unpack(holders[: len(holders) // 8 * 8])):
+                if _is_stopped(holder) and locks.try_lock(fd, self.limit + slot):
+                    return True
+        return False
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal, or by a debugger; False for a process that we cannot see."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False
 
 
 class Jobserver:

@@ -78,7 +78,10 @@ def watch(
     libc.ptrace.restype = ctypes.c_long
     code = ctypes.create_string_buffer(bpf(architecture, calls))
     rules = _Program((len(code) - 1) // 8, ctypes.addressof(code))
-    out, err = os.memfd_create("out"), os.memfd_create("err")
+    try:
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+    except OSError as error:
+        return f"no files in memory: {error.strerror}"
     words, environment = list(argv), dict(env)
     try:
         parent = os.getpid()
