@@ -210,3 +210,8 @@ def test_where_there_are_no_files_in_memory_compiles_are_cached(lab: Lab) -> Non
     program += "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')), 64))\n"
     program += "print(watch.watch('/bin/true', ['true'], cwd='/', env={}, ignore='/tmp', wanted=None))"
     assert b"no files in memory" in lab.run([sys.executable, "-c", program]).out
+
+
+@pytest.mark.parametrize("flag", ["-ggdb3", "-glldb"])
+def test_debug_information_for_one_debugger_is_cached_too(lab: Lab, flag: str) -> None:
+    lab.warm(flag)
