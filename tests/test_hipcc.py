@@ -107,6 +107,28 @@ def test_options_that_hipcc_takes_from_a_variable_are_options(lab: Lab) -> None:
     assert warm(lab).object == before.object
 
 
+def test_hipccs_variable_may_name_others_for_the_shell(lab: Lab) -> None:
+    env = {"HIPCC_COMPILE_FLAGS_APPEND": "-DVALUE=$MY_VALUE", "MY_VALUE": "7"}
+    before = warm(lab, env=env)
+    after = lab.same(words(), env={**env, "MY_VALUE": "8"})
+    assert after.object != before.object
+    assert after.outcome == MISS
+
+
+def test_a_second_command_in_hipccs_variable_is_run_by_hipcc(lab: Lab) -> None:
+    pass_wrapper(lab, words(), env={"HIPCC_COMPILE_FLAGS_APPEND": "-DVALUE=7 -c k.cpp -o other.o; true"})
+
+
+def test_a_store_that_must_not_be_written_serves_what_it_has(lab: Lab) -> None:
+    warm(lab)
+    lab.environ["HIPCACHE_READONLY"] = "1"
+    ended = lab.run([*LAUNCHER, *words("-DVALUE=4")])
+    assert ended.status == 0, ended.err
+    made = (lab.root / "out.o").read_bytes()
+    assert lab.run(words("-DVALUE=4")).status == 0
+    assert made == (lab.root / "out.o").read_bytes()
+
+
 def test_a_changed_hipcc_is_asked_again(lab: Lab) -> None:
     hipcc = own_hipcc(lab)
     lab.environ["HIP_PATH"] = "/usr"

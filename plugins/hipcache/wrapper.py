@@ -32,6 +32,7 @@ from hipcache.runner import Runner
 # Variables that the Perl hipcc sets, and that no compiler reads.
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
 _SHELLS = ("sh", "dash", "bash")
+_SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
 _NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it need not ask the GPU"
 
 
@@ -91,11 +92,13 @@ def _compiles(argv: tuple[str, ...]) -> bool:
 
 
 def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
-    """Does this process end as the compiler does? hipcc itself, and a shell that was given nothing but the command."""
+    """Does this process end as the compiler does? hipcc itself, and a shell that was given one simple command."""
     name = words[0].rpartition("/")[2]
     if name in _SHELLS:
+        if len(words) != 3 or words[1] != "-c":
+            return False
         try:
-            return len(words) == 3 and words[1] == "-c" and tuple(shlex.split(words[2])) == argv
+            return not _SEVERAL & set(words[2]) or tuple(shlex.split(words[2])) == argv
         except ValueError:
             return False
     return tools.is_hipcc(name) or (name.startswith("perl") and any(map(tools.is_hipcc, words[1:2])))
