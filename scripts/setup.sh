@@ -12,7 +12,7 @@ PACKAGES=(
     hipcc libamdhip64-dev rocm-device-libs librocprim-dev
     clang-15 lld-15 llvm-15
     clang-19 clang-tools-19 lld-19 llvm-19
-    ccache cmake make g++
+    ccache cmake make meson ninja-build scons g++
     python3-venv python3-dev
 )
 EXTRAS=("${@:-test}")
@@ -132,7 +132,7 @@ make_venv() {
 }
 
 fingerprint() {
-    { pwd; .venv/bin/python -V; cat pyproject.toml scripts/setup.sh cmake/* meson/* 2>/dev/null || true; } | sha256sum
+    { pwd; .venv/bin/python -V; cat pyproject.toml scripts/setup.sh cmake/* meson/* meson/*/* plugins/hipcache_scons/* 2>/dev/null || true; } | sha256sum
 }
 
 install_packages

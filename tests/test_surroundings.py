@@ -204,6 +204,24 @@ def test_a_compile_that_is_stopped_holds_up_no_other_one(lab: Lab) -> None:
 
 
 @only_19
+def test_a_stopped_compile_holds_up_no_other_one_of_the_same_unit(lab: Lab) -> None:
+    """It holds the lock of the unit while it is stopped; the other one does the work itself."""
+    compiler = watched_compiler(
+        lab.root / "compiler", "19", f"test -e {lab.root}/runs || {{ touch {lab.root}/runs; sleep 60; }}"
+    )
+    words = [str(compiler), *lab.words()[1:]]
+    stopped = subprocess.Popen([*LAUNCHER, *words], cwd=lab.root, env=lab.environ, start_new_session=True)
+    try:
+        while not (lab.root / "runs").exists():
+            time.sleep(0.05)
+        os.killpg(stopped.pid, signal.SIGSTOP)
+        assert lab.run([*LAUNCHER, *words], seconds=30).status == 0
+    finally:
+        os.killpg(stopped.pid, signal.SIGKILL)
+        stopped.wait()
+
+
+@only_19
 def test_where_there_are_no_files_in_memory_compiles_are_cached(lab: Lab) -> None:
     """A sandbox that refuses memfd_create(2): a limit of open files that the second one would exceed stands for it."""
     program = "from hipcache import watch; import os; from pathlib import Path\n"

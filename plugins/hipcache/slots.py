@@ -75,17 +75,8 @@ class SharedSlots:
         if look_for_stopped:
             holders = os.pread(fd, self.limit * _HOLDER.size, 0)
             for slot, (holder,) in enumerate(_HOLDER.iter_unpack(holders[: len(holders) // 8 * 8])):
-                if _is_stopped(holder) and locks.try_lock(fd, self.limit + slot):
+                if locks.is_stopped(holder) and locks.try_lock(fd, self.limit + slot):
                     return True
-        return False
-
-
-def _is_stopped(pid: int) -> bool:
-    """By a signal, or by a debugger; False for a process that we cannot see."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
-    except (OSError, IndexError):
         return False
 
 

@@ -39,6 +39,11 @@ MAGIC = b"hcL1\r\n\x1a\0"
 _RECORD = struct.Struct("<8s6Q")
 _CHECK_BYTES = 8
 _LOCK = 0
+_PATIENCE = 5.0  # seconds; the lock is held for a rename
+
+
+def _too_long(waited: float) -> bool:
+    return waited >= _PATIENCE
 
 
 class Book:
@@ -69,7 +74,8 @@ class Book:
 
 
 class Ledger:
-    """The file. Where locks do not work it is kept without them: counts may get lost until the next count."""
+    """The file. Where locks do not work, or the lock does not come free (its holder is stopped), it is kept without
+    them: counts may get lost until the next count."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -80,7 +86,7 @@ class Ledger:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             with suppress(OSError):
-                locks.wait_lock(fd, _LOCK)
+                locks.wait_lock(fd, _LOCK, give_up=_too_long)
             try:
                 yield Book(fd, _read(fd) or (0,) * 6)
             finally:
@@ -96,7 +102,7 @@ class Ledger:
             return None
         try:
             with suppress(OSError):
-                locks.wait_lock(fd, _LOCK, shared=True)
+                locks.wait_lock(fd, _LOCK, shared=True, give_up=_too_long)
             numbers = _read(fd)
         finally:
             locks.unlock(fd, _LOCK)

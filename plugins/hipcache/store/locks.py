@@ -1,7 +1,10 @@
 """Byte-range locks of the kernel, held by an open file ("open file description locks", fcntl(2), Linux).
 
-One byte of one empty file is one lock, so any number of keys needs no lock files and leaves none behind. The kernel
-drops a lock when the last descriptor of that open file is closed, that is also when the process is killed.
+One byte of one file is one lock, so any number of keys needs no lock files and leaves none behind. The kernel drops a
+lock when the last descriptor of that open file is closed, that is also when the process is killed. But not when it is
+stopped (Ctrl-Z in another terminal), and who waits for that one must not wait for ever. So the file's content tells
+who locked a byte last: a table of 4096 rows (`byte u64, process id u64`, little-endian), the row chosen by the byte.
+Two keys that share a row overwrite each other, then a stopped holder may go unseen: rare, and it ends with the stop.
 
 Rejected: classic POSIX locks (the process holds them: threads do not exclude each other, and closing *any*
 descriptor of the file drops them); flock(2) (a file for each key, and somebody has to delete them); a file made with
@@ -16,8 +19,14 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+_HOLDER = struct.Struct("<QQ")
+_ROWS = 4096
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
+_LOOK = 1.0  # seconds until it is looked, and again, whether the holder is stopped
 
 # l_type, l_whence, l_start, l_len, l_pid of `struct flock`; native alignment, and l_pid has to be 0.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -31,12 +40,13 @@ def key_offset(key: str) -> int:
     return int(key[:16], 16) >> 2
 
 
-def try_lock(fd: int, offset: int) -> bool:
+def try_lock(fd: int, offset: int, *, shared: bool = False) -> bool:
     """Lock one byte now, or return False because another open file holds it.
 
     Raises OSError where there are no such locks: ENOLCK, EINVAL, EOPNOTSUPP, EBADF for a read-only `fd`."""
+    kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0))
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, offset, 1, 0))
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return False
@@ -44,10 +54,21 @@ def try_lock(fd: int, offset: int) -> bool:
     return True
 
 
-def wait_lock(fd: int, offset: int, *, shared: bool = False) -> None:
-    """Lock one byte, however long it takes; signal handlers run meanwhile, so Ctrl-C raises. OSError as `try_lock`."""
-    kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(kind, os.SEEK_SET, offset, 1, 0))
+def wait_lock(
+    fd: int, offset: int, *, shared: bool = False, give_up: Callable[[float], bool] = lambda waited: False
+) -> None:
+    """Lock one byte, however long it takes, unless `give_up` says so (it is asked about once a second, with the
+    seconds waited so far): then TimeoutError. Else OSError as `try_lock`."""
+    # Not F_OFD_SETLKW: a thread cannot be taken out of it.
+    start, pause, look = time.monotonic(), _FIRST_PAUSE, _LOOK
+    while not try_lock(fd, offset, shared=shared):
+        waited = time.monotonic() - start
+        if waited >= look:
+            if give_up(waited):
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            look += _LOOK
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def unlock(fd: int, offset: int) -> None:
@@ -65,17 +86,41 @@ def open_file(path: str) -> int:
 def held(fd: int, offset: int, *, wait: bool = True) -> Iterator[bool | None]:
     """Hold one byte of `fd`, an open file of our own, which is closed at the end.
 
-    Gives False: held at once, or there are no locks here; True: held after a wait; None: not held, because it is
-    taken and `wait` is False.
+    Gives False: held at once, or there are no locks here; True: held after a wait, or not held because the one who
+    holds it is stopped; None: not held, because it is taken and `wait` is False.
     """
     waited: bool | None = False
     try:
         with suppress(OSError):
             if not try_lock(fd, offset):
-                if wait:
-                    wait_lock(fd, offset)
                 waited = wait or None
+                if wait:
+                    wait_lock(fd, offset, give_up=lambda _: is_stopped(_holder(fd, offset)))
+            if waited is not None:
+                os.pwrite(fd, _HOLDER.pack(offset, os.getpid()), _row(offset))
         yield waited
     finally:
         unlock(fd, offset)
         os.close(fd)
+
+
+def is_stopped(pid: int) -> bool:
+    """By a signal (Ctrl-Z), or by a debugger; False for a process that we cannot see."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False
+
+
+def _row(offset: int) -> int:
+    return offset % _ROWS * _HOLDER.size
+
+
+def _holder(fd: int, offset: int) -> int:
+    """The process that locked the byte last, 0 if that is not known."""
+    row = os.pread(fd, _HOLDER.size, _row(offset))
+    if len(row) < _HOLDER.size:
+        return 0
+    byte, pid = _HOLDER.unpack(row)
+    return int(pid) if byte == offset else 0
