@@ -15,7 +15,7 @@ Layout, version 1 (`KEY` and `DIGEST` are 64 hexadecimal digits, cut after the s
     ROOT/v1/tmp/put-RANDOM      an entry while it is written
     ROOT/v1/tmp/work-RANDOM/    the files of one compile; `.lock` inside is locked while it lives
     ROOT/v1/ledger              how much is held (ledger.py)
-    ROOT/v1/locks               empty; its byte ranges are the locks (locks.py)
+    ROOT/v1/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
     ROOT/v1/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)
 
 An action record::
