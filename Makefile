@@ -35,7 +35,7 @@ check: setup
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-test-full: export HIPCACHE_TEST_FULL := 1
+test-full: export TEST_FULL := 1
 test-full: test
 
 bench:

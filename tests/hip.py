@@ -24,7 +24,7 @@ BARE = ("-nogpuinc", "-nogpulib")
 # The driver's own CUID hashes the command line; the same one for both makes objects comparable.
 CUID = "-cuid=5eed"
 
-FULL = bool(os.environ.get("HIPCACHE_TEST_FULL"))
+FULL = bool(os.environ.get("TEST_FULL"))
 
 # What HIP's headers declare for a kernel and its launch, in our words.
 HIP_IN_SHORT = """\

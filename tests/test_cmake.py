@@ -1,6 +1,6 @@
 """The CMake module against real CMake (Debian's and the newest), Ninja and Makefiles, and real clang.
 
-HIPCACHE_TEST_FULL=1 (`make test-full`) runs every combination; otherwise a sample of them.
+TEST_FULL=1 (`make test-full`) runs every combination; otherwise a sample of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cmake_project import (
     simple_project,
 )
 
-FULL = bool(os.environ.get("HIPCACHE_TEST_FULL"))
+FULL = bool(os.environ.get("TEST_FULL"))
 full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full")
 
 WAYS_IN = {

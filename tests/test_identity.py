@@ -1,6 +1,6 @@
 """Byte identity: object, messages, exit status and dependency file are plain clang's, cold and warm.
 
-HIPCACHE_TEST_FULL=1 (`make test-full`) runs every source with every flag and every set of architectures; otherwise each
+TEST_FULL=1 (`make test-full`) runs every source with every flag and every set of architectures; otherwise each
 source meets each compiler once, with flags and architectures that take turns.
 """
 

@@ -1,6 +1,6 @@
 """The Meson subproject against real Meson (Debian's 1.0.1 and the newest), Ninja and clang 15.
 
-HIPCACHE_TEST_FULL=1 (`make test-full`) runs every combination.
+TEST_FULL=1 (`make test-full`) runs every combination.
 """
 
 from __future__ import annotations
