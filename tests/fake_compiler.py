@@ -72,6 +72,9 @@ class Compiler:
     def kill(self) -> None:
         pass
 
+    def check(self) -> None:
+        pass
+
     def job(self, argv: Sequence[str], cwd: Path) -> Completed:
         kind = _kind(argv)
         with self._lock:
@@ -133,6 +136,10 @@ class Group:
 
     def kill(self) -> None:
         self._killed = True
+
+    def check(self) -> None:
+        if self._killed:
+            raise Killed
 
 
 _WORK: dict[str, Callable[[Compiler, list[str], Path], None]] = {

@@ -39,7 +39,6 @@ def test_no_word_of_a_real_job_is_lost() -> None:
     ("words", "role", "name", "value"),
     [
         (("-o", "k.o"), Role.OUTPUT, "-o", "k.o"),
-        (("-dependency-file", "k.d"), Role.DEPENDENCIES, "-dependency-file", "k.d"),
         (("-MT", "k.o"), Role.DEPENDENCIES, "-MT", "k.o"),
         (("-MP",), Role.DEPENDENCIES, "-MP", ""),
         (("-sys-header-deps",), Role.DEPENDENCY_STYLE, "-sys-header-deps", ""),
@@ -63,6 +62,14 @@ def test_no_word_of_a_real_job_is_lost() -> None:
 )
 def test_an_option_has_its_role_and_its_value(words: tuple[str, ...], role: Role, name: str, value: str) -> None:
     assert parsed(*words) == [Option(role, name, value, words)]
+
+
+def test_a_dependency_file_needs_a_target() -> None:
+    """As for clang itself, which fails without one."""
+    words = ("-dependency-file", "k.d")
+    rule = [Option(Role.DEPENDENCIES, *words, words), Option(Role.DEPENDENCIES, "-MT", "k.o", ("-MT", "k.o"))]
+    assert parsed(*words, "-MT", "k.o") == rule
+    assert why_left(*words) == "compiler_option"
 
 
 @pytest.mark.parametrize(

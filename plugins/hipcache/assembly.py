@@ -41,7 +41,8 @@ def _bundle(session: Session, unit: ObjectUnit, devices: Sequence[Product]) -> b
         session.write(session.workdir / f"{number}.code", _content(session, one)) for number, one in enumerate(devices)
     ]
     fat_binary = session.workdir / "bundle.hipfb"
-    done = session.run("bundler", unit.bundle_argv(codes, fat_binary))
+    # Without a slot: it copies files. And it runs in the main thread, where a signal could lose a slot.
+    done = session.run_now("bundler", unit.bundle_argv(codes, fat_binary))
     if done.stderr:
         raise PassThrough("job_output", f"the bundler said: {decode(done.stderr)[:200]}")
     return Path(fat_binary).read_bytes()

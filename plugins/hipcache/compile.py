@@ -90,11 +90,8 @@ def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) 
     for number, product in enumerate(found):
         if isinstance(product, Missing):
             tasks[number] = _task(session, cut, number, product)
-    made: dict[int, Product] = {}
-    if len(tasks) == 1:
-        made = {number: task() for number, task in tasks.items()}
-    elif tasks:
-        made = _side_by_side(session, tasks)
+    # In threads also where it is only one: signals reach the main thread, which must not hold one of make's tokens.
+    made = _side_by_side(session, tasks) if tasks else {}
     return [one if isinstance(one, Product) else made[number] for number, one in enumerate(found)]
 
 

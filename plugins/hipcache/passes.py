@@ -80,7 +80,7 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     stem = session.workdir / name.replace(":", "_")
     output, rule = stem.with_name(stem.name + (".bc" if bitcode else ".o")), stem.with_name(stem.name + ".d")
     argv = front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary)
-    with session.engine.slots.hold():
+    with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
         done = session.run_now(name, argv)
         set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK

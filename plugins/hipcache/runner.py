@@ -68,6 +68,10 @@ class Runner(Protocol):
         """End the running processes and start no more."""
         ...
 
+    def check(self) -> None:
+        """Raises Killed after `kill`: for one who waits before there is a process."""
+        ...
+
     def group(self) -> Runner:
         """A runner for one compile, whose `kill` ends that one's processes alone."""
         ...
@@ -142,6 +146,10 @@ class SubprocessRunner:
                 os.kill(process.pid, 9)
             except ProcessLookupError:
                 continue
+
+    def check(self) -> None:
+        if self._killed:
+            raise Killed
 
     def group(self) -> SubprocessRunner:
         group = SubprocessRunner()

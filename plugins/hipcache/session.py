@@ -60,7 +60,7 @@ class Session:
 
     def run(self, name: str, argv: list[str]) -> Completed:
         """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
-        with self.engine.slots.hold():
+        with self.engine.slots.hold(self.runner.check):
             return self.run_now(name, argv)
 
     def run_now(self, name: str, argv: list[str]) -> Completed:

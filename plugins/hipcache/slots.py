@@ -19,7 +19,7 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -30,12 +30,16 @@ _LOOK = 100  # pauses until it is looked whether those who hold the slots are st
 _HOLDER = struct.Struct("<Q")
 
 
+Check = Callable[[], None]
+
+
 class Slots(Protocol):
-    """`hold` waits until one more compiler may run, and counts it as running until it ends."""
+    """`hold` waits until one more compiler may run, and counts it as running until it ends. `check` is called while it
+    waits, and raises where that has become pointless: who has been told to end must not take what others wait for."""
 
     limit: int
 
-    def hold(self) -> AbstractContextManager[None]: ...
+    def hold(self, check: Check = lambda: None) -> AbstractContextManager[None]: ...
 
 
 class SharedSlots:
@@ -47,7 +51,7 @@ class SharedSlots:
         self._own = threading.BoundedSemaphore(limit)
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self, check: Check = lambda: None) -> Iterator[None]:
         with self._own:
             try:
                 fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,15 +59,16 @@ class SharedSlots:
                 yield
                 return
             try:
-                self._take(fd)
+                self._take(fd, check)
                 yield
             finally:
                 os.close(fd)
 
-    def _take(self, fd: int) -> None:
+    def _take(self, fd: int, check: Check) -> None:
         tries = 0
         with contextlib.suppress(OSError):  # a file system without such locks: this process counts for itself
             while not self._try(fd, look_for_stopped=tries % _LOOK == _LOOK - 1):
+                check()
                 time.sleep(_PAUSE)
                 tries += 1
 
@@ -89,8 +94,9 @@ class Jobserver:
         self._own = threading.Lock()
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self, check: Check = lambda: None) -> Iterator[None]:
         while True:
+            check()
             if self._own.acquire(blocking=False):
                 try:
                     yield
