@@ -562,6 +562,23 @@ def test_an_interrupted_failing_compile_ends_by_the_signal(lab: Lab) -> None:
 
 
 @only_15
+def test_two_signals_end_a_failing_compile_and_the_job_of_its_driver(lab: Lab) -> None:
+    """Plain clang finds the host's error after the slow device pass: the user's own command is under way for long."""
+    lab.write("k.hip", SLOW + "\n#if !defined(__HIP_DEVICE_COMPILE__)\n#error on the host only\n#endif\n")
+    process = started(lab, *ARCHS[:1])
+    deadline = time.monotonic() + 20
+    while len(session_members(process.pid)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) in (-signal.SIGINT, -signal.SIGTERM)
+    while session_members(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert session_members(process.pid) == []
+
+
+@only_15
 def test_killed_at_random_points_it_leaves_no_bad_entry(lab: Lab) -> None:
     lab.write("k.hip", kernel("1"))
     words = lab.words()

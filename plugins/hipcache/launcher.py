@@ -136,6 +136,9 @@ def _columns(environ: Mapping[str, str]) -> int | None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Once is enough: a second one (timeout(1) and terminals send two) must not break the cleaning up.
+    for other in _SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
     raise Interrupted(number)
 
 
@@ -187,7 +190,9 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
     try:
         status = process.wait()
     except Interrupted as interrupted:
-        process.send_signal(interrupted.number)
+        for pid in [*_descendants(process.pid), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, interrupted.number)
         process.wait()
         _die(interrupted.number)
     if status == 0:
@@ -198,6 +203,17 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
     if status < 0:
         _die(-status)
     return status
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes below `pid`: a driver that is ended leaves its running job behind."""
+    found: list[int] = []
+    with suppress(OSError):
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(child) for child in file.read().split()]
+        for child in children:
+            found += [*_descendants(child), child]
+    return found
 
 
 def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record | None = None) -> None:
