@@ -328,3 +328,14 @@ def test_a_trace_holds_in_another_checkout_of_the_same_files(tmp_path: Path) -> 
     assert two.differs(first) == ""
     (tmp_path / "two/later").mkdir()
     assert str(tmp_path / "two/later") in two.differs(first)
+
+
+def test_an_edit_between_two_reads_of_a_file_is_seen(tmp_path: Path) -> None:
+    """The text without comments must stand for the very content whose digest is recorded beside it."""
+    (tmp_path / "k.hip").write_text("int a = 1; // one\n")
+    files = Files(str(tmp_path), time.time(), Basedir(""))
+    digest = files.digest("k.hip")[1]
+    assert files.bare("k.hip", digest)
+    (tmp_path / "k.hip").write_text("int a = 2; // one\n")
+    with pytest.raises(Untraceable, match="changed while it was read"):
+        files.bare("k.hip", digest)

@@ -170,10 +170,14 @@ class Files:
         self._digests[path] = self._read[path][:2]
         return self._read[path]
 
-    def bare(self, path: str) -> str:
-        """Digest of the text without comments, empty where it must be taken as it is. Raises OSError."""
+    def bare(self, path: str, digest: str) -> str:
+        """Digest of the text without comments, empty where it must be taken as it is. `digest` is that of the content
+        it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
         with open(self.resolve(path), "rb") as file:
-            text = comments.without_comments(file.read())
+            content = file.read()
+        if digest_bytes(content) != digest:
+            raise Untraceable(f"'{path}' changed while it was read")
+        text = comments.without_comments(content)
         return digest_bytes(text) if text is not None else ""
 
     def differs(self, key: str, reads: ReadSet, *, exact: bool) -> str:
@@ -190,7 +194,8 @@ class Files:
                 status = self.status(path)
                 if status == file.status:
                     continue
-                if self.digest(path)[1] != file.digest and (exact or not file.bare or self.bare(path) != file.bare):
+                digest = self.digest(path)[1]
+                if digest != file.digest and (exact or not file.bare or self.bare(path, digest) != file.bare):
                     return f"file '{path}' changed"
             except FileNotFoundError:
                 return f"file '{path}' is gone"
@@ -262,7 +267,7 @@ def record(
     for path, status, digest in looked:
         system = user is not None and path not in user
         # A header of the system is not edited.
-        bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path)
+        bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)
