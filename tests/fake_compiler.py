@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import recordings
-from hipcache.runner import Completed, Killed, Observed
-from hipcache.splice import PLACEHOLDER
+from hipcache.making.splice import PLACEHOLDER
+from hipcache.processes.runner import Completed, Killed, Observed
 from store_clock import HandClock
 
 _MARK = b"host-part-goes-here-" + b"." * 44

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipcache import plan
-from hipcache.plan import Plan
+from hipcache.planning import plan
+from hipcache.planning.plan import Plan
 
 PLANS = Path(__file__).parent / "plans"
 ALL = sorted(path.stem for path in PLANS.glob("*.txt"))

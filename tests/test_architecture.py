@@ -8,9 +8,9 @@ from pathlib import Path
 
 import hipcache
 import pytest
-from hipcache.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
-from hipcache.driver_options import LEFT, why_left
 from hipcache.outcome import OUTCOMES, REASONS
+from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
+from hipcache.planning.driver_options import LEFT, why_left
 
 ROOT = Path(hipcache.__file__).parent
 
@@ -20,26 +20,28 @@ LAYERS = r"""
     __main__
     launcher plain
     compile
-    assembly host
-    device
-    passes
-    driver session wrapper
-    answers
-    engine units cli.explain
-    history identity cli.clear cli.config cli.doctor cli.gc cli.stats
-    trace store.local cli cli.toolchain
-    includes plan runner store.upkeep
-    observe
-    cc1 command config cuid slots statistics watch store.faults store.ledger store.output store.scratch cli.directories
-    atomic basedir comments depfile driver_options errors keys outcome records splice syscalls tools \
-        store store.layout store.locks cli.arches cli.screen hipcache
+    making.assembly making.host
+    making.device
+    making.passes
+    planning.driver session planning.wrapper
+    planning.answers
+    engine planning.units cli.explain
+    report.history inputs.identity cli.clear cli.config cli.doctor cli.gc cli.stats
+    inputs.trace store.local cli cli.toolchain
+    inputs.includes planning.plan processes.runner store.upkeep
+    processes.observe
+    planning.cc1 planning.command config planning.cuid processes.slots report.statistics processes.watch \
+        store.faults store.ledger store.output store.scratch cli.directories
+    atomic errors outcome inputs.basedir inputs.comments inputs.keys making.depfile making.records making.splice \
+        planning.driver_options planning.tools processes.syscalls store.layout store.locks cli.arches cli.screen \
+        store making planning inputs processes report hipcache
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
 
 # `runner` starts processes, `watch` those for it that are watched. `launcher` takes the user's own command over where
 # the engine cannot go on, and `plain` where there is nothing for it to do.
-STARTS_PROCESSES = {"runner", "launcher"}
+STARTS_PROCESSES = {"processes.runner", "launcher"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain"}
 
@@ -87,7 +89,7 @@ def _strings(node: ast.expr) -> Iterator[str]:
 
 def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
-    given = dict.fromkeys([*LEFT.values(), *(reason for _, reason in LEFT_PREFIXES)], "driver_options")
+    given = dict.fromkeys([*LEFT.values(), *(reason for _, reason in LEFT_PREFIXES)], "planning.driver_options")
     for name, tree in TREES.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
@@ -139,7 +141,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"launcher", "plain", "watch"}))
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"launcher", "plain", "processes.watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hipcache.basedir import MARK, Basedir
+from hipcache.inputs.basedir import MARK, Basedir
 
 ONE, OTHER = Basedir("/home/one"), Basedir("/home/other")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import recordings
-from hipcache import cc1
-from hipcache.cc1 import Option, Role
 from hipcache.errors import PassThrough
-from hipcache.plan import Cc1Job
+from hipcache.planning import cc1
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.plan import Cc1Job
 from recordings import recorded
 
 INPUT = ("-x", "hip", "k.hip")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from hipcache import __main__ as program
-from hipcache import __version__, cli, statistics
+from hipcache import __version__, cli
 from hipcache.cli import Session, arches, directories, dispatch, screen
 from hipcache.errors import HipcacheError
 from hipcache.outcome import CompileOutcome, UnitOutcome
+from hipcache.report import statistics
 from hipcache.store.local import LocalStore
 
 MISS = CompileOutcome(
@@ -330,7 +331,7 @@ def test_starting_for_a_compile_imports_no_part_of_the_subcommands() -> None:
 
 def test_settings_without_a_file_need_no_yaml() -> None:
     code = (
-        "import sys; from hipcache import config, statistics; config.load({'HOME': '/nowhere'});"
+        "import sys; from hipcache import config; from hipcache.report import statistics; config.load({'HOME': '/nowhere'});"
         "print({'yaml', 'json', 'difflib', 'shutil', 'argparse', 'tempfile'} & set(sys.modules))"
     )
     answer = subprocess.run(

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hipcache.command import Command, expand, is_hip, parse, tokenize
-from hipcache.driver_options import SEPARATE
 from hipcache.errors import PassThrough
 from hipcache.outcome import REASONS
+from hipcache.planning.command import Command, expand, is_hip, parse, tokenize
+from hipcache.planning.driver_options import SEPARATE
 
 
 def read(*words: str, environ: Mapping[str, str] | None = None, cwd: str = "/src") -> Command:

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 import pytest
-from hipcache.comments import without_comments
+from hipcache.inputs.comments import without_comments
 
 
 @pytest.mark.parametrize(

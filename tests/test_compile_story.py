@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import Compiler, host_template
-from hipcache import command
 from hipcache.cli.explain import describe
 from hipcache.compile import Compiled, compile
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.history import History
-from hipcache.runner import Killed
-from hipcache.slots import SharedSlots
+from hipcache.planning import command
+from hipcache.processes.runner import Killed
+from hipcache.processes.slots import SharedSlots
+from hipcache.report.history import History
 from hipcache.store.local import LocalStore
 from store_clock import HandClock
 

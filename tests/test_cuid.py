@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.cuid import make_cuid
+from hipcache.planning.cuid import make_cuid
 
 
 @pytest.fixture

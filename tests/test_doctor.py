@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.cli import Session, dispatch, doctor, toolchain
-from hipcache.runner import Completed
+from hipcache.processes.runner import Completed
 
 NO_LIBRARY = "clang: error: cannot find ROCm device library; provide its path via '--rocm-path'\n"
 MACROS = b"#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 2\n#define HIP_VERSION_PATCH 41133\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hipcache.cli.explain import describe
-from hipcache.history import Record, UnitRecord
 from hipcache.outcome import OUTCOMES, REASONS
+from hipcache.report.history import Record, UnitRecord
 
 
 def record(end: str, *units: UnitRecord, reason: str = "", detail: str = "", notes: tuple[str, ...] = ()) -> Record:

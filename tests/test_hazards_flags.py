@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, CUID, HIT, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, kernel, only_19
-from hipcache.cuid import make_cuid
+from hipcache.planning.cuid import make_cuid
 
 # Flags
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, BARE, CUID, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, script
-from hipcache import observe, tools
+from hipcache.planning import tools
+from hipcache.processes import observe
 
 pytestmark = pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
 

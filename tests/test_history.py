@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hipcache.history import History, Record, UnitRecord, differences, why
-from hipcache.trace import ReadFile, ReadSet
+from hipcache.inputs.trace import ReadFile, ReadSet
+from hipcache.report.history import History, Record, UnitRecord, differences, why
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
 CUID = "the CUID is another one (other macros, another name of the source or the object)"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, CUID, DEVICE_LIBRARIES, FULL, HIT, Lab
-from hipcache.depfile import parse
+from hipcache.making.depfile import parse
 
 SOURCES = sorted((Path(__file__).parent / "sources").glob("*.hip"))
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "cmake" / "src").glob("*.hip"))

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hipcache.identity import Identities
-from hipcache.runner import Completed, Observed, Runner, SubprocessRunner
-from hipcache.trace import RACY
+from hipcache.inputs.identity import Identities
+from hipcache.inputs.trace import RACY
+from hipcache.processes.runner import Completed, Observed, Runner, SubprocessRunner
 
 
 class Loader:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hipcache import cc1, depfile
-from hipcache.cc1 import Option, Role
-from hipcache.includes import Directory, Probes, Scan, SearchPath, probes, scan, scan_macro
+from hipcache.inputs.includes import Directory, Probes, Scan, SearchPath, probes, scan, scan_macro
+from hipcache.making import depfile
+from hipcache.planning import cc1
+from hipcache.planning.cc1 import Option, Role
 
 CLANG = "clang++-15"
 

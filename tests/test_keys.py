@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hipcache.keys import digest_bytes, digest_file, make_key
+from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 
 
 def test_a_digest_is_64_lower_case_hexadecimal_digits() -> None:

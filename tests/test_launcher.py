@@ -33,7 +33,7 @@ from hip import (
     script,
     watched_compiler,
 )
-from hipcache.depfile import parse
+from hipcache.making.depfile import parse
 
 # Spellings
 

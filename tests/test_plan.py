@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import recordings
-from hipcache import plan
-from hipcache.cc1 import Role
 from hipcache.errors import PassThrough
 from hipcache.outcome import REASONS
-from hipcache.plan import Plan
+from hipcache.planning import plan
+from hipcache.planning.cc1 import Role
+from hipcache.planning.plan import Plan
 from recordings import KNOWN, LEFT, recorded, text
 
 CLANGS = ("clang15", "clang19")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hipcache.records import (
+from hipcache.making.records import (
     MOST_ENTRIES,
     BackRecord,
     FrontEntry,

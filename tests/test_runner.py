@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.runner import Completed, Killed, SubprocessRunner
+from hipcache.processes.runner import Completed, Killed, SubprocessRunner
 
 FOREVER = "while :; do sleep 0.05; done"
 
@@ -133,7 +133,7 @@ def test_kill_twice_is_no_error() -> None:
 # In a process of its own, since a signal handler belongs to the main thread.
 INTERRUPTED = """\
 import os, signal, sys
-from hipcache.runner import SubprocessRunner
+from hipcache.processes.runner import SubprocessRunner
 
 class Interrupted(BaseException): pass
 

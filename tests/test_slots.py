@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hipcache.slots import Jobserver, SharedSlots, Slots, open_slots, runtime_directory
+from hipcache.processes.slots import Jobserver, SharedSlots, Slots, open_slots, runtime_directory
 
 
 class Most:
@@ -74,7 +74,7 @@ def test_two_that_share_a_directory_share_the_slots(tmp_path: Path) -> None:
 WORKER = """\
 import os, sys, time
 from pathlib import Path
-from hipcache.slots import SharedSlots
+from hipcache.processes.slots import SharedSlots
 
 slots, busy, most = SharedSlots(2, sys.argv[1]), Path(sys.argv[2]), 0
 for _ in range(12):
@@ -98,7 +98,7 @@ def test_processes_never_hold_more_slots_than_there_are(tmp_path: Path) -> None:
 
 def test_a_holder_that_is_killed_gives_its_slot_back(tmp_path: Path) -> None:
     text = (
-        "import sys, time\nfrom hipcache.slots import SharedSlots\n"
+        "import sys, time\nfrom hipcache.processes.slots import SharedSlots\n"
         "with SharedSlots(1, sys.argv[1]).hold():\n    print('held', flush=True)\n    time.sleep(1000)\n"
     )
     holder = subprocess.Popen([sys.executable, "-c", text, str(tmp_path)], stdout=subprocess.PIPE, text=True)

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache import statistics
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
-from hipcache.statistics import Tally
+from hipcache.report import statistics
+from hipcache.report.statistics import Tally
 from hipcache.store import StoreSize
 
 HIT = CompileOutcome("hit", units=(UnitOutcome("gfx90a:xnack+", True, True, True), UnitOutcome("host", True)))

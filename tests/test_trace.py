@@ -8,9 +8,9 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hipcache.basedir import Basedir
-from hipcache.includes import SearchPath
-from hipcache.trace import RACY, TICK, Files, ReadFile, ReadSet, Untraceable, record
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.includes import SearchPath
+from hipcache.inputs.trace import RACY, TICK, Files, ReadFile, ReadSet, Untraceable, record
 
 SEARCH = SearchPath((), ("inc", "later"))
 

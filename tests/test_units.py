@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import recordings
-from hipcache import plan, units
-from hipcache.basedir import Basedir
 from hipcache.errors import PassThrough
-from hipcache.identity import Identities
-from hipcache.runner import SubprocessRunner
-from hipcache.trace import Files
-from hipcache.units import Units, graph_file
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.identity import Identities
+from hipcache.inputs.trace import Files
+from hipcache.planning import plan, units
+from hipcache.planning.units import Units, graph_file
+from hipcache.processes.runner import SubprocessRunner
 
 CLANGS = ["clang15", "clang19"]
 

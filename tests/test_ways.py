@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MODULES, PROGRAMS, Project, hip_source
 from hip import HIP_IN_SHORT, script
-from hipcache import plain, statistics
+from hipcache import plain
 from hipcache.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.report import statistics
 
 EXAMPLE = CHECKOUT / "examples" / "make"
 DEBIAN_FLAGS = "--rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"

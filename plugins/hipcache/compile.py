@@ -9,19 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipcache import assembly, atomic, depfile, device, driver, host, units
-from hipcache.assembly import Object
-from hipcache.cc1 import Role
-from hipcache.command import Command
-from hipcache.cuid import make_cuid
-from hipcache.device import Missing, Product
+from hipcache import atomic
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.history import VARIABLES, Record, UnitRecord, why
+from hipcache.making import assembly, depfile, device, host
+from hipcache.making.assembly import Object
+from hipcache.making.device import Missing, Product
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
-from hipcache.plan import Plan
+from hipcache.planning import driver, units
+from hipcache.planning.cc1 import Role
+from hipcache.planning.command import Command
+from hipcache.planning.cuid import make_cuid
+from hipcache.planning.plan import Plan
+from hipcache.planning.units import Units
+from hipcache.report.history import VARIABLES, Record, UnitRecord, why
 from hipcache.session import Damaged, Session
-from hipcache.units import Units
 
 # An entry that is damaged is dropped when it is read: the next try does not find it.
 _TRIES = 5

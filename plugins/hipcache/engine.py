@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.config import Config
-from hipcache.history import History
-from hipcache.runner import Runner, SubprocessRunner
-from hipcache.slots import Slots, open_slots, runtime_directory
+from hipcache.processes.runner import Runner, SubprocessRunner
+from hipcache.processes.slots import Slots, open_slots, runtime_directory
+from hipcache.report.history import History
 from hipcache.store import Store
 from hipcache.store.local import LocalStore
 

@@ -14,17 +14,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import outcome, statistics, tools
-from hipcache.command import Command, parse
+from hipcache import outcome
 from hipcache.config import Config
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.outcome import CompileOutcome
+from hipcache.planning import tools
+from hipcache.planning.command import Command, parse
+from hipcache.report import statistics
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from hipcache.history import Record
-    from hipcache.runner import Runner
+    from hipcache.processes.runner import Runner
+    from hipcache.report.history import Record
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -50,7 +52,7 @@ def launch(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         cwd = os.getcwd()
         if tools.is_hipcc(words[0]):
-            from hipcache import wrapper
+            from hipcache.planning import wrapper
 
             wrapper.check(words, environ)
         else:
@@ -66,7 +68,7 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
     """`command` is None where hipcc must say it first."""
     from hipcache.compile import compile
     from hipcache.engine import open_engine
-    from hipcache.runner import Killed
+    from hipcache.processes.runner import Killed
 
     runner: Runner | None = None
     try:
@@ -76,7 +78,7 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
         engine = open_engine(config, environ)
         runner = engine.runner
         if command is None:
-            from hipcache.wrapper import unwrap
+            from hipcache.planning.wrapper import unwrap
 
             command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         done = compile(engine, command, _columns(environ))
@@ -220,7 +222,7 @@ def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record
     if not config.readonly:
         statistics.record(config.dir, end)
         if end.reason != "not_hip":
-            from hipcache.history import History, Record  # which takes a while
+            from hipcache.report.history import History, Record  # which takes a while
         if record is None and end.reason != "not_hip":
             output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
             path = os.path.join(os.getcwd(), *output) if output else ""

@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from hipcache import tools
+from hipcache.planning import tools
 
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 # The line that `statistics` would write, and the size of its log from which on it must look after it.

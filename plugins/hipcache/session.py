@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hipcache.basedir import Basedir
-from hipcache.command import Command
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.identity import Identities
-from hipcache.keys import digest_bytes
-from hipcache.runner import Completed, Runner
-from hipcache.trace import Files, ReadSet
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.identity import Identities
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.trace import Files, ReadSet
+from hipcache.planning.command import Command
+from hipcache.processes.runner import Completed, Runner
 
 
 class Damaged(Exception):

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hipcache.identity import Identities
-from hipcache.runner import SubprocessRunner
+from hipcache.inputs.identity import Identities
+from hipcache.processes.runner import SubprocessRunner
 from SCons.Action import CommandAction
 from SCons.Errors import BuildError
 from SCons.Node.FS import get_default_fs

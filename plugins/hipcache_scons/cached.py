@@ -18,17 +18,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import config as settings
-from hipcache import depfile, outcome, statistics
-from hipcache.basedir import Basedir
-from hipcache.command import parse
+from hipcache import outcome
 from hipcache.compile import compile
 from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
-from hipcache.history import History, Record
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.trace import ReadSet
+from hipcache.making import depfile
 from hipcache.outcome import CompileOutcome
-from hipcache.runner import Killed
-from hipcache.trace import ReadSet
+from hipcache.planning.command import parse
+from hipcache.processes.runner import Killed
+from hipcache.report import statistics
+from hipcache.report.history import History, Record
 
 from hipcache_scons import dependencies
 

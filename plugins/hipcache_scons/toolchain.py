@@ -13,13 +13,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hipcache import plan
-from hipcache.cc1 import Role
 from hipcache.errors import PassThrough
-from hipcache.identity import Identities
-from hipcache.keys import digest_bytes, digest_file, make_key
-from hipcache.plan import Plan
-from hipcache.runner import Runner
+from hipcache.inputs.identity import Identities
+from hipcache.inputs.keys import digest_bytes, digest_file, make_key
+from hipcache.planning import plan
+from hipcache.planning.cc1 import Role
+from hipcache.planning.plan import Plan
+from hipcache.processes.runner import Runner
 
 # What differs between two sources, or between two runs.
 _NOT_TOOLCHAIN = {

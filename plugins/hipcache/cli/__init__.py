@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 
 from hipcache import __version__
 from hipcache.errors import HipcacheError
-from hipcache.runner import Runner, SubprocessRunner
+from hipcache.processes.runner import Runner, SubprocessRunner
 
 VERBS = ("stats", "explain", "doctor", "gc", "clear", "config")
 OPTIONS = {

@@ -9,7 +9,7 @@ import time
 from hipcache import config, outcome
 from hipcache.cli import Session
 from hipcache.errors import HipcacheError
-from hipcache.history import History, Record, UnitRecord
+from hipcache.report.history import History, Record, UnitRecord
 
 SUMMARY = "tell why the units of an object hit or missed"
 

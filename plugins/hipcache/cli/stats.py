@@ -6,11 +6,12 @@ import argparse
 import json
 import time
 
-from hipcache import config, statistics
+from hipcache import config
 from hipcache.cli import Session, arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
 from hipcache.outcome import OUTCOMES
-from hipcache.statistics import Statistics, Tally
+from hipcache.report import statistics
+from hipcache.report.statistics import Statistics, Tally
 from hipcache.store import StoreSize
 from hipcache.store.local import LocalStore
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hipcache import plan
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
-from hipcache.runner import Completed, Runner
+from hipcache.planning import plan
+from hipcache.processes.runner import Completed, Runner
 
 _NAME = re.compile(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = re.compile(r"clang version (\S+)")

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hipcache import answers, plan, tools
-from hipcache.command import Command, expand, tokenize
-from hipcache.driver_options import why_left
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.observe import Observation
-from hipcache.plan import Plan
-from hipcache.runner import Runner
+from hipcache.planning import answers, plan, tools
+from hipcache.planning.command import Command, expand, tokenize
+from hipcache.planning.driver_options import why_left
+from hipcache.planning.plan import Plan
+from hipcache.processes.observe import Observation
+from hipcache.processes.runner import Runner
 
 
 def ask(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hipcache import passes, splice
-from hipcache.device import Missing, Product
 from hipcache.errors import PassThrough
-from hipcache.records import FrontEntry
+from hipcache.making import passes, splice
+from hipcache.making.device import Missing, Product
+from hipcache.making.records import FrontEntry
+from hipcache.planning.units import FrontEnd
 from hipcache.session import Session
-from hipcache.units import FrontEnd
 
 
 def find(session: Session, unit: FrontEnd) -> Product | Missing:

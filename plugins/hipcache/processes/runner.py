@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from hipcache import observe
-from hipcache.observe import Observation, Reached
+from hipcache.processes import observe
+from hipcache.processes.observe import Observation, Reached
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hipcache import answers, tools
-from hipcache.command import Command, parse
-from hipcache.driver_options import why_left
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.observe import Reached
-from hipcache.runner import Runner
+from hipcache.planning import answers, tools
+from hipcache.planning.command import Command, parse
+from hipcache.planning.driver_options import why_left
+from hipcache.processes.observe import Reached
+from hipcache.processes.runner import Runner
 
 # Variables that the Perl hipcc sets, and that no compiler reads.
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hipcache.cc1 import Option, Role
+from hipcache.planning.cc1 import Option, Role
 
 _DIRECTIVE = re.compile(
     rb"^[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:#|%:)[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:include|include_next|import|embed)\b"

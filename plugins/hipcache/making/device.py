@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hipcache import passes, records
 from hipcache.errors import PassThrough
-from hipcache.keys import digest_bytes, digest_file
-from hipcache.passes import Dependency, Ran
-from hipcache.records import BackRecord, FrontEntry
+from hipcache.inputs.keys import digest_bytes, digest_file
+from hipcache.making import passes, records
+from hipcache.making.passes import Dependency, Ran
+from hipcache.making.records import BackRecord, FrontEntry
+from hipcache.planning.units import DeviceUnit
 from hipcache.session import Session, decode
-from hipcache.units import DeviceUnit
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hipcache import comments, includes
-from hipcache.basedir import Basedir
-from hipcache.includes import Directory, Scan, SearchPath
-from hipcache.keys import digest_bytes, digest_file
+from hipcache.inputs import comments, includes
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.includes import Directory, Scan, SearchPath
+from hipcache.inputs.keys import digest_bytes, digest_file
 
 Status = tuple[int, int, int, int, int]
 

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hipcache.driver_options import SEPARATE, why_left
 from hipcache.errors import PassThrough
+from hipcache.planning.driver_options import SEPARATE, why_left
 
 _LANGUAGES = ("-x", "--language")
 

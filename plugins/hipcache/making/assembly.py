@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipcache import records, splice
-from hipcache.device import Product
 from hipcache.errors import PassThrough
+from hipcache.making import records, splice
+from hipcache.making.device import Product
+from hipcache.planning.units import ObjectUnit
 from hipcache.session import Damaged, Session, decode
-from hipcache.units import ObjectUnit
 
 
 @dataclass(frozen=True)

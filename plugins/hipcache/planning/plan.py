@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hipcache import cc1
-from hipcache.cc1 import Option, Role
 from hipcache.errors import PassThrough
+from hipcache.planning import cc1
+from hipcache.planning.cc1 import Option, Role
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from hipcache.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
+from hipcache.processes.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
 
 # linux/ptrace.h, linux/prctl.h, linux/seccomp.h, linux/wait.h
 _TRACEME, _CONT, _SYSCALL, _SETOPTIONS, _GETEVENTMSG, _GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x4201, 0x420E

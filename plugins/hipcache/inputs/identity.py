@@ -20,9 +20,9 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.keys import digest_file, make_key
-from hipcache.runner import Runner
-from hipcache.trace import RACY
+from hipcache.inputs.keys import digest_file, make_key
+from hipcache.inputs.trace import RACY
+from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")

@@ -19,9 +19,9 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipcache import watch
-from hipcache.keys import digest_bytes
-from hipcache.syscalls import LINK, LIST, READ
+from hipcache.inputs.keys import digest_bytes
+from hipcache.processes import watch
+from hipcache.processes.syscalls import LINK, LIST, READ
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from hipcache.keys import make_key
+from hipcache.inputs.keys import make_key
 
 _WORKING_COPY = (".git", ".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout")
 _BUILD_TREE = ("CMakeCache.txt", "build.ninja", ".sconsign.dblite", "meson-info")

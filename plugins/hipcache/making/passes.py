@@ -7,14 +7,15 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hipcache import depfile, records, trace
-from hipcache.cc1 import Role
 from hipcache.errors import PassThrough
-from hipcache.includes import SearchPath
-from hipcache.records import FrontEntry
+from hipcache.inputs import trace
+from hipcache.inputs.includes import SearchPath
+from hipcache.inputs.trace import ReadSet, Untraceable
+from hipcache.making import depfile, records
+from hipcache.making.records import FrontEntry
+from hipcache.planning.cc1 import Role
+from hipcache.planning.units import FrontEnd, graph_file
 from hipcache.session import Session, decode
-from hipcache.trace import ReadSet, Untraceable
-from hipcache.units import FrontEnd, graph_file
 
 # How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
 # what ntpd's slewing takes from a long pass.

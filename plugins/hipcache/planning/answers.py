@@ -15,12 +15,12 @@ import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from hipcache import observe
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
-from hipcache.keys import make_key
-from hipcache.observe import Observation
-from hipcache.trace import RACY
+from hipcache.inputs.keys import make_key
+from hipcache.inputs.trace import RACY
+from hipcache.processes import observe
+from hipcache.processes.observe import Observation
 
 # Variables that a build tool or a shell sets anew for each command, and that no compiler reads.
 VOLATILE = frozenset(

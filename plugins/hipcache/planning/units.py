@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hipcache.cc1 import Option, Role
 from hipcache.errors import PassThrough
-from hipcache.identity import Identities
-from hipcache.keys import Key, make_key
-from hipcache.plan import Cc1Job, DevicePass, Plan, ToolJob
-from hipcache.trace import Files
+from hipcache.inputs.identity import Identities
+from hipcache.inputs.keys import Key, make_key
+from hipcache.inputs.trace import Files
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 
 # Roles that concern the front end alone: a back end that reads bitcode is run without them.
 _FRONT_ONLY = {

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hipcache.atomic import write_whole
-from hipcache.keys import digest_bytes
-from hipcache.trace import ReadSet
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.trace import ReadSet
 
 _FORMAT = 1
 _MOST_FILES = 4

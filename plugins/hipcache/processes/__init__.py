@@ -1,0 +1,1 @@
+"""Processes that are started, limited in number, and watched."""
