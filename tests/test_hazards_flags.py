@@ -9,7 +9,21 @@ import struct
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, HIT, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, kernel, only_19
+from hip import (
+    BARE,
+    CUID,
+    DEVICE_LIBRARIES,
+    HIT,
+    LLVM,
+    MISS,
+    PARTIAL,
+    PASSED_THROUGH,
+    Compiled,
+    Lab,
+    kernel,
+    only_15,
+    only_19,
+)
 from hipcache.planning.cuid import make_cuid
 
 # Flags
@@ -98,6 +112,20 @@ def test_a_list_of_what_a_sanitizer_leaves_out_is_read_anew(lab: Lab, flag: str)
     lab.compile(*flags)
     listed.write_text("fun:*divide*\n")
     lab.changed(before, *flags)
+
+
+@only_15  # whose device library for AddressSanitizer is here
+def test_a_sanitizer_that_writes_the_modules_name_into_the_code_writes_the_sources(lab: Lab) -> None:
+    """A back end that reads bitcode has the name of a temporary file."""
+    lab.write(
+        "k.hip", kernel("table[p[1] & 3]", "__device__ int table[4];").replace("return (table[p[1] & 3])", "return 0")
+    )
+    flags = ("--offload-arch=gfx90a:xnack+", "-fsanitize=address", "-fgpu-sanitize")
+    libraries = ("-nogpuinc", "--rocm-path=/usr", f"--rocm-device-lib-path={DEVICE_LIBRARIES}")
+    command = [word for word in lab.words(*flags, *libraries) if word != "-nogpulib"]
+    first = lab.same(command)
+    assert first.status == 0, first.messages
+    assert [lab.same(command).outcome for _ in range(2)] == [HIT, HIT]
 
 
 def test_a_profile_that_changed_is_read_anew(lab: Lab) -> None:

@@ -236,6 +236,6 @@ def test_system_headers_are_listed_by_another_file_where_the_user_leaves_them_ou
     assert (str(graph_file(Path("/w/k.d"))) in words) != everything
 
 
-def test_remarks_make_a_unit_that_talks() -> None:
-    assert cut(recordings.text("clang15-remarks")).devices[0].talks
-    assert not cut(recordings.text("clang15-one-arch")).devices[0].talks
+def test_remarks_make_a_unit_of_one_step() -> None:
+    assert cut(recordings.text("clang15-remarks")).devices[0].in_one_step
+    assert not cut(recordings.text("clang15-one-arch")).devices[0].in_one_step

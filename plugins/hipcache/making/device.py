@@ -2,7 +2,7 @@
 
 What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. Such a unit
 is compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked
-before, or that was asked for remarks, is compiled in one step alone.
+before, or whose options say so (remarks, sanitizers), is compiled in one step alone.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
             if isinstance(found, Product):
                 return found
             missing = found
-        if unit.talks or missing.talked:
+        if unit.in_one_step or missing.talked:
             return _in_one_step(session, unit, missing)
         return _in_two_steps(session, unit, missing)
 

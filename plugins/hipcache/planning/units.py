@@ -47,6 +47,9 @@ _ABOUT_COMMENTS = (
 # Options whose value may look like a file's name, but nothing is read from it.
 _MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
 _REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
+# A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
+# AddressSanitizer writes that name into the code.
+_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile")
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,14 @@ def graph_file(dependencies: Path) -> Path:
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code object of one offload arch. `talks`: remarks were asked for, so its back end has something to say."""
+    """The code object of one offload arch. `in_one_step`: bitcode between front and back end would show."""
 
     arch: str
     front: FrontEnd
     link: ToolJob
     obj: str
     code: str
-    talks: bool
+    in_one_step: bool
     _back: tuple[tuple[str, str], ...]
 
     @property
@@ -194,10 +197,11 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
+        in_one_step = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
-        front = self.front("device", one.compile, link)
-        talks = any(option.name.startswith("-R") for option in one.compile.options)
-        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, talks, (*back, *link))
+        front = self.front("device", one.compile, [*link, *steps])
+        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, (*back, *link))
 
     def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
         inputs = [("compiler", self.tool(job.program))]
