@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +107,25 @@ def settle() -> None:
     time.sleep(0.04)
 
 
+def in_terminal(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], columns: int = 60) -> tuple[int, bytes]:
+    """(exit status, what was printed) of a command in a terminal of that many columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+    process = subprocess.Popen(argv, cwd=cwd, env=environ, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    received = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        received += piece
+    os.close(leader)
+    return process.wait(), received
+
+
 @dataclass
 class Lab:
     """A directory to compile in, a store, and a compiler."""
@@ -118,7 +141,9 @@ class Lab:
         for name in ("work", "home", "run"):
             (root / name).mkdir()
         environ = {
-            k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS", "COLUMNS"))
         }
         environ |= {
             "HOME": str(root / "home"),

@@ -25,7 +25,7 @@ LAYERS = r"""
     making.passes
     planning.driver session planning.wrapper
     planning.answers
-    engine planning.units cli.explain
+    engine planning.units cli.explain report.telling
     report.history inputs.identity cli.clear cli.config cli.doctor cli.gc cli.stats
     inputs.trace store.local cli cli.toolchain
     inputs.includes planning.plan processes.runner store.upkeep

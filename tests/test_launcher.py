@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import pty
 import random
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace as with_changes
 from pathlib import Path
@@ -27,6 +25,7 @@ from hip import (
     MISS,
     PASSED_THROUGH,
     Lab,
+    in_terminal,
     kernel,
     only_15,
     only_19,
@@ -181,31 +180,6 @@ def test_the_dependency_file_lists_what_any_pass_read(lab: Lab, flag: str) -> No
 # Messages
 
 
-def in_terminal(lab: Lab, argv: list[str], env: Mapping[str, str], columns: int = 60) -> tuple[int, bytes]:
-    """(exit status, what a terminal of that width received)."""
-    import fcntl
-    import struct
-    import termios
-
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
-    process = subprocess.Popen(
-        argv, cwd=lab.root, env={**lab.environ, **env}, stdin=follower, stdout=follower, stderr=follower
-    )
-    os.close(follower)
-    received = b""
-    while True:
-        try:
-            piece = os.read(leader, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        received += piece
-    os.close(leader)
-    return process.wait(), received
-
-
 WARNS = (
     kernel("1")
     + "int f() { int a_variable_with_a_long_name_that_nobody_uses_at_all_in_this_function = 1; return 0; }\n"
@@ -218,6 +192,7 @@ WARNS = (
         ({"TERM": "xterm-256color"}, 60),
         ({"TERM": "xterm-256color"}, 200),
         ({"TERM": "xterm-256color", "COLUMNS": "40"}, 100),
+        ({"TERM": "xterm-256color", "COLUMNS": "wide"}, 60),
         ({"TERM": "dumb"}, 60),
         ({"TERM": ""}, 60),
         ({"TERM": "vt100"}, 80),
@@ -232,16 +207,16 @@ def test_a_terminal_shows_what_clang_would_show(lab: Lab, env: dict[str, str], c
     lab.write("k.hip", WARNS)
     words = lab.words("-Wall", *flags)
     time.sleep(0.05)
-    plain = in_terminal(lab, words, env, columns)
+    plain = in_terminal(words, lab.root, lab.environ | env, columns)
     assert b"a_variable" in plain[1]
     for _ in range(2):
-        assert in_terminal(lab, [*LAUNCHER, *words], env, columns) == plain
+        assert in_terminal([*LAUNCHER, *words], lab.root, lab.environ | env, columns) == plain
 
 
 def test_messages_without_a_terminal_follow_those_with_one(lab: Lab) -> None:
     lab.write("k.hip", WARNS)
     words = [*LAUNCHER, *lab.words("-Wall")]
-    assert b"\x1b[" in in_terminal(lab, words, {"TERM": "xterm-256color"})[1]
+    assert b"\x1b[" in in_terminal(words, lab.root, lab.environ | {"TERM": "xterm-256color"})[1]
     lab.counted()
     assert "\x1b[" not in lab.compile("-Wall").messages
 

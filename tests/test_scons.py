@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from cmake_project import CHECKOUT, CMAKES, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
+from hip import in_terminal
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
@@ -431,6 +432,23 @@ def test_warnings_are_clangs_and_come_again_with_a_hit(project: Project) -> None
     project.build("-c")
     assert project.build().err == first.err
     assert project.outcomes == {"hit": 1, "miss": 1}
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color", ""])
+def test_in_a_terminal_warnings_look_as_clangs(newest: Project, term: str) -> None:
+    """A dumb one has no colours, but may have a width."""
+    newest.write({"one.hip": f'#include "hip_in_short.hpp"\n#warning "{"mind the step " * 5}"\n'})
+    seen = set()
+    for cache in (True, False):
+        variables = f'env["ENV"] |= {{"TERM": "{term}", "COLUMNS": "70"}}\nenv["HIPCACHE"] = {cache}\n'
+        newest.construct(variables + 'env.HipObject("one.hip")')
+        status, text = in_terminal(newest.command(), newest.root, newest.variables(), 70)
+        assert status == 0
+        assert text.count(b"mind") >= 6
+        seen.add(text)
+        newest.build("-c")
+    assert seen == {text}
+    assert newest.outcomes == {"miss": 1}
 
 
 def test_a_failed_compile_fails_its_target_and_keep_going_goes_on(project: Project) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
@@ -20,13 +18,12 @@ from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse
-from hipcache.report import statistics
+from hipcache.report import telling
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from hipcache.processes.runner import Runner
-    from hipcache.report.history import Record
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -81,7 +78,7 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
             from hipcache.planning.wrapper import unwrap
 
             command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
-        done = compile(engine, command, _columns(environ))
+        done = compile(engine, command, telling.columns(environ))
     except Interrupted as interrupted:
         _end(runner)
         _die(interrupted.number)
@@ -96,45 +93,20 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
         return _run_after_failure(argv, config, str(failed))
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
         _end(runner)
-        _log_fault(config, error)
+        telling.log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
     if done.messages:
         try:
-            _write_messages(os.fsencode(done.messages))
+            telling.say(done.messages)
         except OSError:
             _become(argv)  # nobody reads them, or the disk is full: the compiler knows how it ends then
-    _record(config, done.outcome, argv, done.record)
+    telling.record(config, done.outcome, argv, cwd, done.record)
     return 0
-
-
-def _write_messages(messages: bytes) -> None:
-    """All of them, also to a pipe that does not block (the terminal of many a program that runs builds)."""
-    sys.stderr.flush()
-    rest = memoryview(messages)
-    while rest:
-        try:
-            rest = rest[os.write(2, rest) :]
-        except BlockingIOError:
-            select.select([], [2], [])
 
 
 def _end(runner: Runner | None) -> None:
     if runner is not None:
         runner.kill()
-
-
-def _columns(environ: Mapping[str, str]) -> int | None:
-    """The width clang would wrap its messages at, or None where they do not go to a terminal."""
-    if not sys.stderr.isatty():
-        return None
-    try:
-        return int(environ.get("COLUMNS", "")) or 0
-    except ValueError:
-        pass
-    try:
-        return os.get_terminal_size(2).columns
-    except OSError:
-        return 0
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -153,7 +125,7 @@ def _die(number: int) -> NoReturn:
 
 def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
     end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
-    _record(config, end, argv)
+    telling.record(config, end, argv, os.getcwd())
     _become(argv)
 
 
@@ -201,7 +173,7 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)
     else:
         end = CompileOutcome(outcome.FAILED, detail=what)
-    _record(config, end, argv)
+    telling.record(config, end, argv, os.getcwd())
     if status < 0:
         _die(-status)
     return status
@@ -216,36 +188,3 @@ def _descendants(pid: int) -> list[int]:
         for child in children:
             found += [*_descendants(child), child]
     return found
-
-
-def _record(config: Config, end: CompileOutcome, argv: list[str], record: Record | None = None) -> None:
-    if not config.readonly:
-        statistics.record(config.dir, end)
-        if end.reason != "not_hip":
-            from hipcache.report.history import History, Record  # which takes a while
-        if record is None and end.reason != "not_hip":
-            output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
-            path = os.path.join(os.getcwd(), *output) if output else ""
-            ended = end.outcome, end.reason, end.detail, end.notes
-            record = Record(path, time.time(), tuple(argv), os.getcwd(), *ended, {}, ())
-        if record is not None:
-            History(config.dir).save(record)
-    if config.log:
-        _log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(argv)}".replace("\n", " "))
-
-
-def _log(config: Config, text: str) -> None:
-    if not config.log:
-        return
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}\n"
-    try:
-        with config.log.open("a", encoding="utf-8", errors="surrogateescape") as log:
-            log.write(line)
-    except OSError as error:
-        print(f"hipcache: cannot write the log '{config.log}': {error.strerror}", file=sys.stderr)
-
-
-def _log_fault(config: Config, error: Exception) -> None:
-    import traceback
-
-    _log(config, "fault in hipcache: " + "".join(traceback.format_exception(error)).replace("\n", " | "))

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
-import time
-import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,8 +26,8 @@ from hipcache.making import depfile
 from hipcache.outcome import CompileOutcome
 from hipcache.planning.command import parse
 from hipcache.processes.runner import Killed
-from hipcache.report import statistics
-from hipcache.report.history import History, Record
+from hipcache.report import telling
+from hipcache.report.history import Record
 
 from hipcache_scons import dependencies
 
@@ -97,7 +94,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
     asked = any(word in _RULES for word in argv)
     whole = argv if asked else (argv[0], "-MD", "-MF", str(rule), *argv[1:])
     try:
-        done = compile(engine, parse(whole, cwd, cache.environ), _columns(cache.environ))
+        done = compile(engine, parse(whole, cwd, cache.environ), telling.columns(cache.environ))
         files = _recorded(engine, done.record) if asked else _listed(rule)
         files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in files))
     except PassThrough as left:
@@ -109,10 +106,10 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
     except Killed:
         return Ended(status=signal.SIGINT)
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
-        _log(cache.config, "fault in hipcache: " + "".join(traceback.format_exception(error)).replace("\n", " | "))
+        telling.log_fault(cache.config, error)
         return Ended(left=PassThrough("internal", f"{type(error).__name__}: {error}"))
     say(done.messages)
-    _record(cache.config, done.outcome, replace(done.record, command=argv))
+    telling.record(cache.config, done.outcome, argv, cwd, replace(done.record, command=argv))
     return Ended(files)
 
 
@@ -127,20 +124,13 @@ def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, fail
     else:
         reason, detail = (left.reason, left.detail) if left else ("internal", "")
         end = CompileOutcome(outcome.PASSED_THROUGH, reason=reason, detail=detail)
-    output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else ()
-    path = os.path.join(cwd, *output) if output else ""
-    _record(cache.config, end, Record(path, time.time(), argv, cwd, end.outcome, end.reason, end.detail, (), {}, ()))
+    telling.record(cache.config, end, argv, cwd)
 
 
 def say(text: str) -> None:
-    """To standard error in one piece, as from a compiler: threads do not mix their lines."""
-    if text:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        raw = os.fsencode(text)
-        with suppress(OSError):
-            while raw:
-                raw = raw[os.write(2, raw) :]
+    """To standard error; a build that nobody listens to goes on."""
+    with suppress(OSError):
+        telling.say(text)
 
 
 def _listed(rule: Path) -> tuple[str, ...]:
@@ -163,36 +153,3 @@ def _recorded(engine: Engine, record: Record) -> tuple[str, ...]:
         except ValueError as error:
             raise PassThrough("store", str(error)) from error
     return tuple(files)
-
-
-def _columns(environ: Mapping[str, str]) -> int | None:
-    """The width clang would wrap its messages at, or None where it would print them without colours."""
-    if not os.isatty(2) or environ.get("TERM", "dumb") == "dumb":
-        return None
-    try:
-        return int(environ.get("COLUMNS", "")) or 0
-    except ValueError:
-        pass
-    try:
-        return os.get_terminal_size(2).columns
-    except OSError:
-        return 0
-
-
-def _record(config: Config, end: CompileOutcome, record: Record) -> None:
-    if not config.readonly:
-        statistics.record(config.dir, end)
-        if end.reason != "not_hip":
-            History(config.dir).save(record)
-    _log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(record.command)}".replace("\n", " "))
-
-
-def _log(config: Config, text: str) -> None:
-    if not config.log:
-        return
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}\n"
-    try:
-        with config.log.open("a", encoding="utf-8", errors="surrogateescape") as log:
-            log.write(line)
-    except OSError as error:
-        say(f"hipcache: cannot write the log '{config.log}': {error.strerror}\n")
