@@ -26,15 +26,15 @@ LAYERS = r"""
     planning.driver session planning.wrapper
     planning.answers
     engine planning.units cli.explain report.telling
-    report.history inputs.identity cli.clear cli.config cli.doctor cli.gc cli.stats
+    report.history inputs.identity inputs.place cli.clear cli.config cli.doctor cli.gc cli.stats
     inputs.trace store.local cli cli.toolchain
     inputs.includes planning.plan processes.runner store.upkeep
     processes.observe
     planning.cc1 planning.command config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
-    atomic errors outcome inputs.basedir inputs.comments inputs.keys making.depfile making.records making.splice \
-        planning.driver_options planning.tools processes.syscalls store.layout store.locks cli.arches cli.screen \
-        store making planning inputs processes report hipcache
+    atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
+        making.splice planning.driver_options planning.tools processes.syscalls store.layout store.locks cli.arches \
+        cli.screen store making planning inputs processes report hipcache
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}

@@ -293,12 +293,68 @@ def test_a_file_name_in_the_source_is_right_under_a_base_directory(lab: Lab) -> 
     assert objects[0] != objects[1]
 
 
-@pytest.mark.xfail(reason="known weakness: a value computed from __FILE__ leaves no path behind", strict=True)
-def test_the_length_of_a_file_name_is_right_under_a_base_directory(lab: Lab) -> None:
+LAMBDA = "template <class T> constexpr unsigned size() { return sizeof(__PRETTY_FUNCTION__); }"
+BUILTIN = """constexpr int length(const char* name = __builtin_FILE()) {
+    int length = 0;
+    while (name[length]) ++length;
+    return length;
+}
+"""
+COMPUTED = {
+    "in the source": ("sizeof(__FILE__)", "", ""),
+    "of the base file": ("sizeof(__BASE_FILE__)", "", ""),
+    "by a builtin": ("length()", BUILTIN, ""),
+    "in a header of the checkout": ("SIZE", "#include <value.hpp>", "#define SIZE sizeof(__FILE__)\n"),
+    "by a macro from elsewhere": ("SIZE", '#include "elsewhere.hpp"', ""),
+    "from pieces": ("sizeof(PASTE(__FI, LE__))", "#define PASTE(a, b) a##b", ""),
+    "over two lines": ("sizeof(__FI\\\nLE__)", "", ""),
+    "of a lambda": ("size<decltype(nothing)>()", LAMBDA + "\nconst auto nothing = [] {};", ""),
+}
+
+
+@pytest.mark.parametrize("how", COMPUTED)
+def test_what_is_computed_from_a_file_name_is_right_under_a_base_directory(lab: Lab, how: str) -> None:
+    value, before, header = COMPUTED[how]
+    lab.write("elsewhere/elsewhere.hpp", "#define SIZE sizeof(__FILE__)\n")
+    objects = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)here", before + f"\nconstexpr auto here = {value};"))
+        if header:
+            lab.write(f"{name}/include/value.hpp", header)
+        made = compile_in(lab, root, "-std=c++17", "-I", str(lab.root / "elsewhere"))
+        objects.append(made.object)
+    assert made.outcome == HIT
+    assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
+
+
+def test_a_length_given_by_a_flag_is_right_under_a_base_directory(lab: Lab) -> None:
     for name in ("one", "longer"):
         root = checkout(lab, name)
-        lab.write(f"{name}/src/k.hip", kernel("sizeof(__FILE__)"))
-        compile_in(lab, root)
+        lab.write(f"{name}/src/k.hip", kernel("(int)SIZE"))
+        compile_in(lab, root, "-DSIZE=sizeof(__FILE__)")
+
+
+CHECK = """
+int print(const char*, int);
+#define CHECK(call) do { if (call) print(__FILE__, __LINE__); } while (0)
+void check() { CHECK(1); }
+"""
+
+
+def test_two_checkouts_share_all_where_file_names_are_mapped(lab: Lab) -> None:
+    for name in ("one", "two"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)sizeof(__FILE__)", CHECK))
+        made = compile_in(lab, root, f"-ffile-prefix-map={root}=.")
+    assert made.outcome == HIT
+
+
+def test_a_map_that_leaves_a_part_of_the_base_directory_does_not_make_it_shared(lab: Lab) -> None:
+    for name in ("one", "longer"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)sizeof(__FILE__)"))
+        compile_in(lab, root, f"-fmacro-prefix-map={lab.root}=.")
 
 
 def test_warnings_name_their_own_checkout_under_a_base_directory(lab: Lab) -> None:

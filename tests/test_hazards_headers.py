@@ -6,6 +6,7 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -295,6 +296,8 @@ def test_a_directory_of_headers_that_is_swapped_is_seen(lab: Lab) -> None:
 
 # Dates
 
+SHOWN = "const char* built() { return BUILT; }\n"
+
 
 @pytest.mark.parametrize("macro", ["__TIME__", "__DATE__ __TIME__"])
 def test_a_time_of_day_is_never_stored(lab: Lab, macro: str) -> None:
@@ -327,6 +330,33 @@ def test_the_time_stamp_of_the_source_is_the_present_one(lab: Lab) -> None:
     lab.compile()
     os.utime(source, (1_700_000_000, 1_700_000_000))
     lab.changed(before)
+
+
+PASTED = {
+    "by two pieces": "#define BUILT __TI##ME__\n",
+    "by a macro for pasting": "#define PASTE(a, b) a##b\n#define BUILT PASTE(__TI, ME__)\n",
+    "by the name within": "#define WITHIN(x) __##x##__\n#define BUILT WITHIN(TIME)\n",
+    "by digraphs": "#define BUILT __TI%:%:ME__\n",
+    "over two lines": "#define BUILT __TI\\\nME__\n",
+    "over two lines with blanks": "#define BUILT __TI\\ \nME__\n",
+}
+
+
+@pytest.mark.parametrize("how", PASTED)
+def test_a_time_put_together_from_pieces_is_never_stored(lab: Lab, how: str) -> None:
+    lab.write("time.hpp", PASTED[how])
+    lab.write("k.hip", kernel("1", '#include "time.hpp"') + SHOWN)
+    for _ in range(2):
+        assert lab.hipcache(*lab.words("-Wno-backslash-newline-escape")).status == 0
+        assert "host" in lab.counted().missed
+    assert re.search(rb"\d\d:\d\d:\d\d\0", (lab.root / "out.o").read_bytes()), "no time: the test shows nothing"
+
+
+def test_a_time_whose_pieces_come_from_the_source_and_from_a_flag_is_never_stored(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", "#define PASTE(a, b) PASTE_(a, b)\n#define PASTE_(a, b) a##b") + SHOWN)
+    for _ in range(2):
+        assert lab.hipcache(*lab.words("-DBUILT=PASTE(__TI,LAST)", "-DLAST=ME__")).status == 0
+        assert "host" in lab.counted().missed
 
 
 @only_19
@@ -375,6 +405,33 @@ def test_a_file_that_inline_assembly_of_a_header_includes_is_seen(lab: Lab) -> N
     )
     lab.write("k.hip", kernel("1", '#include "data.hpp"'))
     before = lab.compile()
+    lab.compile()
+    data.write_text(".byte 2\n")
+    lab.changed(before)
+
+
+IN_PIECES = {
+    "two strings": '".inc" "bin %s"',
+    "three strings": '"." "inc" "bin %s"',
+    "an escape": '".\\x69ncbin %s"',
+    "an octal escape": '".\\151ncbin %s"',
+    "a word over two lines": '".inc\\\nbin %s"',
+    "raw strings": 'R"(.inc)" "bin %s"',
+    "words made strings": "WORD(.inc) WORD(bin %s)",
+    "include": '".inc" "lude %s"',
+    "a dot": '"." "include %s"',
+}
+
+
+@pytest.mark.parametrize("how", IN_PIECES)
+def test_a_file_whose_reading_is_put_together_from_pieces_is_seen(lab: Lab, how: str) -> None:
+    data = lab.write("data.s", ".byte 1\n")
+    text = '".section .rodata\\n" ' + IN_PIECES[how] % '\\"data.s\\"' + ' "\\n.text"'
+    if "WORD" in text:
+        text = text.replace('\\"', '"')
+    lab.write("k.hip", kernel("1", f"#define WORD(x) #x\n#ifndef __HIP_DEVICE_COMPILE__\nasm({text});\n#endif"))
+    before = lab.compile()
+    assert before.status == 0, before.messages
     lab.compile()
     data.write_text(".byte 2\n")
     lab.changed(before)

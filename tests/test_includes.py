@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hipcache.inputs import pasted
 from hipcache.inputs.includes import Directory, Probes, Scan, SearchPath, probes, scan, scan_macro
 from hipcache.making import depfile
 from hipcache.planning import cc1
@@ -353,3 +354,41 @@ def test_the_scan_of_a_real_header_is_whole() -> None:
 
 def test_only_search_options_are_directories() -> None:
     assert all(option.role is not Role.SEARCH for option in options("-include", "x.h", "-DI=-Ia"))
+
+
+# Names in pieces
+
+
+@pytest.mark.parametrize("library", ["rocprim", "hip"])
+def test_the_words_of_real_headers_make_no_name_that_would_be_refused(library: str) -> None:
+    words: set[str] = set()
+    for header in Path("/usr/include", library).rglob("*.h*"):
+        found = scan(header.read_bytes())
+        assert not found.assembler_files, header
+        assert not found.places, header
+        words |= found.pieces
+    assert words, "no headers: the test shows nothing"
+    assert not pasted.composed(words, (*pasted.TIMES, *pasted.QUESTIONS, *pasted.PLACES))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ({"__DA", "TE__"}, "__DATE__"),
+        ({"__", "DATE"}, "__DATE__"),
+        ({"__DATE_", "_"}, "__DATE__"),
+        ({"__has_", "include"}, "__has_include"),
+        ({"__has", "_", "include"}, "__has_include"),
+        ({"_", "DATE"}, ""),
+        ({"__DATE__"}, ""),
+        ({"__", "D", "A", "T", "E"}, "__DATE__"),
+        ({"__DA", "E__"}, ""),
+        (set(), ""),
+    ],
+)
+def test_words_that_make_a_name_are_told(words: set[str], name: str) -> None:
+    assert pasted.composed(words, (*pasted.TIMES, *pasted.QUESTIONS)) == name
+
+
+def test_single_letters_are_no_pieces() -> None:
+    assert pasted.pieces(b"template <class T, class D> __ __DA _ TE__ __DATE__ TE") == {"__", "__DA", "_", "TE__", "TE"}

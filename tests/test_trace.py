@@ -214,6 +214,21 @@ def test_a_file_that_is_gone_after_the_pass_makes_it_untraceable(tree: Tree) -> 
         tree.record("k.hip", "inc/gone.h")
 
 
+class Vanishing(Files):
+    """A header goes after it was read, and before its comments are looked at."""
+
+    def bare(self, path: str, digest: str) -> str:
+        os.unlink(self.resolve(path))
+        return super().bare(path, digest)
+
+
+def test_a_file_that_goes_while_it_is_looked_at_makes_the_pass_untraceable(tree: Tree) -> None:
+    now = tree.newest() + 100
+    files = Vanishing(str(tree.root), now, tree.basedir)
+    with pytest.raises(Untraceable, match="cannot be read again"):
+        record(files, read=["k.hip"], user=None, first=[], macros=[], search=SEARCH, started=now, dated=False)
+
+
 def test_a_file_of_a_branch_not_taken_that_appeared_during_the_pass_makes_it_untraceable(tree: Tree) -> None:
     started = tree.newest() + 2 * TICK
     while time.time() < started + TICK:

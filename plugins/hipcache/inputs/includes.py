@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from hipcache.inputs import pasted
+from hipcache.inputs.basedir import Basedir
 from hipcache.planning.cc1 import Option, Role
 
 _DIRECTIVE = re.compile(
@@ -30,6 +32,7 @@ _QUESTION = re.compile(
     rb"^[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:#|%:)[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(if|elif|define)\b((?:\\\r?\n|[^\n])*)",
     re.MULTILINE,
 )
+_DEFINE = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*define\b(?:\\\r?\n|[^\n])*", re.MULTILINE)
 _CONTINUED = re.compile(rb"\\\r?\n")
 _COMMENT = re.compile(rb"/\*.*?(?:\*/|$)|//.*")
 _ASKED = re.compile(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?:[ \t]*\([ \t]*(?:\"([^\"\n]+)\"|<([^>\n]+)>))?")
@@ -49,7 +52,9 @@ class Scan:
     """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
     `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
     `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names
-    that `__has_include_next` asks for; `comments_talk`: it switches a warning about comments on."""
+    that `__has_include_next` asks for; `comments_talk`: it switches a warning about comments on; `pieces`: words that
+    may be put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of
+    them and those in macros. The last three are not looked for in the compiler's own headers."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -60,9 +65,14 @@ class Scan:
     embeds: bool
     next: frozenset[str] = frozenset()
     comments_talk: bool = False
+    pieces: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+    macro_places: frozenset[str] = frozenset()
 
 
-def scan(content: bytes) -> Scan:
+def scan(content: bytes, *, own: bool = False) -> Scan:
+    """`own`: it is a header of the compiler's own, or of libc."""
+    whole = pasted.joined(content)
     quoted: set[str] = set()
     angled: set[str] = set()
     following: set[str] = set()
@@ -74,8 +84,8 @@ def scan(content: bytes) -> Scan:
             angled.add(os.fsdecode(angle))
         else:
             includes_computed = includes_computed or bool(other.strip())
-    if b"__has_" in content:
-        for next_one, quote, angle in _questions(content):
+    if b"__has_" in whole:
+        for next_one, quote, angle in _questions(whole):
             if next_one and (quote or angle):
                 following.add(os.fsdecode(quote or angle))
             elif quote:
@@ -85,19 +95,23 @@ def scan(content: bytes) -> Scan:
             else:
                 # `#define X(name) __has_include(name)` and the like: the name is not in this text.
                 asks_computed = True
-    asks_time = b"__DATE__" in content or b"__TIME" in content
-    times = frozenset(os.fsdecode(name) for name in _TIME.findall(content)) if asks_time else frozenset()
-    assembles = b"incbin" in content or b".include" in content
+    asks_time = b"__DATE__" in whole or b"__TIME" in whole
+    times = frozenset(os.fsdecode(name) for name in _TIME.findall(whole)) if asks_time else frozenset()
+    assembles = b"incbin" in whole or b".include" in whole
+    places = frozenset() if own else pasted.places(whole)
     return Scan(
         frozenset(quoted),
         frozenset(angled),
         includes_computed,
         asks_computed,
         times,
-        assembles and _ASSEMBLER_FILES.search(content) is not None,
+        (assembles and _ASSEMBLER_FILES.search(whole) is not None) or pasted.assembles_in_pieces(whole),
         b"embed" in content and _EMBED.search(content) is not None,
         frozenset(following),
         b"diagnostic" in content and _COMMENTS_TALK.search(content) is not None,
+        frozenset() if own else pasted.pieces(whole),
+        places,
+        pasted.places(b"\n".join(_DEFINE.findall(whole))) if places else frozenset(),
     )
 
 
@@ -121,32 +135,46 @@ def scan_macro(value: str) -> Scan:
     times = frozenset(os.fsdecode(name) for name in _TIME.findall(raw))
     asks = b"__has_include" in raw or b"__has_embed" in raw
     assembles = _ASSEMBLER_FILES.search(raw) is not None
-    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False)
+    places, words = pasted.places(raw), pasted.pieces(raw)
+    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False, pieces=words, places=places)
 
 
 @dataclass(frozen=True)
 class SearchPath:
     """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp). `system`: those
-    of system headers, each with a slash at its end. `users`: how many of `angled` are of -I."""
+    of system headers, each with a slash at its end, `own` those of the compiler and libc. `users`: how many of `angled`
+    are of -I."""
 
     quote: tuple[str, ...]
     angled: tuple[str, ...]
     system: tuple[str, ...] = ()
     users: int = 0
+    own: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Iterable[Option]) -> SearchPath:
         groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
+        own: list[str] = []
         for option in options:
             if option.role is not Role.SEARCH:
                 continue
+            if option.name.startswith("-internal-") and option.value.startswith("/"):
+                own.append(option.value.rstrip("/") + "/")
             group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
             groups[group].append(option.value)
         angled = groups["angled"] + groups["system"] + groups["after"]
         system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
         return cls(
-            tuple(dict.fromkeys(groups["quote"])), tuple(angled), tuple(dict.fromkeys(system)), len(groups["angled"])
+            tuple(dict.fromkeys(groups["quote"])),
+            tuple(angled),
+            tuple(dict.fromkeys(system)),
+            len(groups["angled"]),
+            tuple(own),
         )
+
+    def is_own(self, path: str, basedir: Basedir) -> bool:
+        """Is it a header of the compiler's own, or of libc? None of a checkout is."""
+        return path.startswith(self.own) and basedir.portable(path) == path
 
     def searched(self, directory: Directory) -> tuple[str, ...]:
         """`angled` as clang takes it: each directory once, and one of -I that is a system directory too only there."""

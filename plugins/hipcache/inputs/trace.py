@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hipcache.inputs import comments, includes
+from hipcache.inputs import comments, includes, pasted
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Directory, Scan, SearchPath
 from hipcache.inputs.keys import digest_bytes, digest_file
@@ -156,8 +156,8 @@ class Files:
         young = (self._now - RACY) * 1e9
         return status if status[3] < young and status[4] < young else None
 
-    def read(self, path: str) -> tuple[Status, str, Scan]:
-        """(status, digest, scan) of a file that is read now. Raises OSError, Untraceable."""
+    def read(self, path: str, *, own: bool = False) -> tuple[Status, str, Scan]:
+        """(status, digest, scan) of a file that is read now. `own`: see `scan`. Raises OSError, Untraceable."""
         status = self.status(path)
         known = self._read.get(path)
         if known is not None and known[0] == status:
@@ -166,7 +166,7 @@ class Files:
             content = file.read()
         if self.status(path) != status:
             raise Untraceable(f"'{path}' changed while it was read")
-        self._read[path] = (status, digest_bytes(content), includes.scan(content))
+        self._read[path] = (status, digest_bytes(content), includes.scan(content, own=own))
         self._digests[path] = self._read[path][:2]
         return self._read[path]
 
@@ -247,27 +247,37 @@ def record(
     Raises Untraceable where the result must not be kept.
     """
     began = (started - TICK) * 1e9
+    words: set[str] = set()
     for macro in macros:
-        _refuse(f"-D {macro}", includes.scan_macro(macro), dated=dated)
+        given = includes.scan_macro(macro)
+        _refuse(f"-D {macro}", given, dated=dated)
+        words |= given.pieces
     looked: list[tuple[str, Status, str]] = []
     scans: dict[str, Scan] = {}
     for path in read:
         try:
-            status, digest, scan = files.read(path)
+            status, digest, scan = files.read(path, own=search.is_own(path, files.basedir))
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if status[4] >= began:  # the change time: nobody can set it back
             raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
         _refuse(path, scan, dated=dated)
         scans[path] = scan
+        words |= scan.pieces
         looked.append((path, status, digest))
+    name = pasted.composed(words, (*pasted.QUESTIONS, *(("__TIMESTAMP__",) if dated else pasted.TIMES)))
+    if name:
+        raise Untraceable(f"its files may put {name} together from pieces")
     # What #embed reads is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
     for path, status, digest in looked:
         system = user is not None and path not in user
         # A header of the system is not edited.
-        bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
+        try:
+            bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs import trace
+from hipcache.inputs import place, trace
 from hipcache.inputs.includes import SearchPath
 from hipcache.inputs.trace import ReadSet, Untraceable
 from hipcache.making import depfile, records
@@ -44,7 +44,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Ran:
-    """A pass that was run. `reads` is None where its result must not be kept, and `why_not` says so."""
+    """A pass that was run. `reads` is None where its result must not be kept, and `why_not` says so; `bound`: it may
+    depend on the base directory though nothing shows it."""
 
     output: Path
     text: str
@@ -52,6 +53,7 @@ class Ran:
     dependencies: tuple[Dependency, ...]
     reads: ReadSet | None
     why_not: str
+    bound: bool = False
 
 
 def find(session: Session, front: FrontEnd) -> Found:
@@ -63,7 +65,7 @@ def find(session: Session, front: FrontEnd) -> Found:
         if reads is None:
             reason = "the store no longer has the list of files that it read"
         elif entry.base and entry.base != session.files.basedir.path:
-            reason = f"its output names the checkout that it was made in, '{entry.base}'"
+            reason = f"its output names the checkout that it was made in, '{entry.base}', or may hold a __FILE__ of it"
         elif entry.text and entry.look != front.look:
             reason = "its messages are to look another way (colours, width of the terminal)"
         else:
@@ -91,7 +93,8 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     for path in read:
         if path.startswith(("/dev/", "/proc/")):  # the user's standard input was another file for this pass
             raise PassThrough("standard_streams", path)
-    reads, why_not = None, ""
+    macros = [option.value for option in front.job.options if option.role is Role.MACRO]
+    reads, why_not, bound = None, "", False
     try:
         if set_back:
             # Then the change time of a file does not tell whether it changed while the pass ran.
@@ -101,15 +104,16 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
             read=read,
             user=user,
             first=first,
-            macros=[option.value for option in front.job.options if option.role is Role.MACRO],
+            macros=macros,
             search=search,
             started=started,
             dated=front.dated,
         )
+        bound = place.binds(session.files, read=read, macros=macros, search=search, maps=front.macro_prefix_maps)
     except Untraceable as error:
         why_not = str(error)
     dependencies = tuple(Dependency(path, user is not None and path not in user) for path in read)
-    return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not)
+    return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound)
 
 
 def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> str:
@@ -120,8 +124,8 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
         session.notes.append(f"not stored: {ran.why_not}")
         return ""
     basedir = session.files.basedir
-    bound = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text)) or front.compresses
-    base = basedir.path if bound else ""
+    named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))
+    base = basedir.path if named or ran.bound or front.compresses else ""
     entry = replace(entry, reads=session.keep(ran.reads.pack()), look=front.look, base=base)
     older = [
         old

@@ -83,6 +83,10 @@ class FrontEnd:
         return any("-compress-debug-sections" in option.name for option in self.job.options)
 
     @property
+    def macro_prefix_maps(self) -> list[str]:
+        return [option.value for option in self.job.options if option.name == "-fmacro-prefix-map="]
+
+    @property
     def source(self) -> str:
         return self.job.value(Role.INPUT)
 

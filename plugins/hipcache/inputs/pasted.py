@@ -1,0 +1,96 @@
+"""Names that a text spells out only in pieces: a line that goes on within a word, `__DA##TE__`, `".inc" "bin"`.
+
+What a pass reads is found by looking for names in its files (`includes`). A macro can put such a name together from
+words that stand anywhere, in several files and on the command line. Which words meet, only the preprocessor knows; but
+all of them must be there. So if the words of a pass can be put together to such a name, its result is
+not kept. In the headers of rocPRIM 5.7 and HIP 5.2 they cannot (2.1 MB, measured).
+
+The headers of the compiler and of libc are left out: they put names together all the time, but none of these. Known
+weaknesses: a name put together letter by letter (single letters are names of template parameters everywhere); an
+assembler's macro (`.macro`) that puts a directive together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+# Macros and directives that make a pass read something, or depend on something that is not in its files.
+TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")
+QUESTIONS = ("__has_include", "__has_include_next", "__has_embed")
+PLACES = ("__FILE__", "__BASE_FILE__", "__PRETTY_FUNCTION__")
+# Functions that nobody puts together; "source" and "location" are words of many texts.
+_MORE_PLACES = ("__builtin_FILE", "source_location")
+# The assembler's.
+_READS = frozenset([b"incbin", b"include"])
+
+_NAMES = (*TIMES, *QUESTIONS, *PLACES)
+# A whole name is no piece of a longer one: where it stands alone it is looked for anyway.
+_PIECES = frozenset(
+    name[start:end].encode()
+    for name in _NAMES
+    for start in range(len(name))
+    for end in range(start + 1, len(name) + 1)
+    if end - start > 1 or name[start] == "_"
+) - {name.encode() for name in _NAMES}
+_WORD = re.compile(rb"\w+")
+_CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
+_ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
+_HEAD = re.compile(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
+_TAIL = re.compile(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
+_BETWEEN_STRINGS = re.compile(rb"\"\s*\"")
+_INCLUDE = re.compile(rb"^[ \t]*#[^\n]*include[^\n]*$", re.MULTILINE)
+
+
+def joined(content: bytes) -> bytes:
+    """The content with every word on one line."""
+    if any(
+        content[one.start() - 1 : one.start()].strip() and content[one.end() : one.end() + 1].strip()
+        for one in _CONTINUED.finditer(content)
+    ):
+        return _CONTINUED.sub(b"", content)
+    return content
+
+
+def places(content: bytes) -> frozenset[str]:
+    """The names in a text that stand for the path of a file, or may hold it."""
+    return frozenset(name for name in (*PLACES, *_MORE_PLACES) if name.encode() in content)
+
+
+def pieces(content: bytes) -> frozenset[str]:
+    """The words of a text that may be part of a name."""
+    return frozenset(word.decode() for word in _PIECES.intersection(_WORD.findall(content)))
+
+
+def composed(words: Collection[str], names: Collection[str]) -> str:
+    """The first name that two or more of the words make; empty if there is none."""
+    return next((name for name in names if _is_composed(name, words)), "")
+
+
+def _is_composed(name: str, words: Collection[str]) -> bool:
+    # (where a piece ends, was it a single underscore?): two of these in a row are letters, too.
+    ends = {(0, False)}
+    for start in range(len(name)):
+        for single in {single for end, single in ends if end == start}:
+            for end in range(start + 1, len(name) + 1):
+                piece = name[start:end]
+                if piece in words and piece != name and not (single and piece == "_"):
+                    ends.add((end, piece == "_"))
+    return any(end == len(name) for end, _ in ends)
+
+
+def assembles_in_pieces(content: bytes) -> bool:
+    """May a string of inline assembly read a file, though none spells `.incbin` or `.include`?"""
+    if b"asm" not in content:
+        return False
+    plain = _INCLUDE.sub(b"", _ESCAPED.sub(_character, content))
+    whole = _BETWEEN_STRINGS.sub(b"", plain)
+    if b".incbin" in whole or b".include" in whole:
+        return True
+    heads, tails = _HEAD.findall(plain), _TAIL.findall(plain)
+    return any(head + tail in _READS for head in heads for tail in tails)
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    code = int(found.group(1), 16) if found.group(1) else int(found.group(2), 8)
+    return bytes([code]) if code < 256 else found.group(0)
