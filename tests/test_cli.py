@@ -331,7 +331,8 @@ def test_starting_for_a_compile_imports_no_part_of_the_subcommands() -> None:
 
 def test_settings_without_a_file_need_no_yaml() -> None:
     code = (
-        "import sys; from hipcache import config; from hipcache.report import statistics; config.load({'HOME': '/nowhere'});"
+        "import sys; from hipcache import config; from hipcache.report import statistics;"
+        "config.load({'HOME': '/nowhere'});"
         "print({'yaml', 'json', 'difflib', 'shutil', 'argparse', 'tempfile'} & set(sys.modules))"
     )
     answer = subprocess.run(

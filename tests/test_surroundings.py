@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, watched_compiler
+from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, watched_compiler
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 
@@ -233,3 +233,45 @@ def test_where_there_are_no_files_in_memory_compiles_are_cached(lab: Lab) -> Non
 @pytest.mark.parametrize("flag", ["-ggdb3", "-glldb"])
 def test_debug_information_for_one_debugger_is_cached_too(lab: Lab, flag: str) -> None:
     lab.warm(flag)
+
+
+# Compilers that are scripts
+
+
+BECOME = {
+    "as it is": 'exec {clang} "$@"\n',
+    "after a look": 'where=$(dirname "$0")\ntest -d "$where" && exec {clang} "$@"\n',
+    "with a flag": 'exec {clang} -DMORE=2 "$@"\n',
+    "with a variable": 'export CPLUS_INCLUDE_PATH=more\nexec {clang} "$@"\n',
+    "with a flag for compiles alone": 'case "$*" in *-###*) exec {clang} "$@";; esac\nexec {clang} -DMORE=3 "$@"\n',
+}
+
+
+@pytest.mark.parametrize("how", BECOME)
+@pytest.mark.parametrize("name", ["clang++", "cxx"])
+def test_a_script_that_becomes_clang_is_cached(lab: Lab, how: str, name: str) -> None:
+    lab.write("more/more.hpp", "#define MORE 4\n")
+    text = "#ifndef MORE\n#if __has_include(<more.hpp>)\n#include <more.hpp>\n#else\n#define MORE 1\n#endif\n#endif\n"
+    lab.write("k.hip", kernel("MORE", text))
+    plain = lab.compile().object
+    lab.compiler = str(script(lab.root / name, BECOME[how].format(clang=lab.compiler)))
+    made = lab.warm()
+    assert (made.object != plain) == how.startswith("with")
+
+
+AFTER = {
+    "signs": '{clang} "$@"; status=$?\nprintf signed >>out.o; exit $status\n',
+    "signs in the end": 'exec {clang} "$@" & wait $!; printf signed >>out.o\n',
+    "signs by a trap": 'trap "printf signed >>out.o" EXIT\n{clang} "$@"\n',
+    "writes a log": 'echo "$@" >>log\nexec {clang} "$@"\n',
+    "prints": 'echo compiling\nexec {clang} "$@"\n',
+    "makes its own object": 'shift $(($# - 1)); printf mine >"$1"\n',
+}
+
+
+@pytest.mark.parametrize("how", AFTER)
+def test_a_script_that_does_more_than_compile_is_left_to_itself(lab: Lab, how: str) -> None:
+    lab.compiler = str(script(lab.root / "clang++", AFTER[how].format(clang=lab.compiler)))
+    for _ in range(2):
+        assert lab.compile().counted.reason == "wrapper"
+    assert (lab.root / "out.o").read_bytes().endswith(b"signed") == how.startswith("signs")

@@ -16,7 +16,7 @@ from hipcache.making import assembly, depfile, device, host
 from hipcache.making.assembly import Object
 from hipcache.making.device import Missing, Product
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
-from hipcache.planning import driver, units
+from hipcache.planning import driver, units, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.cuid import make_cuid
@@ -48,6 +48,7 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
     it must be run because it fails; in each case nothing has been written.
     """
+    command, engine = wrapper.through_script(engine, command)
     for _ in range(_TRIES):
         # A session each: what ends one try kills its processes for good.
         with suppress(Damaged), Session(engine, command) as session:

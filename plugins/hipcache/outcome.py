@@ -70,7 +70,7 @@ REASONS = {
     "several_sources": "more than one source",
     "standard_streams": "it reads standard input or writes standard output",
     "response_file": "a response file that cannot be read",
-    "wrapper": "hipcc does more than run the compiler",
+    "wrapper": "hipcc, or a script in place of the compiler, does more than run clang",
     "driver": "the driver gives no plan",
     "plan": "a plan of a shape that hipcache does not know",
     "compiler_option": "an option of the compiler proper that hipcache does not know",

@@ -1,13 +1,17 @@
-"""hipcc: a program (Perl, or newer a binary) that adds options to a command and runs clang.
+"""Programs that stand for clang: hipcc, and scripts that are named as the compiler.
 
-Which options, it derives from its own variables (HIPCC_COMPILE_FLAGS_APPEND, HIP_CLANG_PATH, ...), from files, and
-from what several runs of clang say about themselves. Nothing of that is guessed: hipcc is run under watch once, up to
-the moment when clang is about to begin with `-c` (`observe.until`). The command that clang would have got is kept with
-all that hipcc and its helpers looked at, and is compiled as if the user had written it. While nothing of that changes,
-no hipcc is started.
+hipcc (Perl, or newer a binary) adds options to a command and runs clang. Which options, it derives from its own
+variables (HIPCC_COMPILE_FLAGS_APPEND, HIP_CLANG_PATH, ...), from files, and from what several runs of clang say about
+themselves. Nothing of that is guessed: hipcc is run under watch once, up to the moment when clang is about to begin
+with `-c` (`observe.until`). The command that clang would have got is kept with all that hipcc and its helpers looked
+at, and is compiled as if the user had written it. While nothing of that changes, no hipcc is started.
 
 A hipcc that prints something, asks the GPU for its architecture, writes a file, or has more to do after clang is
 left alone: a command cannot stand for that.
+
+A script is looked at in the same way: it may do more after the compile (sign, strip, count), which would be left out
+where clang's own jobs are run. One that becomes clang (`exec clang++ "$@"`) has nothing to do after it. If it hands the
+command on as it is, it is the compiler, and is asked for the plan itself.
 
 Format of what is kept (`answers`): JSON {"argv": [...], "environ": {name: value or null, ...}}, the variables that
 hipcc sets or removes.
@@ -57,6 +61,26 @@ def unwrap(
     program = tools.which(argv[0], cwd, engine.environ)
     if not program:
         raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
+    words, inner = _behind(engine, program, argv, cwd, runner)
+    return parse(words, cwd, inner.environ, typed=typed), inner
+
+
+def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
+    """The command itself, or where its compiler is a script the compile that this would run, and the engine with the
+    environment for it. Raises PassThrough, StoreError."""
+    program = tools.which(command.compiler, command.cwd, engine.environ)
+    if not tools.is_script(program):
+        return command, engine
+    words, inner = _behind(engine, program, command.argv, command.cwd, engine.runner)
+    if words[1:] == command.argv[1:]:
+        return command, inner
+    return parse(words, command.cwd, inner.environ, typed=command.typed), inner
+
+
+def _behind(
+    engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
+) -> tuple[tuple[str, ...], Engine]:
+    """What `program` runs for `argv`, and the engine with the environment that it runs that in."""
     question = answers.question("wrapper", program, argv, cwd, engine.environ)
     text = answers.recall(engine, question)
     if text is None:
@@ -66,7 +90,7 @@ def unwrap(
     found = json.loads(text)
     changed = {**engine.environ, **found["environ"]}
     environ = {name: value for name, value in changed.items() if value is not None}
-    return parse(tuple(found["argv"]), cwd, environ, typed=typed), replace(engine, environ=environ)
+    return tuple(found["argv"]), replace(engine, environ=environ)
 
 
 def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:

@@ -236,12 +236,16 @@ class _Watched:
         self._note(pid, READ, asked.raw, AT_FDCWD, True)
         # The kernel itself opens a script's interpreter.
         self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"), AT_FDCWD, True)
-        if self._wanted and self._wanted(asked.argv):
+        if self._wanted and self._wanted(asked.argv) and not self._is_script(pid, asked.raw):
             environ = dict(_pair(word) for word in _words(pid, "environ"))
             waiting = tuple(words for other in sorted(self._live - {pid}) if (words := _words(other, "cmdline")))
             self.reached = os.path.join(self._cwd, asked.raw), asked.argv, environ, waiting
             return
         self._ptrace(_CONT, pid)
+
+    def _is_script(self, pid: int, raw: str) -> bool:
+        """Is the process the interpreter of the program that it was to become?"""
+        return not os.path.samefile(f"/proc/{pid}/exe", os.path.join(f"/proc/{pid}/cwd", raw))
 
     def _answered(self, pid: int) -> None:
         kind, _, _, answer = self._info(pid)
