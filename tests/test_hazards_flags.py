@@ -13,7 +13,9 @@ from hip import (
     BARE,
     CUID,
     DEVICE_LIBRARIES,
+    FAILED,
     HIT,
+    LAUNCHER,
     LLVM,
     MISS,
     PARTIAL,
@@ -158,6 +160,40 @@ def test_a_plugin_is_left_to_the_compiler(lab: Lab) -> None:
     ended = lab.compile("-fplugin=./none.so")
     assert ended.status != 0
     assert ended.outcome == PASSED_THROUGH
+
+
+PLUGIN = """
+#include <unistd.h>
+struct info { unsigned version; const char *name, *its; void (*add)(void*); };
+static void add(void* builder) {}
+struct info llvmGetPassPluginInfo(void) { struct info mine = {1, "mine", "1", add}; return mine; }
+__attribute__((constructor)) static void loaded(void) { (void)!write(2, "loaded\\n", 7); }
+"""
+
+
+@pytest.mark.parametrize("flag", ["-fplugin=./plugin.so", "-fpass-plugin=./plugin.so"])
+def test_a_real_plugin_runs_in_the_compiler_each_time(lab: Lab, flag: str) -> None:
+    lab.write("plugin.c", PLUGIN)
+    assert lab.run([lab.compiler, "-x", "c", "plugin.c", "-shared", "-fPIC", "-o", "plugin.so"]).status == 0
+    for _ in range(2):
+        made = lab.compile(flag)
+        assert made.status == 0, made.messages
+        assert "loaded" in made.messages
+        assert made.counted.reason == "plugin"
+
+
+def test_a_real_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:
+    """Clang takes one for each side of a HIP compile: with one alone it ends in an error, or compiles one side."""
+    lab.write("first.hpp", "#define VALUE 1\n")
+    lab.write("k.hip", 'extern "C" int host() { return VALUE; }\n')
+    one_side = ("-x", "hip", "--cuda-host-only", *BARE, "-O2")
+    make = [lab.compiler, *one_side, "-Xclang", "-emit-pch", "-c", "first.hpp", "-o", "first.pch"]
+    assert lab.run(make).status == 0
+    for flags in (["-include-pch", "first.pch"], ["-Xclang", "-include-pch", "-Xclang", "first.pch"]):
+        for side, works in (([], False), (["--cuda-host-only"], True)):
+            made = lab.compile(*flags, *side)
+            assert (made.status == 0) == works, made.messages
+            assert made.outcome in (PASSED_THROUGH, FAILED)
 
 
 def test_a_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:
@@ -476,6 +512,51 @@ def test_two_sources_of_one_name_in_two_directories_link_together(lab: Lab) -> N
         assert lab.hipcache(*words, cwd=lab.root / name).status == 0
     ended = lab.run([lab.compiler, "-nostdlib", "-r", "one/k.o", "two/k.o", "-o", "both.o"])
     assert ended.status == 0, ended.err
+
+
+PROGRAM = """
+#include <hip/hip_runtime.h>
+#include <cstdio>
+static __device__ int counter = 1;
+static __global__ void count(int* p) { p[0] = counter + NUMBER; }
+MORE
+const void* WHICH() { return (const void*)count; }
+#ifdef MAIN
+const void* other();
+int main() {
+    int devices = 0;
+    const char* said = hipGetErrorName(hipGetDeviceCount(&devices));
+    return std::printf("%d %s\\n", WHICH() != other(), said) < 0;
+}
+#endif
+"""
+
+
+MANAGED = """__attribute__((managed)) int WHICH_shared = 3;
+__global__ void WHICH_change(int* p) { WHICH_shared = p[0]; }
+"""
+
+
+@pytest.mark.parametrize("more", ["", MANAGED], ids=["device", "managed"])
+def test_two_objects_of_one_source_are_one_program_with_the_real_library(lab: Lab, more: str) -> None:
+    """As far as a machine without a GPU can show: it starts, and ends as plain clang's (with a managed variable that
+    is a fault in the library)."""
+    lab.write("k.hip", PROGRAM.replace("MORE", more))
+    flags = ["--offload-arch=gfx906", "--rocm-path=/usr", f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-O1"]
+    ends = []
+    for launcher in ((), LAUNCHER, LAUNCHER):
+        for name, number, main in (("first", "1", ["-DMAIN"]), ("other", "2", [])):
+            names = [f"-DWHICH={name}", f"-DWHICH_shared={name}_shared", f"-DWHICH_change={name}_change"]
+            words = [lab.compiler, *flags, *names, f"-DNUMBER={number}", *main, "-c", "k.hip", "-o", f"{name}.o"]
+            ended = lab.run([*launcher, *words])
+            assert ended.status == 0, ended.err
+            outcome = lab.counted().outcome
+        linked = lab.run([lab.compiler, "first.o", "other.o", "-o", "program", "-lamdhip64"])
+        assert linked.status == 0, linked.err
+        ends.append(lab.run(["./program"]))
+    assert outcome == HIT
+    assert ends[1:] == [ends[0]] * 2
+    assert more or ends[0].out == b"1 hipErrorNoDevice\n"
 
 
 @pytest.mark.parametrize("choice", ["-cuid=mine", "-fuse-cuid=none"])

@@ -423,6 +423,17 @@ IN_PIECES = {
 }
 
 
+def test_a_header_with_a_backslash_in_its_name_is_never_mistaken(lab: Lab) -> None:
+    """Clang's dependency file has a slash there: the name of another file."""
+    lab.write("b/c.hpp", "#define VALUE 3\n")
+    header = lab.write("b\\c.hpp", "#define VALUE 1\n")
+    lab.write("k.hip", kernel("VALUE", '#include "b\\c.hpp"'))
+    before = lab.compile()
+    lab.compile()
+    header.write_text("#define VALUE 2\n")
+    lab.changed(before)
+
+
 @pytest.mark.parametrize("how", IN_PIECES)
 def test_a_file_whose_reading_is_put_together_from_pieces_is_seen(lab: Lab, how: str) -> None:
     data = lab.write("data.s", ".byte 1\n")

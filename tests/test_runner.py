@@ -156,3 +156,43 @@ def test_a_signal_handler_that_unwinds_leaves_no_process_behind(tmp_path: Path) 
     assert done.stdout == "interrupted\n"
     pid = int((tmp_path / "pid").read_text())
     assert waited_for(lambda: not alive(pid))
+
+
+STARTING = INTERRUPTED.replace(
+    "class Interrupted(BaseException): pass",
+    """
+import subprocess
+
+class Interrupted(BaseException): pass
+
+class Starting(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):  # a handler that is not deferred runs here, before anybody knows the process
+            pass
+
+subprocess.Popen = Starting
+""",
+).replace("head -c 300000 /dev/zero; kill -TERM $PPID; ", "")
+
+
+def test_a_signal_while_a_process_is_being_started_leaves_none_behind(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", STARTING], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "interrupted\n"
+    assert not (tmp_path / "pid").exists() or waited_for(lambda: not alive(int((tmp_path / "pid").read_text() or 0)))
+    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, tmp_path)]
+    assert waited_for(lambda: not any(_is(path, tmp_path) for path in left))
+
+
+def _is(path: Path, directory: Path) -> bool:
+    try:
+        return path.resolve() == directory
+    except OSError:
+        return False
+
+
+def test_a_new_process_has_no_signal_blocked(tmp_path: Path) -> None:
+    done = SubprocessRunner().run(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"])
+    plain = subprocess.run(["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"], capture_output=True, check=True)
+    assert done.stdout == plain.stdout

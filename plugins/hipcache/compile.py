@@ -25,7 +25,8 @@ from hipcache.planning.units import Units
 from hipcache.report.history import VARIABLES, Record, UnitRecord, why
 from hipcache.session import Damaged, Session
 
-# An entry that is damaged is dropped when it is read: the next try does not find it.
+# An entry that is damaged is dropped when it is read: the next try does not find it. The first may find the object
+# damaged, the second what it is made of, the third reads only what it has made itself (and other processes).
 _TRIES = 5
 # Seconds for the other threads of a compile that ends early.
 _PATIENCE = 1.0
@@ -149,7 +150,8 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
         [one.path for one in product.dependencies if everything or not one.system]
         for product in (products[-1], *products[:-1])
     ]
-    rule = depfile.write(targets, depfile.union(lists), phony=any(o.name == "-MP" for o in options))
+    phony = any(option.name == "-MP" for option in options)
+    rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
     # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
     _write_whole(Path(session.command.path(path)), os.fsencode(rule), through_links=True)
 

@@ -18,14 +18,13 @@ from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse
+from hipcache.processes import SIGNALS
 from hipcache.report import telling
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from hipcache.processes.runner import Runner
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
@@ -69,7 +68,7 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
 
     runner: Runner | None = None
     try:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
         engine = open_engine(config, environ)
@@ -111,7 +110,7 @@ def _end(runner: Runner | None) -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # Once is enough: a second one (timeout(1) and terminals send two) must not break the cleaning up.
-    for other in _SIGNALS:
+    for other in SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     raise Interrupted(number)
 
@@ -133,7 +132,7 @@ def _become(argv: list[str]) -> NoReturn:
     """Run the user's own command in place of this process."""
     sys.stdout.flush()
     sys.stderr.flush()
-    for number in _SIGNALS:
+    for number in SIGNALS:
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_DFL)
     # Python ignores these two for itself; what is ignored stays so over an exec.
@@ -160,10 +159,16 @@ def _become_script(argv: list[str]) -> None:
 
 def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
     """A job failed: the user's own command says why, in its own words."""
-    process = subprocess.Popen(argv)
+    from hipcache.processes.runner import signals_deferred
+
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with signals_deferred():
+            process = subprocess.Popen(argv)
         status = process.wait()
     except Interrupted as interrupted:
+        if process is None:
+            _die(interrupted.number)
         for pid in [*_descendants(process.pid), process.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, interrupted.number)

@@ -282,6 +282,9 @@ def record(
     directory = Directory(files.resolve)
     probes = includes.probes(scans, first, search, directory)
     for path in probes.present:
+        if "\\" in path:
+            # Clang's dependency file writes it with a slash, which may be the name of another file.
+            raise Untraceable(f"'{path}' has a backslash in its name")
         try:
             if files.status(path)[4] >= began and not path.endswith("/"):
                 raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")

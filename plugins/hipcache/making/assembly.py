@@ -27,19 +27,21 @@ def assemble(session: Session, unit: ObjectUnit, devices: Sequence[Product], hos
     stored = records.unpack_object(session.action(key))
     if stored and session.engine.store.has_blob(stored):
         return Object(stored, None)
-    template = _content(session, host)
+    # All of them before the first one is missed: what is damaged goes when it is read, and is made anew in one go.
+    contents = [_content(session, one) for one in (host, *devices)]
+    template, *codes = [content if content is not None else b"" for content in contents]
+    if None in contents:
+        raise Damaged
     content = template
     if splice.has_fat_binary(template):
-        content = splice.splice(template, _bundle(session, unit, devices))
+        content = splice.splice(template, _bundle(session, unit, codes))
     digest = session.keep(content)
     session.keep_action(key, records.pack_object(digest))
     return Object(digest, content)
 
 
-def _bundle(session: Session, unit: ObjectUnit, devices: Sequence[Product]) -> bytes:
-    codes = [
-        session.write(session.workdir / f"{number}.code", _content(session, one)) for number, one in enumerate(devices)
-    ]
+def _bundle(session: Session, unit: ObjectUnit, contents: Sequence[bytes]) -> bytes:
+    codes = [session.write(session.workdir / f"{number}.code", content) for number, content in enumerate(contents)]
     fat_binary = session.workdir / "bundle.hipfb"
     # Without a slot: it copies files. And it runs in the main thread, where a signal could lose a slot.
     done = session.run_now("bundler", unit.bundle_argv(codes, fat_binary))
@@ -48,10 +50,5 @@ def _bundle(session: Session, unit: ObjectUnit, devices: Sequence[Product]) -> b
     return Path(fat_binary).read_bytes()
 
 
-def _content(session: Session, product: Product) -> bytes:
-    if product.content is not None:
-        return product.content
-    content = session.engine.store.get_blob(product.digest)
-    if content is None:
-        raise Damaged
-    return content
+def _content(session: Session, product: Product) -> bytes | None:
+    return product.content if product.content is not None else session.engine.store.get_blob(product.digest)

@@ -61,8 +61,9 @@ def quote(name: str) -> str:
     return name.replace("$", "$$").replace("#", "\\#")
 
 
-def write(targets: Sequence[str], files: Sequence[str], *, phony: bool) -> str:
-    """The rule as clang lays it out; `targets` are quoted already. `phony`: a rule for each header (-MP)."""
+def write(targets: Sequence[str], files: Sequence[str], *, phony: bool, clang: int = 0) -> str:
+    """The rule as clang lays it out; `targets` are quoted already. `phony`: a rule for each header (-MP); `clang`: the
+    major version that it is to look like."""
     out: list[str] = []
     column = 0
     for target in targets:
@@ -87,7 +88,9 @@ def write(targets: Sequence[str], files: Sequence[str], *, phony: bool) -> str:
         column += size + 1
     out.append("\n")
     if phony:
-        out += [f"{quote(name)}:\n" for name in files[1:]]
+        # Versions between 15 and 19 were not at hand; make takes either.
+        between = "\n" if 0 < clang <= 15 else ""
+        out += [f"{between}{quote(name)}:\n" for name in files[1:]]
     return "".join(out)
 
 

@@ -8,9 +8,10 @@ before, or whose options say so (remarks, sanitizers), is compiled in one step a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs.keys import digest_bytes, digest_file
+from hipcache.inputs.keys import digest_file
 from hipcache.making import passes, records
 from hipcache.making.passes import Dependency, Ran
 from hipcache.making.records import BackRecord, FrontEntry
@@ -104,25 +105,26 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
 
 
 def _back_end(session: Session, unit: DeviceUnit, front: Ran) -> tuple[BackRecord, bytes]:
-    obj, code = front.output.with_suffix(".o"), front.output.with_suffix(".out")
+    obj = front.output.with_suffix(".o")
     compiled = session.run(f"back end of {unit.arch}", unit.back_argv(front.output, obj))
-    linked = session.run(f"device link of {unit.arch}", unit.link_argv(obj, code))
-    if linked.stderr:
-        raise PassThrough("job_output", f"the linker said: {decode(linked.stderr)[:200]}")
-    content = code.read_bytes()
-    record = BackRecord(session.keep(content), bool(compiled.stderr), compiled.seconds + linked.seconds)
-    return record, content
+    content, seconds = _link(session, unit, obj)
+    return BackRecord(session.keep(content), bool(compiled.stderr), compiled.seconds + seconds), content
 
 
 def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
     whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
-    code = whole.output.with_suffix(".out")
-    linked = session.run(f"device link of {unit.arch}", unit.link_argv(whole.output, code))
+    content, seconds = _link(session, unit, whole.output)
+    seconds += whole.seconds
+    code = session.keep(content)
+    entry = FrontEntry("", code, whole.text, "", True, bool(whole.text), seconds)
+    reads = passes.remember(session, unit.front, whole, entry, content)
+    return Product(code, content, whole.text, whole.dependencies, False, False, seconds, missing.why, reads)
+
+
+def _link(session: Session, unit: DeviceUnit, obj: Path) -> tuple[bytes, float]:
+    """The code object, and the seconds that its link took."""
+    code = obj.with_suffix(".out")
+    linked = session.run(f"device link of {unit.arch}", unit.link_argv(obj, code))
     if linked.stderr:
         raise PassThrough("job_output", f"the linker said: {decode(linked.stderr)[:200]}")
-    content = code.read_bytes()
-    seconds = whole.seconds + linked.seconds
-    entry = FrontEntry("", session.keep(content), whole.text, "", True, bool(whole.text), seconds)
-    reads = passes.remember(session, unit.front, whole, entry, content)
-    code_digest = digest_bytes(content)
-    return Product(code_digest, content, whole.text, whole.dependencies, False, False, seconds, missing.why, reads)
+    return code.read_bytes(), linked.seconds

@@ -69,13 +69,15 @@ class DevicePass:
 
 @dataclass(frozen=True)
 class Plan:
-    """A HIP compile as the driver means to run it. `messages`: what the driver itself said, as printed."""
+    """A HIP compile as the driver means to run it. `messages`: what the driver itself said, as printed; `clang`: its
+    major version (0: not known)."""
 
     devices: tuple[DevicePass, ...]
     bundle: ToolJob
     fat_binary: str
     host: Cc1Job
     messages: str
+    clang: int = 0
 
 
 def parse(text: str) -> Plan:
@@ -118,7 +120,8 @@ def parse(text: str) -> Plan:
         devices.append(DevicePass(arch, by_output.pop(obj), link, obj, code))
     if by_output or by_code:
         raise PassThrough("plan", "a device pass whose output is not bundled")
-    return Plan(tuple(devices), bundle, fat_binary, host, messages)
+    version = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
+    return Plan(tuple(devices), bundle, fat_binary, host, messages, int(version.group(1)) if version else 0)
 
 
 def _split(text: str) -> tuple[list[tuple[str, ...]], str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from hipcache.processes import observe
+from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Observation, Reached
 
 
@@ -30,6 +32,28 @@ class Completed:
 
 
 Observed = tuple[Completed, tuple[Observation, ...]]
+
+
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Let handlers of signals wait until the end. One that unwinds while a process is being started would leave that
+    one to nobody. (Blocked signals stay blocked in the new process; a handler does not reach it.)"""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    came: list[int] = []
+    handlers = {int(number): signal.getsignal(number) for number in SIGNALS}
+    for number, handler in handlers.items():
+        if callable(handler):
+            signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 class Killed(Exception):
@@ -92,15 +116,16 @@ class SubprocessRunner:
         with self._lock:
             if self._killed:
                 raise Killed
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            self._running.add(process)
+            with signals_deferred():
+                process = subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+                self._running.add(process)
         try:
             stdout, stderr = process.communicate()
         except BaseException:
