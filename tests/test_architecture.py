@@ -29,7 +29,7 @@ LAYERS = r"""
     report.history inputs.identity inputs.place cli.clear cli.config cli.doctor cli.gc cli.stats
     inputs.trace store.local cli cli.toolchain
     inputs.includes planning.plan processes.runner store.upkeep
-    processes.observe
+    making.bitcode processes.observe
     planning.cc1 planning.command config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.planning.cuid import make_cuid
+from hipcache.planning.cuid import clangs_hash, make_cuid
 
 
 @pytest.fixture
@@ -34,6 +34,15 @@ def cuid(root: Path, source: str = "src/k.hip", output: str = "build/k.o", macro
 def test_it_has_16_hexadecimal_digits_as_clangs_own(checkout: Checkout) -> None:
     assert len(cuid(checkout("one"))) == 16
     int(cuid(checkout("two")), 16)
+
+
+def test_clangs_hash_of_it_has_as_many(checkout: Checkout) -> None:
+    """So that one can stand in the place of another one."""
+    root = checkout("one")
+    found = [cuid(root, output=f"build/{number}.o") for number in range(200)]
+    assert {len(clangs_hash(one)) for one in found} == {16}
+    assert len(set(found)) == len(found)
+    assert clangs_hash("5eed") == "6169d72867d09236"
 
 
 @pytest.mark.parametrize("mark", [".git", ".hg", ".svn", ".jj"])

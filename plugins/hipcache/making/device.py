@@ -3,18 +3,22 @@
 What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. Such a unit
 is compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked
 before, or whose options say so (remarks, sanitizers), is compiled in one step alone.
+
+A back end's object is kept, too, where it can serve another CUID (`bitcode`): only the linker runs for that.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs.keys import digest_file
-from hipcache.making import passes, records
+from hipcache.making import bitcode, passes, records
+from hipcache.making.bitcode import Bitcode
 from hipcache.making.passes import Dependency, Ran
-from hipcache.making.records import BackRecord, FrontEntry
+from hipcache.making.records import BackRecord, FrontEntry, NeutralRecord
+from hipcache.planning.cc1 import Role
 from hipcache.planning.units import DeviceUnit
 from hipcache.session import Session, decode
 
@@ -82,15 +86,17 @@ def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
 
 def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
     front = passes.run(session, unit.front, f"{unit.arch}-front", bitcode=True)
-    bitcode = digest_file(front.output)
-    key = unit.back_key(bitcode).digest
-    with session.alone(key):
+    module = bitcode.read(front.output.read_bytes(), unit.front.job.value(Role.CUID))
+    key, neutral = unit.back_key(module.digest).digest, unit.back_key(module.neutral or module.digest).digest
+    with session.alone(neutral):
         back, content = records.unpack_back(session.action(key)), None
         # Read now: raised later, damage would end what the other archs do.
         product = session.engine.store.get_blob(back.code) if back else None
         hit = back is not None and product is not None
         if back is None or product is None:
-            back, content = _back_end(session, unit, front)
+            renamed = _renamed(session, unit, front, module, neutral) if module.mark else None
+            hit = renamed is not None
+            back, content = renamed or _back_end(session, unit, front, module, neutral)
             product = content
             session.keep_action(key, records.pack_back(back))
     text, seconds = front.text, front.seconds
@@ -98,17 +104,40 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
         whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
         text, seconds = whole.text, seconds + whole.seconds
         front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
-    entry = FrontEntry("", bitcode, text, "", False, back.talks, seconds)
+    entry = FrontEntry("", module.digest, text, "", False, back.talks, seconds)
     reads = passes.remember(session, unit.front, front, entry, product)
     seconds += back.seconds
     return Product(back.code, content, text, front.dependencies, False, hit, seconds, missing.why, reads)
 
 
-def _back_end(session: Session, unit: DeviceUnit, front: Ran) -> tuple[BackRecord, bytes]:
+def _back_end(
+    session: Session, unit: DeviceUnit, front: Ran, module: Bitcode, neutral: str
+) -> tuple[BackRecord, bytes]:
     obj = front.output.with_suffix(".o")
     compiled = session.run(f"back end of {unit.arch}", unit.back_argv(front.output, obj))
     content, seconds = _link(session, unit, obj)
-    return BackRecord(session.keep(content), bool(compiled.stderr), compiled.seconds + seconds), content
+    talks = bool(compiled.stderr)
+    # Compressed debug information may have the mark where it is not seen.
+    if module.mark and not unit.front.compresses and bitcode.names_only(made := obj.read_bytes(), module.mark):
+        kept = NeutralRecord(session.keep(zlib.compress(made, 1)), module.mark.decode(), talks, compiled.seconds)
+        session.keep_action(neutral, records.pack_neutral(kept))
+    return BackRecord(session.keep(content), talks, compiled.seconds + seconds), content
+
+
+def _renamed(
+    session: Session, unit: DeviceUnit, front: Ran, module: Bitcode, neutral: str
+) -> tuple[BackRecord, bytes] | None:
+    """What another CUID's back end made, with this one's in its place; None where there is none."""
+    kept = records.unpack_neutral(session.action(neutral))
+    packed = session.engine.store.get_blob(kept.object) if kept else None
+    if kept is None or packed is None:
+        return None
+    other = zlib.decompress(packed)
+    if not bitcode.names_only(other, kept.mark.encode()) or module.mark in other:
+        return None
+    obj = session.write(front.output.with_suffix(".o"), other.replace(kept.mark.encode(), module.mark))
+    content, seconds = _link(session, unit, obj)
+    return BackRecord(session.keep(content), kept.talks, kept.seconds + seconds), content
 
 
 def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Product:

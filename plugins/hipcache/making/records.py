@@ -4,6 +4,8 @@
                 {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
                  "seconds": s, "base": path}
     back end    {"code": blob, "talks": bool, "seconds": s}
+    back end of any CUID
+                {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
     object      {"object": blob}
 
 Blobs are digests in the store. A record that does not read is a miss.
@@ -45,6 +47,16 @@ class BackRecord:
     seconds: float
 
 
+@dataclass(frozen=True)
+class NeutralRecord:
+    """`mark`: what stands in the object for the CUID that it was made with (`bitcode`)."""
+
+    object: str
+    mark: str
+    talks: bool
+    seconds: float
+
+
 def pack_front(entries: Sequence[FrontEntry]) -> bytes:
     return _pack([asdict(entry) for entry in entries[:MOST_ENTRIES]])
 
@@ -63,6 +75,17 @@ def pack_back(record: BackRecord) -> bytes:
 def unpack_back(raw: bytes | None) -> BackRecord | None:
     try:
         return BackRecord(**json.loads(raw)) if raw else None
+    except (ValueError, TypeError):
+        return None
+
+
+def pack_neutral(record: NeutralRecord) -> bytes:
+    return _pack(asdict(record))
+
+
+def unpack_neutral(raw: bytes | None) -> NeutralRecord | None:
+    try:
+        return NeutralRecord(**json.loads(raw)) if raw else None
     except (ValueError, TypeError):
         return None
 

@@ -12,8 +12,10 @@ Without a root the path is absolute: two directories of one project may both hol
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
+from itertools import count
 
 from hipcache.inputs.keys import make_key
 
@@ -33,7 +35,18 @@ def make_cuid(source: str, output: str, macros: Iterable[str], *, basedir: str =
         ("same root", str(source_root == output_root)),
         *(("macro", macro) for macro in macros),
     ]
-    return make_key("cuid", inputs).digest[:16]
+    for number in count():
+        cuid = make_key("cuid", inputs).digest[:16]
+        if len(clangs_hash(cuid)) == 16:
+            break
+        inputs.append(("again", str(number)))
+    return cuid
+
+
+def clangs_hash(cuid: str) -> str:
+    """What clang 18 and newer put into a symbol's name. Those with all 16 digits can stand for each other (`bitcode`);
+    clang leaves out leading zeros."""
+    return f"{int.from_bytes(hashlib.md5(cuid.encode(), usedforsecurity=False).digest()[:8], 'little'):x}"
 
 
 def _below(path: str, root: str) -> str:
