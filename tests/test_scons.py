@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import cmake_project
 import pytest
-from cmake_project import CHECKOUT, CMAKES, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
+from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
 from hip import in_terminal
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
@@ -291,6 +292,63 @@ def test_a_header_that_a_changed_header_now_includes_counts_at_once(project: Pro
     (project.root / "inc" / "b.hpp").unlink()
     assert project.build().compiled == ["one.o"]
     assert project.build().up_to_date
+
+
+@pytest.mark.parametrize(
+    ("line", "appears"),
+    [
+        ("#include <value.hpp>", "first/value.hpp"),
+        ('#include "value.hpp"', "sub/value.hpp"),
+        ("#define NAME <value.hpp>\n#include NAME", "first/value.hpp"),
+        ('#if __has_include("asked.hpp")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif', "sub/asked.hpp"),
+    ],
+)
+def test_a_header_that_appears_and_would_be_found_first_rebuilds(project: Project, line: str, appears: str) -> None:
+    """No scanner knows these directories: they come by options of the compiler."""
+    source = f'#include "hip_in_short.hpp"\n{line}\n__global__ void k(int* p) {{ *p = VALUE; }}\n'
+    project.write({"sub/one.hip": source, "second/value.hpp": "#define VALUE 1\n", "first/other.hpp": ""})
+    system = [f"-isystem{project.root}/{name}" for name in ("first", "second")]
+    project.construct(f'env.Append(HIPFLAGS=["-I.", *{system}])\nenv.HipObject("sub/one.hip")')
+    assert project.build().compiled == ["sub/one.o"]
+    before = (project.root / "sub/one.o").read_bytes()
+    assert project.build().up_to_date
+    project.write({appears: "#define VALUE 2\n"})
+    assert project.build().compiled == ["sub/one.o"]
+    assert (project.root / "sub/one.o").read_bytes() != before
+    assert project.build().up_to_date
+    (project.root / appears).unlink()
+    assert project.build().compiled == ["sub/one.o"]
+    assert (project.root / "sub/one.o").read_bytes() == before
+    assert project.build().up_to_date
+
+
+def test_a_store_that_was_cleared_rebuilds_nothing(newest: Project) -> None:
+    newest.construct('env.HipObject("one.hip")')
+    newest.build()
+    subprocess.run([sys.executable, "-m", "hipcache", "clear"], env=newest.variables(), check=True)
+    assert newest.build().up_to_date
+
+
+def test_a_store_that_must_not_be_written_compiles_once(newest: Project) -> None:
+    newest.environ["HIPCACHE_READONLY"] = "1"
+    newest.construct('env.Append(HIPFLAGS=["-MD"])\nenv.HipObject("one.hip")')
+    assert newest.build().compiled == ["one.o"]
+    assert newest.build().up_to_date
+
+
+def test_a_run_with_nothing_to_do_starts_no_process(newest: Project) -> None:
+    newest.construct("""
+env.HipObject("one.hip")
+env.Clone(CPPDEFINES=["MORE"]).HipObject("more.o", "one.hip")
+import sys
+sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") else None)
+""")
+    assert re.search(r"^(subprocess.Popen .*clang|os.fork)", newest.build().out, re.MULTILINE)
+    time.sleep(2)  # what the driver looked at must be old enough to be remembered
+    newest.build()
+    again = newest.build()
+    assert again.up_to_date
+    assert not re.search("os\\.|clang|lld", again.out)  # SCons itself asks for the versions of gcc
 
 
 def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:
@@ -612,35 +670,24 @@ def test_settings_that_cannot_be_read_are_told_and_the_build_goes_on(newest: Pro
 # -- other fronts
 
 
-def test_a_unit_that_cmake_compiled_is_a_hit(project: Project) -> None:
-    """The back ends by content: the front end's key has the CUID, which names the object, and that has another name
-    here. With clang 15 the CUID is not in the IR of a source without static device variables; what is in it is the
-    source's name as the command spells it, and CMake spells it from the root."""
-    project.write(
-        {
-            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.21)\nproject(p LANGUAGES HIP)\ninclude(HipCache)\n"
-            "add_library(k STATIC one.hip)\n"
-        }
-    )
-    environ = project.variables() | {"HIP_PLATFORM": "amd"}
-    environ["PATH"] = f"{PROGRAMS}:{environ['PATH']}"
-    toolchain = CHECKOUT / "examples" / "cmake" / "debian-12.cmake"
-    configure = [CMAKES["newest"], "-G", "Ninja", "--toolchain", toolchain, "-S", ".", "-B", "build", MODULE_PATH]
-    options = ["-DCMAKE_HIP_ARCHITECTURES=gfx906;gfx90a", "-DCMAKE_BUILD_TYPE=Release"]
-    for command in ([*configure, *options], [CMAKES["newest"], "--build", "build", "--verbose"]):
-        done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert project.outcomes == {"miss": 1}
+@pytest.mark.parametrize("clang", ["15", "19"])
+def test_a_unit_that_cmake_compiled_is_a_hit(newest: Project, clang: str) -> None:
+    """The back ends: CMake names the source from the root, and the object otherwise. With clang 19 that name is in the
+    device code, as the CUID."""
+    cmake = cmake_project.Project(newest.root)
+    cmake.write({"CMakeLists.txt": cmake_project.simple_project()["CMakeLists.txt"]})
+    compiler = f"/usr/bin/clang++-{clang}"
+    cmake.configure(MODULE_PATH, ARCHES, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_HIP_COMPILER={compiler}")
+    cmake.build()
+    assert newest.outcomes == {"miss": 1}
+    done = cmake.run(PROGRAMS / "ninja", "-C", cmake.build_dir, "-t", "commands")
     (line,) = (line for line in done.stdout.splitlines() if " -c " in line)
-    compiler, *words = line.partition("hipcache ")[2].split()
-    flags = " ".join(word for word in words[: words.index("-MD")] if word != "-o" and "--offload-arch" not in word)
-    project.construct(f"""
-env["HIPCXX"], env["HIPFLAGS"] = "{compiler}", "{flags}"
-env["HIPCOM"] = env["HIPCOM"].replace("$SOURCES", "${{SOURCE.abspath}}")
-env.HipObject("one.hip")
-""")
-    project.build()
-    back = project.stats()["jobs"]["backend"]
+    words = line.partition(compiler)[2].split()
+    flags = " ".join(word for word in words[: words.index("-MD")] if "--offload-arch" not in word)
+    flags = flags.replace("-x hip", "")
+    newest.construct(f'env["HIPCXX"], env["HIPFLAGS"] = "{compiler}", "{flags}"\nenv.HipObject("one.hip")')
+    assert newest.build().compiled == ["one.o"]
+    back = newest.stats()["jobs"]["backend"]
     assert back == {"hits": 2, "misses": 2}  # type: ignore[comparison-overlap]
 
 

@@ -5,6 +5,7 @@
     action        the action of every HIP compile        what SCons calls
     cached        one compile through the engine
     dependencies  real dependency lists as nodes
+    shadows       headers that may appear
     toolchain     the toolchain in SCons' signatures
     shell         words of a command line
 

@@ -14,15 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hipcache.inputs.identity import Identities
-from hipcache.processes.runner import SubprocessRunner
 from SCons.Action import CommandAction
 from SCons.Errors import BuildError
 from SCons.Node.FS import get_default_fs
 from SCons.Subst import SUBST_CMD, escape_list
 from SCons.Util import flatten, is_String
 
-from hipcache_scons import cached, dependencies, shell, toolchain
+from hipcache_scons import cached, dependencies, shadows, shell, toolchain
 from hipcache_scons.cached import Cache, Ended
 from hipcache_scons.dependencies import Reads
 
@@ -62,6 +60,8 @@ class HipAction(CommandAction):  # type: ignore[misc]
                 files, result = ended.files, 0
             else:
                 files, result = self._plain(target, source, env, executor, Path(scratch))
+                if cache.engine and not cache.config.disable:
+                    shadows.note(cache.engine, str(node.get_abspath()), ())
                 if argv is not None:
                     cached.tell_plain(cache, argv, cwd, ended, bool(result))
         if not result:
@@ -95,8 +95,8 @@ class HipAction(CommandAction):  # type: ignore[misc]
         return tuple(path for path in files if os.path.isfile(path)), result
 
     def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        """The command line, and the toolchain by content. In the main thread; SCons asks again when the object has
-        been built, right before it notes the implicit dependencies: that is the moment to settle them."""
+        """The command line, the toolchain by content, and headers that appeared. In the main thread; SCons asks again
+        when the object has been built, right before it notes the implicit dependencies: the moment to settle them."""
         node = flatten([target])[0]  # Configure gives a node without a list around it
         reads = self._read.pop(node, None)
         if reads is not None:
@@ -106,11 +106,10 @@ class HipAction(CommandAction):  # type: ignore[misc]
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
         words = shell.split(" ".join(escape_list(lines[0], env.get("ESCAPE", lambda word: word)))) or ()
         cache = cached.open_cache(environ)
-        memo = None if cache.config.readonly else cache.config.dir / "v1" / "tools"
-        runner = SubprocessRunner()
-        identities = Identities(runner, environ, memo, time.time())
-        known = toolchain.digest(words, environ, _directory(), runner, identities)
-        return f"{super().get_presig(target, source, env, executor)}\n{known}"
+        engine = None if cache.config.disable else cache.engine
+        known = toolchain.digest(words, environ, _directory(), engine)
+        shadowed = shadows.seen(engine, str(node.get_abspath()), _directory()) if engine else ""
+        return f"{super().get_presig(target, source, env, executor)}\n{known}" + (shadowed and f"\n{shadowed}")
 
     def get_implicit_deps(self, target: Any, source: Any, env: Any, executor: Any = None) -> list[Any]:
         """In the main thread, before SCons decides."""

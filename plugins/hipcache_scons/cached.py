@@ -29,7 +29,7 @@ from hipcache.processes.runner import Killed
 from hipcache.report import telling
 from hipcache.report.history import Record
 
-from hipcache_scons import dependencies
+from hipcache_scons import dependencies, shadows
 
 # Taken once, when SCons reads the SConstruct.
 _STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
@@ -95,7 +95,9 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
     whole = argv if asked else (argv[0], "-MD", "-MF", str(rule), *argv[1:])
     try:
         done = compile(engine, parse(whole, cwd, cache.environ), telling.columns(cache.environ))
-        files = _recorded(engine, done.record) if asked else _listed(rule)
+        sets = _read_sets(engine, done.record)
+        files = _recorded(engine, sets) if asked else _listed(rule)
+        shadows.note(engine, done.record.object, sets or ())
         files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in files))
     except PassThrough as left:
         return Ended(left=left)
@@ -140,16 +142,21 @@ def _listed(rule: Path) -> tuple[str, ...]:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
 
 
-def _recorded(engine: Engine, record: Record) -> tuple[str, ...]:
-    """Where the user has a dependency file made, that is theirs: the store has the lists too."""
-    local = Basedir(engine.basedir).local
-    files: dict[str, None] = {}
-    for unit in record.units:
-        packed = engine.store.get_blob(unit.reads) if unit.reads else None
-        if packed is None:
-            raise PassThrough("store", "it has no list of the files that were read")
+def _read_sets(engine: Engine, record: Record) -> list[ReadSet] | None:
+    """What the passes read, and looked for; None where the store has not got all of it."""
+    sets = []
+    for digest in dict.fromkeys(unit.reads for unit in record.units):
+        packed = engine.store.get_blob(digest) if digest else None
         try:
-            files.update((local(file.path), None) for file in ReadSet.unpack(packed).files)
-        except ValueError as error:
-            raise PassThrough("store", str(error)) from error
-    return tuple(files)
+            sets.append(ReadSet.unpack(packed or b""))
+        except ValueError:
+            return None
+    return sets
+
+
+def _recorded(engine: Engine, sets: list[ReadSet] | None) -> tuple[str, ...]:
+    """Where the user has a dependency file made, that is theirs: the store has the lists too."""
+    if sets is None:
+        raise PassThrough("store", "it has no list of the files that were read")
+    local = Basedir(engine.basedir).local
+    return tuple(dict.fromkeys(local(file.path) for one in sets for file in one.files))

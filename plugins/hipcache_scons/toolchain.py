@@ -1,8 +1,9 @@
 """The toolchain in SCons' signatures: what the driver would run, by content, not by name.
 
-The driver's own plan (`-###`) for an empty HIP source is asked once for each set of flags in a run of SCons: it
-names the programs and the device libraries, and the directories in which headers are looked for. Whatever decides
-about them (ROCM_PATH, a config file, another GCC) shows there.
+The driver's own plan (`-###`) is asked once for each set of flags, and remembered from one run of SCons to the next as
+the engine remembers plans (`hipcache.planning.answers`): it names the programs and the device libraries, and the
+directories in which headers are looked for. Whatever decides about them (ROCM_PATH, a config file, another GCC) shows
+there.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from hipcache.errors import PassThrough
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
-from hipcache.planning import plan
+from hipcache.planning import driver, plan
 from hipcache.planning.cc1 import Role
+from hipcache.planning.command import expand
 from hipcache.planning.plan import Plan
-from hipcache.processes.runner import Runner
+from hipcache.processes.runner import Runner, SubprocessRunner
 
 # What differs between two sources, or between two runs.
 _NOT_TOOLCHAIN = {
@@ -29,32 +34,40 @@ _NOT_TOOLCHAIN = {
 _PROGRAM = re.compile(r'^ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _BITCODE = re.compile(r'"-mlink-builtin-bitcode" "((?:[^"\\]|\\.)*)"')
 
+# Any file that is there, since nothing is compiled.
+_SOURCE = __file__
+
 _known: dict[tuple[object, ...], str] = {}
 _lock = threading.Lock()
 
 
-def digest(words: Sequence[str], environ: Mapping[str, str], cwd: str, runner: Runner, identities: Identities) -> str:
-    """Digest of the toolchain that `words` (compiler and flags) reach with `environ`."""
+def digest(words: Sequence[str], environ: Mapping[str, str], cwd: str, engine: Engine | None) -> str:
+    """Digest of the toolchain that `words` (compiler and flags) reach with `environ`. Without an `engine` nothing is
+    remembered from one run to the next."""
     key = (tuple(words), tuple(sorted(environ.items())), cwd)
     with _lock:
         if key not in _known:
-            _known[key] = make_key("toolchain", _inputs(words, environ, cwd, runner, identities)).digest
+            _known[key] = make_key("toolchain", _inputs(words, environ, cwd, engine)).digest
         return _known[key]
 
 
 def _inputs(
-    words: Sequence[str], environ: Mapping[str, str], cwd: str, runner: Runner, identities: Identities
+    words: Sequence[str], environ: Mapping[str, str], cwd: str, engine: Engine | None
 ) -> Iterator[tuple[str, str]]:
-    ask = [*words, "-x", "hip", "-c", os.devnull, "-o", os.devnull, "-cuid=0", "-###"]
-    try:
-        answer = runner.run(ask, env=environ, cwd=Path(cwd))
-    except OSError as error:
-        yield "no compiler", str(error.strerror)
-        return
-    text = os.fsdecode(answer.stderr)
-    if answer.status != 0:
-        yield "no plan", digest_bytes(answer.stderr)
-        return
+    runner: Runner = engine.runner if engine else SubprocessRunner()
+    identities = Identities(runner, environ, engine.memo if engine else None, time.time())
+    ask = [*words, "-x", "hip", "-c", _SOURCE, "-o", os.devnull, "-cuid=0", "-###"]
+    text = _remembered(ask, cwd, engine, runner) if engine else None
+    if text is None:
+        try:
+            answer = runner.run(ask, env=environ, cwd=Path(cwd))
+        except OSError as error:
+            yield "no compiler", str(error.strerror)
+            return
+        if answer.status != 0:
+            yield "no plan", digest_bytes(answer.stderr)
+            return
+        text = os.fsdecode(answer.stderr)
     try:
         programs, libraries, options = _read(plan.parse(text))
     except PassThrough:
@@ -66,6 +79,18 @@ def _inputs(
         yield f"library {os.path.basename(library)}", _content(os.path.join(cwd, library))
     for option in options:
         yield "option", option
+
+
+def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str | None:
+    """The plan's text without a process, if it was asked for in another run and still holds."""
+    try:
+        with ExitStack() as stack:
+            arguments = expand(tuple(ask[1:]), cwd)
+            return driver.answer(
+                ask, arguments, cwd, engine, runner, lambda: stack.enter_context(engine.store.workdir())
+            )
+    except (PassThrough, StoreError):
+        return None
 
 
 def _read(found: Plan) -> tuple[list[str], list[str], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -28,16 +28,7 @@ def ask(
     colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
     look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
     words = ["-###", *look, *([f"-cuid={cuid}"] if cuid else []), *command.argv[1:]]
-    program = tools.which(command.compiler, command.cwd, engine.environ)
-    if not program:
-        raise PassThrough("driver", f"no '{command.compiler}' on PATH")
-    question = answers.question("plan", program, [command.compiler, *words], command.cwd, engine.environ)
-    text = answers.recall(engine, question)
-    if text is None:
-        text, looked = _run(program, [command.compiler, *words], engine, runner, Path(command.cwd), scratch())
-        # What `native` stands for is asked of the machine, by ways that are no paths.
-        if not any("native" in word for word in (*command.arguments, *_more_options(text, engine.environ))):
-            answers.remember(engine, question, text, looked)
+    text = answer([command.compiler, *words], command.arguments, command.cwd, engine, runner, scratch)
     for word in _more_options(text, engine.environ):
         reason = why_left(word)
         if reason:
@@ -47,6 +38,29 @@ def ask(
         # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
         raise PassThrough("driver", found.messages.strip())
     return found
+
+
+def answer(
+    argv: list[str],
+    arguments: Sequence[str],
+    cwd: str,
+    engine: Engine,
+    runner: Runner,
+    scratch: Callable[[], Path],
+) -> str:
+    """What the driver says to `argv`, which has `-###` in it and `arguments` written out: as it was remembered, if
+    that still holds. Raises PassThrough."""
+    program = tools.which(argv[0], cwd, engine.environ)
+    if not program:
+        raise PassThrough("driver", f"no '{argv[0]}' on PATH")
+    question = answers.question("plan", program, argv, cwd, engine.environ)
+    text = answers.recall(engine, question)
+    if text is None:
+        text, looked = _run(program, argv, engine, runner, Path(cwd), scratch())
+        # What `native` stands for is asked of the machine, by ways that are no paths.
+        if not any("native" in word for word in (*arguments, *_more_options(text, engine.environ))):
+            answers.remember(engine, question, text, looked)
+    return text
 
 
 def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,53 @@
+"""Headers that are not there: where one would be found before another one, or `__has_include` asked for it.
+
+SCons knows the files that a compile read, and a scanner the places of CPPPATH. Where else a header may appear, or may
+no longer be there, the traces of the engine know. They are kept in its store under the object's path; when SCons
+decides whether the object is up to date, what appeared or went stands in the signature of its command. As long as
+nothing did, and where the store has no list (the cache was off, or has been cleared), nothing stands there.
+
+Format of a list (an action of the store): zlib-compressed JSON `{"absent": [path, ...], "present": [path, ...]}`, as
+in a read set, from the directory of the SConstruct.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+
+from hipcache.engine import Engine
+from hipcache.errors import StoreError
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import make_key
+from hipcache.inputs.trace import ReadSet
+
+
+def note(engine: Engine, path: str, sets: Iterable[ReadSet]) -> None:
+    """`path`: of the object, absolute; `sets`: of all of its passes, none where they are not known."""
+    local = Basedir(engine.basedir).local
+    absent, present = set[str](), set[str]()
+    for one in sets:
+        absent.update(map(local, one.absent))
+        present.update(map(local, one.present))
+    data = {"absent": sorted(absent), "present": sorted(present)}
+    raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    with suppress(StoreError):
+        engine.store.put_action(_key(path), zlib.compress(raw, 1))
+
+
+def seen(engine: Engine, path: str, cwd: str) -> str:
+    """What has appeared or gone since the object was made, in words; empty if nothing has."""
+    raw = engine.store.get_action(_key(path))
+    try:
+        data = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape")) if raw else {}
+    except (ValueError, zlib.error):
+        data = {}
+    appeared = [name for name in data.get("absent", ()) if os.path.lexists(os.path.join(cwd, name))]
+    gone = [name for name in data.get("present", ()) if not os.path.exists(os.path.join(cwd, name))]
+    return " ".join([*(f"appeared: {name}" for name in appeared), *(f"gone: {name}" for name in gone)])
+
+
+def _key(path: str) -> str:
+    return make_key("scons", [("object", os.path.normpath(path))]).digest
