@@ -20,7 +20,7 @@ from pathlib import Path
 import cmake_project
 import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
-from hip import in_terminal
+from hip import in_terminal, watched_compiler
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
@@ -341,7 +341,8 @@ def test_a_run_with_nothing_to_do_starts_no_process(newest: Project) -> None:
 env.HipObject("one.hip")
 env.Clone(CPPDEFINES=["MORE"]).HipObject("more.o", "one.hip")
 import sys
-sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in ("subprocess.Popen", "os.fork", "os.posix_spawn") else None)
+starts = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in starts else None)
 """)
     assert re.search(r"^(subprocess.Popen .*clang|os.fork)", newest.build().out, re.MULTILINE)
     time.sleep(2)  # what the driver looked at must be old enough to be remembered
@@ -613,13 +614,7 @@ atexit.register(lambda: print("engines", len(cached._open)))
 
 def test_an_interrupt_ends_the_build_and_leaves_no_object(project: Project) -> None:
     """As Ctrl-C does, the signal goes to the whole process group. The compiler would run for an hour."""
-    compiler = project.root / "slow"
-    compiler.write_text(f"""\
-#!/bin/sh
-if [ "$1" = -cc1 ]; then touch {project.root}/started; exec sleep 3600; fi
-{CLANG} "$@" 2>&1 | sed 's#^ "[^"]*/clang" "-cc1"# "{compiler}" "-cc1"#' >&2
-""")
-    compiler.chmod(0o755)
+    compiler = watched_compiler(project.root / "slow", "15", f"touch {project.root}/started; exec sleep 3600")
     project.construct(f'env["HIPCXX"] = "{compiler}"\nenv.HipObject("one.hip")')
     running = subprocess.Popen(
         project.command("-j2"),
