@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import atomic
+from hipcache.direct.remember import Outputs, Whole, whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.making import assembly, depfile, device, host
@@ -34,11 +35,13 @@ _PATIENCE = 1.0
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error."""
+    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
+    direct hit needs, None where not all of that is known."""
 
     outcome: CompileOutcome
     messages: str
     record: Record
+    whole: Whole | None
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -60,7 +63,8 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
 def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
     cuid, runner = _cuid(session), session.runner
-    plan = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
+    asked = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
+    plan = asked.plan
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files)
     # 3. Look up each unit; 4. run what is missing, side by side.
@@ -68,11 +72,12 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     # 5. Put the object together.
     made = assembly.assemble(session, cut.object, products[:-1], products[-1])
     # 6. Write the dependency file and the object, each whole or not at all.
-    output = _deliver(session, plan, made, products)
-    # 7. Say what happened.
+    outputs = _deliver(session, plan, made, products)
+    # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     messages = plan.messages + "".join(product.text for product in products)
-    record = _tell(session, cut, products, output)
-    return Compiled(_outcome(record, products), messages, record)
+    record = _tell(session, cut, products, outputs.object)
+    whole = whole_of(session, asked, cut, products, outputs)
+    return Compiled(_outcome(record, products), messages, record, whole)
 
 
 def _cuid(session: Session) -> str:
@@ -81,7 +86,8 @@ def _cuid(session: Session) -> str:
         return ""
     output = command.output or os.path.splitext(os.path.basename(command.source))[0] + ".o"
     source = command.path(command.source)
-    return make_cuid(source, command.path(output), command.macros, basedir=session.engine.basedir)
+    basedir, exists = session.engine.basedir, session.files.is_there
+    return make_cuid(source, command.path(output), command.macros, basedir=basedir, exists=exists)
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:
@@ -124,24 +130,23 @@ def _side_by_side(session: Session, tasks: dict[int, Callable[[], Product]]) -> 
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]) -> str:
-    command = session.command
-    output = plan.host.value(Role.OUTPUT)
-    _write_dependencies(session, plan, products)
-    path = Path(command.path(output))
+def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]) -> Outputs:
+    dependencies, rule = _write_dependencies(session, plan, products)
+    path = session.command.path(plan.host.value(Role.OUTPUT))
     if made.content is not None:
-        _write_whole(path, made.content)
-    elif not session.engine.store.copy_blob(made.digest, path):
+        _write_whole(Path(path), made.content)
+    elif not session.engine.store.copy_blob(made.digest, Path(path)):
         raise Damaged
-    return output
+    return Outputs(path, made.digest, dependencies, rule)
 
 
-def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> None:
-    """The union over all passes, the host's first: clang's own file lists only what the host's pass read."""
+def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> tuple[str, bytes]:
+    """(path, content) of what was written, empty where nothing was asked for: the union over all passes, the host's
+    first. Clang's own file lists only what the host's pass read."""
     options = [option for option in plan.host.options if option.role is Role.DEPENDENCIES]
     path = plan.host.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
-        return
+        return "", b""
     if path == "-":
         raise PassThrough("standard_streams", "-MF -")
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
@@ -153,7 +158,9 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
     phony = any(option.name == "-MP" for option in options)
     rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
     # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
-    _write_whole(Path(session.command.path(path)), os.fsencode(rule), through_links=True)
+    whole, content = session.command.path(path), os.fsencode(rule)
+    _write_whole(Path(whole), content, through_links=True)
+    return whole, content
 
 
 def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
@@ -163,10 +170,9 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> 
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
 
-def _tell(session: Session, cut: Units, products: list[Product], output: str) -> Record:
+def _tell(session: Session, cut: Units, products: list[Product], path: str) -> Record:
     """How each unit ended, and why those that missed did: compared with the last compile of this object."""
     command, history = session.command, session.engine.history
-    path = command.path(output)
     variables = {name: session.engine.environ[name] for name in VARIABLES if name in session.engine.environ}
     old = history.load(path) if history and any(product.why for product in products) else None
     units = []

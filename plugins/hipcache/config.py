@@ -209,6 +209,17 @@ def _user_directory(environ: Mapping[str, str], variable: str, below_home: str) 
     return (Path(base) if base.startswith("/") else _home(environ) / below_home) / "hipcache"
 
 
+def config_path(environ: Mapping[str, str]) -> Path | None:
+    """Where the config file is looked for; None where there is no home directory."""
+    named = environ.get(PREFIX + "CONFIG", "")
+    try:
+        if named:
+            return Path(_expand(named, environ)).absolute()
+        return _user_directory(environ, "XDG_CONFIG_HOME", ".config") / "hipcache.yaml"
+    except ConfigError:
+        return None
+
+
 def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
     named = environ.get(PREFIX + "CONFIG", "")
     if named:
@@ -219,11 +230,8 @@ def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
                 "create it, or unset HIPCACHE_CONFIG to use the config file of the user",
             )
         return file.absolute(), ENVIRONMENT
-    try:
-        file = _user_directory(environ, "XDG_CONFIG_HOME", ".config") / "hipcache.yaml"
-    except ConfigError:
-        return None, DEFAULT
-    return (file if os.path.exists(file) else None), DEFAULT
+    found = config_path(environ)
+    return (found if found and os.path.exists(found) else None), DEFAULT
 
 
 def _read_file(file: Path) -> dict[str, _Text]:

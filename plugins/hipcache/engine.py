@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.config import Config
+from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report.history import History
@@ -21,7 +22,8 @@ from hipcache.store.local import LocalStore
 @dataclass(frozen=True)
 class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `memo` is a directory for tool
-    identities; `history` tells why units miss; `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits."""
+    identities; `history` tells why units miss; `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file
+    younger than `racy` seconds may change once more unseen."""
 
     store: Store
     runner: Runner
@@ -32,6 +34,7 @@ class Engine:
     history: History | None = None
     basedir: str = ""
     recache: bool = False
+    racy: float = RACY
 
 
 def open_engine(config: Config, environ: Mapping[str, str]) -> Engine:

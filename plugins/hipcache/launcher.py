@@ -63,8 +63,10 @@ def launch(argv: list[str], environ: Mapping[str, str]) -> int:
 def _compile(argv: list[str], command: Command | None, config: Config, environ: Mapping[str, str], cwd: str) -> int:
     """`command` is None where hipcc must say it first."""
     from hipcache.compile import compile
+    from hipcache.direct.remember import remember
     from hipcache.engine import open_engine
     from hipcache.processes.runner import Killed
+    from hipcache.report.history import History
 
     runner: Runner | None = None
     try:
@@ -77,7 +79,8 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
             from hipcache.planning.wrapper import unwrap
 
             command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
-        done = compile(engine, command, telling.columns(environ))
+        columns = telling.columns(environ)
+        done = compile(engine, command, columns)
     except Interrupted as interrupted:
         _end(runner)
         _die(interrupted.number)
@@ -100,6 +103,20 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
         except OSError:
             _become(argv)  # nobody reads them, or the disk is full: the compiler knows how it ends then
     telling.record(config, done.outcome, argv, cwd, done.record)
+    # Whoever wants a log, or nothing of the store, is served by the engine; so is who reads messages on a terminal.
+    plain = not (config.readonly or config.recache or config.log)
+    if done.whole and plain and (columns is None or not done.messages):
+        remember(
+            engine,
+            argv,
+            cwd,
+            environ,
+            done.whole,
+            messages=os.fsencode(done.messages),
+            ended=done.outcome,
+            history=History.name(done.record),
+            settings=settings.config_path(environ),
+        )
     return 0
 
 

@@ -18,7 +18,7 @@ from hipcache.planning import tools
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
-_LARGE = 60 * 1024
+_LARGE = 1000 * 1024
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:

@@ -86,9 +86,10 @@ def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str
     try:
         with ExitStack() as stack:
             arguments = expand(tuple(ask[1:]), cwd)
-            return driver.answer(
+            _, found = driver.answer(
                 ask, arguments, cwd, engine, runner, lambda: stack.enter_context(engine.store.workdir())
             )
+            return found.text
     except (PassThrough, StoreError):
         return None
 

@@ -17,11 +17,12 @@ import json
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.trace import RACY
+from hipcache.inputs.watched import FILE, GONE, Watched
 from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
@@ -51,6 +52,11 @@ class Identities:
     def changed(self) -> str:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
         return next((path for path, status in self._watched.items() if _status(path) != status), "")
+
+    def watched(self) -> Iterator[Watched]:
+        """What the tools of this compile, and the libraries that they load, are known by."""
+        for path, status in self._watched.items():
+            yield Watched(FILE, path, tuple(status)) if status else Watched(GONE, path)
 
     def _file(self, tool: str) -> Path | None:
         if self._memo is None:

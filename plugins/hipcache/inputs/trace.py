@@ -28,6 +28,7 @@ from hipcache.inputs import comments, includes, pasted
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Directory, Scan, SearchPath
 from hipcache.inputs.keys import digest_bytes, digest_file
+from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, SAME, Watched
 
 Status = tuple[int, int, int, int, int]
 
@@ -105,6 +106,7 @@ class Files:
         self._checked: dict[tuple[str, bool], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
+        self._asked: dict[str, bool] = {}
 
     def resolve(self, path: str) -> str:
         return os.path.join(self._cwd, path)
@@ -119,6 +121,10 @@ class Files:
         """Raises OSError."""
         found = os.stat(self.resolve(path))
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def is_there(self, path: str) -> bool:
+        """Is there anything at `path`, be it a link that leads nowhere?"""
+        return self._asked.setdefault(path, os.path.lexists(self.resolve(path)))
 
     def exists(self, path: str) -> bool:
         """Is there something at `path` that can be read as a header?"""
@@ -213,6 +219,33 @@ class Files:
             if (path, name) not in reads.alike:
                 return f"'{path}' is another file than it was, or a link to another one"
         return ""
+
+    def watched(self) -> Iterator[Watched]:
+        """What was looked at for the keys of this compile."""
+        for path, status in self._named.items():
+            yield Watched(FILE, self.resolve(path), status)
+        for path, identity in self._identities.items():
+            known = isinstance(identity, tuple)
+            yield Watched(SAME, self.resolve(path), identity) if known else Watched(GONE, self.resolve(path))
+        for path, there in self._asked.items():
+            yield Watched(LINK if there else ABSENT, self.resolve(path))
+            if there and os.path.exists(self.resolve(path)):
+                yield Watched(MODE, self.resolve(path))
+
+    def watched_reads(self, reads: ReadSet, *, exact: bool) -> Iterator[Watched]:
+        """What a read set that holds depends on; as it was known when it was found to hold. `exact` as there. Raises
+        Untraceable where that is no longer so, OSError."""
+        for file in reads.files:
+            path = self.basedir.local(file.path)
+            status, digest = self._digests.get(path, (file.status, file.digest))
+            same = digest == file.digest or (not exact and file.bare and self.bare(path, digest) == file.bare)
+            if status is None or not same:
+                raise Untraceable(f"'{path}' changed")
+            yield Watched(FILE, self.resolve(path), status)
+        for path in map(self.basedir.local, reads.absent):
+            yield Watched(ABSENT, self.resolve(path))
+        for path in map(self.basedir.local, reads.present):
+            yield Watched(MODE, self.resolve(path), DIRECTORY if path.endswith("/") else NO_DIRECTORY)
 
     def alike(self, files: Iterable[ReadFile]) -> tuple[tuple[str, str], ...]:
         """See `ReadSet`."""

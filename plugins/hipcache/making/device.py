@@ -27,7 +27,7 @@ from hipcache.session import Session, decode
 class Product:
     """What a unit came to. `content` is None where the store holds it under `digest`. `front`/`back`: was it a hit
     (None: there is none, or it was not needed); `seconds`: compiler time, spent or saved; `reads`: the digest of
-    its read set, empty where that was not kept."""
+    its read set, empty where that was not kept; `back_key`: of the back end, where it has one."""
 
     digest: str
     content: bytes | None
@@ -38,6 +38,7 @@ class Product:
     seconds: float
     why: str = ""
     reads: str = ""
+    back_key: str = ""
 
     @property
     def hit(self) -> bool:
@@ -57,10 +58,12 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
     entry = found.entry
     if entry is None:
         return Missing(found.why, found.talked)
+    back_key = ""
     if entry.whole:
         code, seconds = entry.output, entry.seconds
     else:
-        back = records.unpack_back(session.action(unit.back_key(entry.output).digest))
+        back_key = unit.back_key(entry.output).digest
+        back = records.unpack_back(session.action(back_key))
         if back is None:
             return Missing("the store no longer has its code object", entry.talks)
         if back.talks and not entry.talks:
@@ -68,7 +71,8 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         code, seconds = back.code, entry.seconds + back.seconds
     if not session.engine.store.has_blob(code):
         return Missing("the store no longer has its code object", entry.talks)
-    return Product(code, None, entry.text, found.dependencies, True, True, seconds, reads=entry.reads)
+    dependencies, reads = found.dependencies, entry.reads
+    return Product(code, None, entry.text, dependencies, True, True, seconds, reads=reads, back_key=back_key)
 
 
 def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
@@ -107,7 +111,7 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
     entry = FrontEntry("", module.digest, text, "", False, back.talks, seconds)
     reads = passes.remember(session, unit.front, front, entry, product)
     seconds += back.seconds
-    return Product(back.code, content, text, front.dependencies, False, hit, seconds, missing.why, reads)
+    return Product(back.code, content, text, front.dependencies, False, hit, seconds, missing.why, reads, key)
 
 
 def _back_end(

@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
@@ -41,6 +42,14 @@ VOLATILE = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class Answer:
+    """`looked`: all that the tool looked at for it; empty where that is not known."""
+
+    text: str
+    looked: tuple[Observation, ...]
+
+
 def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Mapping[str, str]) -> str:
     """The key of what `program` answers to `argv`."""
     name, *words = argv
@@ -49,27 +58,27 @@ def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Ma
     return make_key(kind, inputs).digest
 
 
-def remember(engine: Engine, key: str, text: str, looked: tuple[Observation, ...]) -> None:
-    if not looked or observe.young(looked, engine.clock(), RACY):
+def remember(engine: Engine, key: str, answer: Answer) -> None:
+    if not answer.looked or observe.young(answer.looked, engine.clock(), RACY):
         return
-    data = {"text": text, "looked": [[one.how, one.path, one.sign] for one in looked]}
+    data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.looked]}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
     with suppress(StoreError):  # only speed is lost; a compile that has more to store says so
         engine.store.put_action(key, zlib.compress(raw, 1))
 
 
-def recall(engine: Engine, key: str) -> str | None:
+def recall(engine: Engine, key: str) -> Answer | None:
     """The kept answer, if nothing that the tool looked at has changed."""
     raw = None if engine.recache else engine.store.get_action(key)
     if raw is None:
         return None
     try:
         data = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape"))
-        looked = [Observation(how, path, sign) for how, path, sign in data["looked"]]
-        text = str(data["text"])
+        looked = tuple(Observation(how, path, sign) for how, path, sign in data["looked"])
+        answer = Answer(str(data["text"]), looked)
     except (ValueError, KeyError, TypeError, zlib.error):
         return None
-    return text if all(observe.sign(one.how, one.path) == one.sign for one in looked) else None
+    return answer if all(observe.sign(one.how, one.path) == one.sign for one in looked) else None
 
 
 def _own(name: str) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from hipcache.errors import PassThrough
 from hipcache.planning.driver_options import SEPARATE, why_left
+from hipcache.processes.observe import Observation
 
 _LANGUAGES = ("-x", "--language")
 
@@ -24,11 +25,21 @@ _SIDE_EFFECTS = (
 
 
 @dataclass(frozen=True)
+class Unwrapped:
+    """A program that runs a compiler: its name in the command, its path, and what it looked at."""
+
+    name: str
+    program: str
+    looked: tuple[Observation, ...]
+
+
+@dataclass(frozen=True)
 class Command:
     """One HIP compile: `argv` as the compiler gets it, `arguments` with response files read in.
 
     `typed`: as the build tool gave it, which is another one where a program stands before the compiler (hipcc, ccache).
-    `source` and `output` as spelled; `output` is empty where the compiler chooses the name.
+    `source` and `output` as spelled; `output` is empty where the compiler chooses the name. `unwrapped`: the
+    programs that chose `argv` (hipcc, a script), the first first.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +50,7 @@ class Command:
     output: str
     macros: tuple[str, ...]
     own_cuid: bool
+    unwrapped: tuple[Unwrapped, ...] = ()
 
     @property
     def compiler(self) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from hipcache.inputs.keys import make_key
@@ -23,11 +23,20 @@ _WORKING_COPY = (".git", ".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout")
 _BUILD_TREE = ("CMakeCache.txt", "build.ninja", ".sconsign.dblite", "meson-info")
 
 
-def make_cuid(source: str, output: str, macros: Iterable[str], *, basedir: str = "") -> str:
-    """16 hexadecimal digits, as clang's own. `source` and `output` are absolute; `macros` in order, as given."""
+def make_cuid(
+    source: str,
+    output: str,
+    macros: Iterable[str],
+    *,
+    basedir: str = "",
+    exists: Callable[[str], bool] = os.path.lexists,
+) -> str:
+    """16 hexadecimal digits, as clang's own. `source` and `output` are absolute; `macros` in order, as given; `exists`
+    is asked of each path where a root could be marked."""
     source, output = os.path.normpath(source), os.path.normpath(output)
-    source_root = _below(source, basedir) or _root(source, _WORKING_COPY)
-    output_root = _below(output, basedir) or _below(output, source_root) or _root(output, _WORKING_COPY + _BUILD_TREE)
+    source_root = _below(source, basedir) or _root(source, _WORKING_COPY, exists)
+    output_root = _below(output, basedir) or _below(output, source_root)
+    output_root = output_root or _root(output, _WORKING_COPY + _BUILD_TREE, exists)
     inputs = [
         ("source", os.path.relpath(source, source_root or "/")),
         ("output", os.path.relpath(output, output_root or "/")),
@@ -54,10 +63,10 @@ def _below(path: str, root: str) -> str:
     return root if root and path.startswith(root.rstrip("/") + "/") else ""
 
 
-def _root(path: str, markers: tuple[str, ...]) -> str:
+def _root(path: str, markers: tuple[str, ...], exists: Callable[[str], bool]) -> str:
     directory = os.path.dirname(path)
     while directory not in ("/", ""):
-        if any(os.path.lexists(os.path.join(directory, marker)) for marker in markers):
+        if any(exists(os.path.join(directory, marker)) for marker in markers):
             return directory
         directory = os.path.dirname(directory)
     return ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.planning import answers, plan, tools
+from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
 from hipcache.planning.driver_options import why_left
 from hipcache.planning.plan import Plan
@@ -17,9 +19,18 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The plan, the path of the driver, and all that it looked at for it (nothing where that is not known)."""
+
+    plan: Plan
+    program: str
+    looked: tuple[Observation, ...]
+
+
 def ask(
     command: Command, cuid: str, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
-) -> Plan:
+) -> Asked:
     """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the terminal
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough."""
@@ -28,16 +39,16 @@ def ask(
     colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
     look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
     words = ["-###", *look, *([f"-cuid={cuid}"] if cuid else []), *command.argv[1:]]
-    text = answer([command.compiler, *words], command.arguments, command.cwd, engine, runner, scratch)
-    for word in _more_options(text, engine.environ):
+    program, found = answer([command.compiler, *words], command.arguments, command.cwd, engine, runner, scratch)
+    for word in _more_options(found.text, engine.environ):
         reason = why_left(word)
         if reason:
             raise PassThrough(reason, word)
-    found = plan.parse(text)
-    if "error:" in found.messages:
+    parsed = plan.parse(found.text)
+    if "error:" in parsed.messages:
         # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
-        raise PassThrough("driver", found.messages.strip())
-    return found
+        raise PassThrough("driver", parsed.messages.strip())
+    return Asked(parsed, program, found.looked)
 
 
 def answer(
@@ -47,20 +58,21 @@ def answer(
     engine: Engine,
     runner: Runner,
     scratch: Callable[[], Path],
-) -> str:
-    """What the driver says to `argv`, which has `-###` in it and `arguments` written out: as it was remembered, if
-    that still holds. Raises PassThrough."""
+) -> tuple[str, Answer]:
+    """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
+    was remembered, if that still holds. Raises PassThrough."""
     program = tools.which(argv[0], cwd, engine.environ)
     if not program:
         raise PassThrough("driver", f"no '{argv[0]}' on PATH")
     question = answers.question("plan", program, argv, cwd, engine.environ)
-    text = answers.recall(engine, question)
-    if text is None:
-        text, looked = _run(program, argv, engine, runner, Path(cwd), scratch())
+    found = answers.recall(engine, question)
+    if found is None:
+        found = _run(program, argv, engine, runner, Path(cwd), scratch())
         # What `native` stands for is asked of the machine, by ways that are no paths.
-        if not any("native" in word for word in (*arguments, *_more_options(text, engine.environ))):
-            answers.remember(engine, question, text, looked)
-    return text
+        if any("native" in word for word in (*arguments, *_more_options(found.text, engine.environ))):
+            found = Answer(found.text, ())
+        answers.remember(engine, question, found)
+    return program, found
 
 
 def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
@@ -77,10 +89,7 @@ def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
     return words
 
 
-def _run(
-    program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path
-) -> tuple[str, tuple[Observation, ...]]:
-    """The driver's answer, and what it looked at for it (nothing, where that is not known)."""
+def _run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
     env = {**engine.environ, "TMPDIR": str(scratch)}
     seen = runner.observe(program, argv, cwd=cwd, env=env, ignore=scratch)
     try:
@@ -89,4 +98,4 @@ def _run(
         raise PassThrough("driver", str(error)) from error
     if answer.status != 0 or answer.stdout:
         raise PassThrough("driver", f"-### ended with status {answer.status}")
-    return os.fsdecode(answer.stderr), looked
+    return Answer(os.fsdecode(answer.stderr), looked)

@@ -257,7 +257,7 @@ class _Cutter:
     def _file(self, value: str) -> list[tuple[str, str]]:
         """The content of the file that an option's value names, if it names one."""
         for name in (value, value.partition("=")[2]):
-            if name and os.path.isfile(self._files.resolve(name)):
+            if name and self._files.is_there(name) and os.path.isfile(self._files.resolve(name)):
                 return [(f"content of {self._portable(name)}", self._digest(name))]
         return []
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.planning import answers, tools
-from hipcache.planning.command import Command, parse
+from hipcache.planning.command import Command, Unwrapped, parse
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -61,8 +61,8 @@ def unwrap(
     program = tools.which(argv[0], cwd, engine.environ)
     if not program:
         raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
-    words, inner = _behind(engine, program, argv, cwd, runner)
-    return parse(words, cwd, inner.environ, typed=typed), inner
+    unwrapped, words, inner = _behind(engine, program, argv, cwd, runner)
+    return replace(parse(words, cwd, inner.environ, typed=typed), unwrapped=(unwrapped,)), inner
 
 
 def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
@@ -71,26 +71,28 @@ def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
     program = tools.which(command.compiler, command.cwd, engine.environ)
     if not tools.is_script(program):
         return command, engine
-    words, inner = _behind(engine, program, command.argv, command.cwd, engine.runner)
-    if words[1:] == command.argv[1:]:
-        return command, inner
-    return parse(words, command.cwd, inner.environ, typed=command.typed), inner
+    unwrapped, words, inner = _behind(engine, program, command.argv, command.cwd, engine.runner)
+    found = command
+    if words[1:] != command.argv[1:]:
+        found = parse(words, command.cwd, inner.environ, typed=command.typed)
+    return replace(found, unwrapped=(*command.unwrapped, unwrapped)), inner
 
 
 def _behind(
     engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
-) -> tuple[tuple[str, ...], Engine]:
+) -> tuple[Unwrapped, tuple[str, ...], Engine]:
     """What `program` runs for `argv`, and the engine with the environment that it runs that in."""
     question = answers.question("wrapper", program, argv, cwd, engine.environ)
-    text = answers.recall(engine, question)
-    if text is None:
+    answer = answers.recall(engine, question)
+    if answer is None:
         reached = _ask(engine, program, argv, cwd, runner)
         text = json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
-        answers.remember(engine, question, text, reached.looked)
-    found = json.loads(text)
+        answer = answers.Answer(text, reached.looked)
+        answers.remember(engine, question, answer)
+    found = json.loads(answer.text)
     changed = {**engine.environ, **found["environ"]}
     environ = {name: value for name, value in changed.items() if value is not None}
-    return tuple(found["argv"]), replace(engine, environ=environ)
+    return Unwrapped(argv[0], program, answer.looked), tuple(found["argv"]), replace(engine, environ=environ)
 
 
 def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:

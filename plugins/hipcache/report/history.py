@@ -1,7 +1,8 @@
 """The history: the last compile of each object, with all inputs of its units, to tell why the next one misses.
 
-One file for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path; `last`
-names the newest. Replaced by rename; a file that does not read counts as none.
+A directory for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path, with a
+file for each of its last commands, named by the digest of that. Replaced by rename; a file that does not read counts
+as none. The modification time is the compile's: a direct hit sets it, and leaves the record as it is.
 
 Format: zlib-compressed JSON of `Record`, with "format": 1.
 """
@@ -13,15 +14,19 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hipcache.atomic import write_whole
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import ReadSet
+from hipcache.outcome import HIT
 
 _FORMAT = 1
 _MOST_FILES = 4
+_MOST_COMMANDS = 4
+# Nanoseconds that a time may lose in a file system.
+_ROUNDING = 1_000_000
 _OTHER_CUID = "the CUID is another one (other macros, another name of the source or the object)"
 
 # Variables that reach a compile through the driver or the loader.
@@ -68,35 +73,54 @@ class History:
     def __init__(self, root: Path) -> None:
         self._directory = root / "v1" / "history"
 
+    @staticmethod
+    def name(record: Record) -> str:
+        """Where the record is, below `v1/`."""
+        command = digest_bytes("\0".join([record.directory, *record.command]).encode("utf-8", "surrogateescape"))
+        return f"history/{_name(record.object) if record.object else 'unnamed'}/{command[:16]}"
+
     def save(self, record: Record) -> bool:
         """False if it could not be written: only an explanation is lost."""
         raw = zlib.compress(json.dumps({"format": _FORMAT, **asdict(record)}).encode("utf-8", "surrogateescape"), 1)
-        name = _name(record.object) if record.object else "unnamed"
+        path = self._directory.parent / self.name(record)
         try:
             try:
-                write_whole(self._directory / name, raw)
+                write_whole(path, raw)
             except FileNotFoundError:
-                self._directory.mkdir(parents=True, exist_ok=True)
-                write_whole(self._directory / name, raw)
-            write_whole(self._directory / "last", name.encode())
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, raw)
+            os.utime(path, ns=(int(record.when * 1e9), int(record.when * 1e9)))
+            for _, old in sorted(_files_in(path.parent), reverse=True)[_MOST_COMMANDS:]:
+                os.unlink(old)
         except OSError:
             return False
         return True
 
     def load(self, path: str) -> Record | None:
-        """The record of the object at absolute `path`."""
-        return self._read(_name(path))
+        """The last record of the object at absolute `path`."""
+        return self._newest(_files_in(self._directory / _name(path)))
 
     def last(self) -> Record | None:
         """The compile that ended last."""
         try:
-            return self._read((self._directory / "last").read_text())
-        except (OSError, ValueError):
+            directories = list(self._directory.iterdir())
+        except OSError:
             return None
+        return self._newest([file for directory in directories for file in _files_in(directory)])
 
-    def _read(self, name: str) -> Record | None:
+    def _newest(self, files: list[tuple[int, str]]) -> Record | None:
+        for used, path in sorted(files, reverse=True):
+            record = self._read(Path(path))
+            if record is not None and used > int(record.when * 1e9) + _ROUNDING:
+                units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
+                return replace(record, when=used / 1e9, outcome=HIT, notes=(), units=units)
+            if record is not None:
+                return record
+        return None
+
+    def _read(self, path: Path) -> Record | None:
         try:
-            data = json.loads(zlib.decompress((self._directory / name).read_bytes()).decode("utf-8", "surrogateescape"))
+            data = json.loads(zlib.decompress(path.read_bytes()).decode("utf-8", "surrogateescape"))
             if data.pop("format") != _FORMAT:
                 return None
             units = tuple(
@@ -117,7 +141,16 @@ class History:
 
 
 def _name(path: str) -> str:
-    return digest_bytes(os.fsencode(os.path.normpath(path)))[:40]
+    return digest_bytes(os.fsencode(os.path.normpath(path)))[:32]
+
+
+def _files_in(directory: Path) -> list[tuple[int, str]]:
+    """(modification time in nanoseconds, path) of each; nothing where there is no directory."""
+    try:
+        with os.scandir(directory) as found:
+            return [(one.stat().st_mtime_ns, one.path) for one in found if not one.name.startswith(".")]
+    except OSError:
+        return []
 
 
 def why(

@@ -16,7 +16,7 @@ Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
 A record opens with a line feed, so one that was torn off spoils no other. A line that is damaged is skipped,
 damaged totals count as none: statistics are never a reason for a compile, or for a report, to fail.
 
-When `log` has grown to 64 KiB (some 500 compiles), whoever appended last folds it: under the lock `log` is renamed to
+When `log` has grown to 1 MiB (some 10,000 compiles), whoever appended last folds it: under the lock `log` is renamed to
 a name of its own, its sums go into new totals that also list that name, and it is removed. Killed in between,
 the file is still there, and the totals say whether it has been counted. Nobody waits for the lock while a compile
 goes on: who finds it taken writes a `log.<name>` (whole, by rename) instead.
@@ -41,7 +41,7 @@ from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, PASSED_THROUGH, CompileOutcome
 from hipcache.store import StoreSize
 
-FOLD_AT = 64 * 1024
+FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
 HOST, LINK = "host", "link"
 _MARKS = {True: "+", False: "-", None: "."}
@@ -83,7 +83,7 @@ class Statistics:
 
 def record(root: Path, outcome: CompileOutcome) -> bool:
     """Count one compile in the store at `root`. False where that could not be written."""
-    content = _line(outcome)
+    content = line(outcome)
     directory = _directory(root)
     try:
         try:
@@ -190,7 +190,7 @@ def _wait_lock(lock: int, how: int) -> bool:
 # Lines
 
 
-def _line(outcome: CompileOutcome) -> bytes:
+def line(outcome: CompileOutcome) -> bytes:
     fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
     for unit in outcome.units:
         fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")

@@ -1,0 +1,170 @@
+/* See blake3.h. Eight chunks are hashed side by side in vectors that the compiler maps to what the machine has:
+ * 1 to 3 GB/s. Official code would be faster still with AVX-512, and is 20 times as long. */
+#include "blake3.h"
+
+#include <string.h>
+
+enum { CHUNK = 1024, BLOCK = 64, LANES = 8 };
+enum { CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8 };
+
+static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
+                               0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
+
+/* The message words of each round: the permutation of the specification, applied again and again. */
+static const uint8_t SCHEDULE[7][16] = {
+    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8},
+    {3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1}, {10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6},
+    {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
+    {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
+
+typedef uint32_t lanes __attribute__((vector_size(4 * LANES)));
+
+#define ROTATE(x, n) (((x) >> (n)) | ((x) << (32 - (n))))
+#define MIX(v, a, b, c, d, x, y)                                                                                       \
+    do {                                                                                                               \
+        v[a] += v[b] + (x), v[d] ^= v[a], v[d] = ROTATE(v[d], 16), v[c] += v[d], v[b] ^= v[c];                         \
+        v[b] = ROTATE(v[b], 12), v[a] += v[b] + (y), v[d] ^= v[a], v[d] = ROTATE(v[d], 8);                             \
+        v[c] += v[d], v[b] ^= v[c], v[b] = ROTATE(v[b], 7);                                                            \
+    } while (0)
+#define ROUND(v, m, s)                                                                                                 \
+    do {                                                                                                               \
+        MIX(v, 0, 4, 8, 12, m[s[0]], m[s[1]]); MIX(v, 1, 5, 9, 13, m[s[2]], m[s[3]]);                                  \
+        MIX(v, 2, 6, 10, 14, m[s[4]], m[s[5]]); MIX(v, 3, 7, 11, 15, m[s[6]], m[s[7]]);                                \
+        MIX(v, 0, 5, 10, 15, m[s[8]], m[s[9]]); MIX(v, 1, 6, 11, 12, m[s[10]], m[s[11]]);                              \
+        MIX(v, 2, 7, 8, 13, m[s[12]], m[s[13]]); MIX(v, 3, 4, 9, 14, m[s[14]], m[s[15]]);                              \
+    } while (0)
+
+static uint32_t little(const uint8_t *bytes) {
+    uint32_t word;
+    memcpy(&word, bytes, 4);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap32(word);
+#endif
+    return word;
+}
+
+/* One block into the chaining value `cv`. */
+static void compress(uint32_t cv[8], const uint8_t block[BLOCK], uint64_t counter, uint32_t size, uint32_t flags) {
+    uint32_t m[16], v[16] = {cv[0], cv[1], cv[2], cv[3], cv[4], cv[5], cv[6], cv[7], IV[0], IV[1], IV[2], IV[3],
+                             (uint32_t)counter, (uint32_t)(counter >> 32), size, flags};
+    for (int i = 0; i < 16; i++)
+        m[i] = little(block + 4 * i);
+    for (int r = 0; r < 7; r++)
+        ROUND(v, m, SCHEDULE[r]);
+    for (int i = 0; i < 8; i++)
+        cv[i] = v[i] ^ v[i + 8];
+}
+
+/* A chunk of at most CHUNK bytes. */
+static void chunk(const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+    uint32_t flags = CHUNK_START;
+    memcpy(cv, IV, sizeof IV);
+    for (; size > BLOCK; content += BLOCK, size -= BLOCK, flags = 0)
+        compress(cv, content, counter, BLOCK, flags);
+    uint8_t last[BLOCK] = {0};
+    if (size)
+        memcpy(last, content, size);
+    compress(cv, last, counter, (uint32_t)size, flags | CHUNK_END | root);
+}
+
+/* LANES whole chunks that follow one another. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+__attribute__((target_clones("avx2", "default")))
+#endif
+static void
+chunks(const uint8_t *content, uint64_t counter, uint32_t cv[LANES][8]) {
+    lanes h[8], low, high;
+    for (int i = 0; i < 8; i++)
+        h[i] = (lanes){0} + IV[i];
+    for (int l = 0; l < LANES; l++)
+        low[l] = (uint32_t)(counter + l), high[l] = (uint32_t)((counter + l) >> 32);
+    for (int b = 0; b < CHUNK / BLOCK; b++) {
+        const uint32_t flags = (b == 0 ? CHUNK_START : 0) | (b == CHUNK / BLOCK - 1 ? CHUNK_END : 0);
+        const lanes zero = {0};
+        lanes m[16], v[16] = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], zero + IV[0], zero + IV[1], zero + IV[2],
+                              zero + IV[3], low, high, zero + BLOCK, zero + flags};
+        for (int i = 0; i < 16; i++)
+            for (int l = 0; l < LANES; l++)
+                m[i][l] = little(content + l * CHUNK + b * BLOCK + 4 * i);
+        for (int r = 0; r < 7; r++)
+            ROUND(v, m, SCHEDULE[r]);
+        for (int i = 0; i < 8; i++)
+            h[i] = v[i] ^ v[i + 8];
+    }
+    for (int l = 0; l < LANES; l++)
+        for (int i = 0; i < 8; i++)
+            cv[l][i] = h[i][l];
+}
+
+static void parent(const uint32_t left[8], const uint32_t right[8], uint32_t root, uint32_t cv[8]) {
+    uint8_t block[BLOCK];
+    for (int i = 0; i < 16; i++) {
+        const uint32_t word = i < 8 ? left[i] : right[i - 8];
+        for (int b = 0; b < 4; b++)
+            block[4 * i + b] = (uint8_t)(word >> (8 * b));
+    }
+    memcpy(cv, IV, sizeof IV);
+    compress(cv, block, 0, BLOCK, PARENT | root);
+}
+
+/* A subtree of at most PIECE_BYTES that lies in memory. */
+static void piece(const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+    uint32_t level[PIECE_BYTES / CHUNK][8];
+    if (size <= CHUNK) {
+        chunk(content, size, counter, root, cv);
+        return;
+    }
+    size_t count = 0;
+    for (; size - count * CHUNK >= LANES * CHUNK && size > count * CHUNK; count += LANES)
+        chunks(content + count * CHUNK, counter + count, level + count);
+    for (; count * CHUNK < size; count++) {
+        const size_t rest = size - count * CHUNK;
+        chunk(content + count * CHUNK, rest < CHUNK ? rest : CHUNK, counter + count, 0, level[count]);
+    }
+    while (count > 1) { /* neighbours join; an odd one rises as it is */
+        for (size_t i = 0; i + 1 < count; i += 2)
+            parent(level[i], level[i + 1], count == 2 ? root : 0, level[i / 2]);
+        if (count % 2)
+            memmove(level[count / 2], level[count - 1], sizeof level[0]);
+        count = (count + 1) / 2;
+    }
+    memcpy(cv, level[0], sizeof level[0]);
+}
+
+static bool subtree(blake3_next next, void *source, uint64_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+    if (size <= PIECE_BYTES) {
+        const uint8_t *content = next(source, (size_t)size);
+        if (content)
+            piece(content, (size_t)size, counter, root, cv);
+        return content != NULL;
+    }
+    uint64_t left = PIECE_BYTES; /* the greatest power of two below `size` */
+    while (2 * left < size)
+        left *= 2;
+    uint32_t first[8], second[8];
+    if (!subtree(next, source, left, counter, 0, first) ||
+        !subtree(next, source, size - left, counter + left / CHUNK, 0, second))
+        return false;
+    parent(first, second, root, cv);
+    return true;
+}
+
+bool blake3_of(blake3_next next, void *source, uint64_t size, uint8_t digest[DIGEST_BYTES]) {
+    uint32_t cv[8];
+    if (!subtree(next, source, size, 0, ROOT, cv))
+        return false;
+    for (int i = 0; i < DIGEST_BYTES; i++)
+        digest[i] = (uint8_t)(cv[i / 4] >> (8 * (i % 4)));
+    return true;
+}
+
+static const uint8_t *from_memory(void *source, size_t size) {
+    const uint8_t **at = source, *content = *at;
+    *at += size;
+    return content;
+}
+
+void blake3(const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
+    const uint8_t *at = content;
+    blake3_of(from_memory, &at, size, digest);
+}

@@ -1,0 +1,57 @@
+/* Direct hits: a whole compile that nothing has changed for. The formats stand above record.py, watched.py (state),
+ * store/layout.py and report/statistics.py. Whatever is not as it should be here is no hit: the engine sees to it. */
+#ifndef HIPCACHE_DIRECT_H
+#define HIPCACHE_DIRECT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "blake3.h"
+
+/* Bytes of the record, or a growing text. */
+typedef struct {
+    uint8_t *at;
+    size_t size, room;
+} bytes;
+
+void append(bytes *text, const void *more, size_t size);
+
+/* One compile that is asked for. `argv` and `environ` end with NULL. */
+typedef struct {
+    const char *store;     /* absolute path, without /v1 */
+    const char *directory; /* the working directory */
+    char *const *argv;     /* as typed, the compiler first */
+    char *const *environ;
+    bool terminal; /* would messages go to a terminal? */
+} request;
+
+/* A record, read and checked; the parts point into `content`. */
+typedef struct {
+    char path[PATH_MAX]; /* of the record itself */
+    uint8_t *content;
+    bytes state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, rule;
+} record;
+
+/* state.c */
+bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context);
+bool state_holds(const record *found, char *const *environ);
+
+/* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
+bool direct_find(const request *asked, record *found);
+bool direct_deliver(const request *asked, const record *found);
+void direct_count(const request *asked, const record *found);
+void direct_release(record *found);
+
+/* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
+bool is_plain_file_or_absent(const char *path);
+bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination);
+bool write_whole(const char *destination, const uint8_t *content, size_t size);
+bool write_all(int fd, const uint8_t *content, size_t size);
+
+/* statistics.c */
+bool statistics_have_room(const char *store);
+bool statistics_append(const char *store, const uint8_t *line, size_t size);
+
+#endif

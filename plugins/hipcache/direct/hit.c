@@ -1,0 +1,167 @@
+/* A direct hit in its steps: the command's key, its record, the state of all that it depends on, the outputs. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
+static const uint8_t MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
+static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
+static const char KEY_FORMAT[] = "1";                    /* inputs/keys.py: FORMAT */
+/* Seconds after which a use is noted for the units too: noting it at each hit would cost as much as the hit. */
+enum { USE_STEP = 3600 };
+
+static void hexadecimal(const uint8_t digest[DIGEST_BYTES], char text[HEX_BYTES + 1]) {
+    for (int i = 0; i < DIGEST_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+/* A text of a key, after its length: inputs/keys.py. */
+static void key_text(bytes *key, const char *text) {
+    char length[24];
+    append(key, length, (size_t)snprintf(length, sizeof length, "%zu:", strlen(text)));
+    append(key, text, strlen(text));
+}
+
+static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
+    bytes key = {0};
+    uint8_t digest[DIGEST_BYTES];
+    key_text(&key, KEY_FORMAT), key_text(&key, "direct");
+    key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
+    key_text(&key, "directory"), key_text(&key, asked->directory);
+    for (char *const *word = asked->argv; *word; word++)
+        key_text(&key, "word"), key_text(&key, *word);
+    blake3(key.at, key.size, digest);
+    free(key.at);
+    hexadecimal(digest, text);
+}
+
+static bool entry_path(char path[PATH_MAX], const char *store, const char *kind, const char *name) {
+    return snprintf(path, PATH_MAX, "%s/v1/%s/%.2s/%s", store, kind, name, name + 2) < PATH_MAX;
+}
+
+static bool take(bytes *rest, size_t size, bytes *part) {
+    if (size > rest->size)
+        return false;
+    *part = (bytes){rest->at, size, 0};
+    rest->at += size;
+    rest->size -= size;
+    return true;
+}
+
+static bool take_string(bytes *rest, bytes *part) {
+    bytes length;
+    if (!take(rest, 4, &length))
+        return false;
+    return take(rest, (size_t)length.at[0] | (size_t)length.at[1] << 8 | (size_t)length.at[2] << 16 | (size_t)length.at[3] << 24,
+                part);
+}
+
+static bool unpack(record *found, uint8_t *payload, size_t size) {
+    bytes rest = {payload, size, 0};
+    return take(&rest, DIGEST_BYTES, &found->state) && take_string(&rest, &found->ignored) &&
+           take_string(&rest, &found->object) && take(&rest, DIGEST_BYTES, &found->blob) &&
+           take_string(&rest, &found->dependencies) && take_string(&rest, &found->messages) &&
+           take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
+           take_string(&rest, &found->uses) && take_string(&rest, &found->watched) && take_string(&rest, &found->rule) &&
+           rest.size == 0;
+}
+
+/* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
+static bool read_record(record *found, const char key[HEX_BYTES + 1]) {
+    const size_t prefix = sizeof DOMAIN + HEX_BYTES;
+    uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
+    struct stat status;
+    const int fd = open(found->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > HEADER_BYTES &&
+                read(fd, header, HEADER_BYTES) == HEADER_BYTES && memcmp(header, MAGIC, MAGIC_BYTES) == 0;
+    const size_t size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
+    found->content = good ? malloc(prefix + size) : NULL;
+    if (found->content) {
+        memcpy(found->content, DOMAIN, sizeof DOMAIN);
+        memcpy(found->content + sizeof DOMAIN, key, HEX_BYTES);
+        good = read(fd, found->content + prefix, size) == (ssize_t)size;
+        if (good)
+            blake3(found->content, prefix + size, digest);
+        good = good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 &&
+               unpack(found, found->content + prefix, size);
+    }
+    close(fd);
+    return good && found->content;
+}
+
+/* A path of the record, as a text that ends. */
+static bool path_of(char path[PATH_MAX], bytes part) {
+    if (part.size >= PATH_MAX || part.size == 0 || part.at[0] != '/')
+        return false;
+    memcpy(path, part.at, part.size);
+    path[part.size] = 0;
+    return strlen(path) == part.size;
+}
+
+bool direct_find(const request *asked, record *found) {
+    char key[HEX_BYTES + 1], output[PATH_MAX];
+    memset(found, 0, sizeof *found);
+    key_of(asked, key);
+    const bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key) &&
+                      !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
+                      path_of(output, found->object) && is_plain_file_or_absent(output) &&
+                      (!found->dependencies.size ||
+                       (path_of(output, found->dependencies) && is_plain_file_or_absent(output))) &&
+                      state_holds(found, asked->environ);
+    if (!good)
+        direct_release(found);
+    return good;
+}
+
+static bool add_line(void *context, const uint8_t *text, size_t size) {
+    append(context, text, size);
+    return true;
+}
+
+/* The dependency file first, as the engine does: an object without one would never be rebuilt. */
+bool direct_deliver(const request *asked, const record *found) {
+    char path[PATH_MAX], blob[PATH_MAX], name[HEX_BYTES + 1];
+    if (found->dependencies.size) {
+        bytes rule = {0};
+        const bool good = path_of(path, found->dependencies) && unpack_list(found->rule, add_line, &rule) &&
+                          write_whole(path, rule.at, rule.size);
+        free(rule.at);
+        if (!good)
+            return false;
+    }
+    hexadecimal(found->blob.at, name);
+    return entry_path(blob, asked->store, "blobs", name) && path_of(path, found->object) &&
+           deliver_blob(blob, found->blob.at, path);
+}
+
+/* Statistics, the history's time, and the uses that keep entries in the store. Failing here costs no object. */
+void direct_count(const request *asked, const record *found) {
+    char path[PATH_MAX], name[HEX_BYTES + 1];
+    struct stat status;
+    if (!statistics_append(asked->store, found->counted.at, found->counted.size))
+        return; /* a store that cannot be written: nothing else can be noted there */
+    if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)found->history.size, found->history.at) < PATH_MAX)
+        utimensat(AT_FDCWD, path, NULL, 0);
+    if (stat(found->path, &status) != 0 || time(NULL) - status.st_mtime < USE_STEP)
+        return;
+    utimensat(AT_FDCWD, found->path, NULL, 0);
+    for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
+        hexadecimal(found->uses.at + at + 1, name);
+        if (entry_path(path, asked->store, found->uses.at[at] == 'a' ? "actions" : "blobs", name))
+            utimensat(AT_FDCWD, path, NULL, 0);
+    }
+}
+
+void direct_release(record *found) {
+    free(found->content);
+    found->content = NULL;
+}

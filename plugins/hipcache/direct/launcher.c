@@ -1,0 +1,227 @@
+/* `hipcache COMPILER ARGS...` as people start it: serves a direct hit, becomes the compiler for what is certainly no
+ * HIP, and hands everything else to the Python engine, which is the program `hipcache-engine` beside this one.
+ *
+ * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static bool starts(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool ends(const char *text, const char *with) {
+    const size_t size = strlen(text), tail = strlen(with);
+    return size >= tail && strcmp(text + size - tail, with) == 0;
+}
+
+static const char *value(const char *name) {
+    const char *found = getenv(name);
+    return found ? found : "";
+}
+
+/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false where it is not known. */
+static bool below(char path[PATH_MAX], const char *variable, const char *below_home, const char *rest) {
+    const char *base = value(variable), *home = value("HOME");
+    if (base[0] == '/')
+        return snprintf(path, PATH_MAX, "%s/hipcache%s", base, rest) < PATH_MAX;
+    return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
+}
+
+/* The store that a config file names, if all of its lines are of the plainest kind: `key: value` without quotes. */
+static bool store_in_file(const char *file, char store[PATH_MAX], bool *named) {
+    char line[PATH_MAX + 64];
+    FILE *text = fopen(file, "re");
+    bool good = text != NULL;
+    while (good && fgets(line, sizeof line, text)) {
+        char key[32], words[PATH_MAX], more;
+        const size_t size = strcspn(line, "\n");
+        good = line[size] == '\n' || feof(text);
+        line[size] = 0;
+        if (line[0] == 0 || line[0] == '#')
+            continue;
+        good = good && sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) == 2 &&
+               strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") == strlen(words);
+        if (good && (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0)) {
+            good = words[0] == '/' && !*named;
+            *named = true;
+            snprintf(store, PATH_MAX, "%s", words);
+        }
+    }
+    if (text)
+        fclose(text);
+    return good;
+}
+
+/* Where the store is; `settings`: is there a config file? */
+static bool find_store(char store[PATH_MAX], bool *settings) {
+    char file[PATH_MAX];
+    struct stat status;
+    const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR");
+    if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
+                  : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
+        return false;
+    *settings = lstat(file, &status) == 0;
+    if (directory[0])
+        return directory[0] == '/' && snprintf(store, PATH_MAX, "%s", directory) < PATH_MAX;
+    bool named = false;
+    if (*settings && !store_in_file(file, store, &named))
+        return false;
+    return named || below(store, "XDG_CACHE_HOME", ".cache", "");
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The path of a program, as exec would find it. */
+static bool which(const char *name, char path[PATH_MAX]) {
+    struct stat status;
+    if (strchr(name, '/'))
+        return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
+    const char *at = value("PATH");
+    while (*at) {
+        const size_t size = strcspn(at, ":");
+        if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)size, at, size ? "/" : "", name) < PATH_MAX &&
+            access(path, X_OK) == 0 && stat(path, &status) == 0 && !S_ISDIR(status.st_mode))
+            return true;
+        at += size + (at[size] == ':');
+    }
+    return false;
+}
+
+/* Certainly a compile, and certainly not of HIP? */
+static bool is_plain(char *const *argv) {
+    static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
+    bool compiles = false;
+    for (const char *const *cache = caches; *cache; cache++)
+        if (strcmp(base_name(argv[0]), *cache) == 0)
+            return false; /* what stands behind it decides */
+    if (starts(base_name(argv[0]), "hipcc"))
+        return false;
+    for (char *const *word = argv + 1; *word; word++) {
+        compiles = compiles || strcmp(*word, "-c") == 0;
+        if (strcmp(*word, "hip") == 0 || strcmp(*word, "-xhip") == 0 || strcmp(*word, "--language=hip") == 0 ||
+            ends(*word, ".hip") || **word == '@')
+            return false;
+    }
+    return compiles;
+}
+
+static bool has_settings(void) {
+    for (char **variable = environ; *variable; variable++)
+        if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR="))
+            return true;
+    return false;
+}
+
+/* Is the statistics' line that plain.py writes; the checksum is that of the text. */
+static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
+
+/* Ends as that compiler; returns where that cannot be, with nothing done. */
+static void pass_by(const char *store, char *const *argv) {
+    char program[PATH_MAX];
+    if (is_plain(argv) && !has_settings() && which(argv[0], program) && statistics_have_room(store) &&
+        statistics_append(store, (const uint8_t *)NOT_HIP, sizeof NOT_HIP - 1))
+        execv(program, argv);
+}
+
+static bool say(bytes messages) {
+    while (messages.size) {
+        const ssize_t written = write(2, messages.at, messages.size);
+        if (written < 0 && errno == EAGAIN) {
+            struct pollfd ready = {2, POLLOUT, 0};
+            poll(&ready, 1, -1);
+        } else if (written < 0 && errno != EINTR) {
+            return false;
+        } else if (written > 0) {
+            messages.at += written;
+            messages.size -= (size_t)written;
+        }
+    }
+    return true;
+}
+
+/* True if everything was there, and is where the build wants it. */
+static bool serve(const char *store, char *const *argv) {
+    char directory[PATH_MAX];
+    record found;
+    sigset_t ending, before;
+    if (!getcwd(directory, sizeof directory))
+        return false;
+    const request asked = {store, directory, argv, environ, isatty(2)};
+    if (!direct_find(&asked, &found))
+        return false;
+    /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, &before);
+    const bool done = direct_deliver(&asked, &found);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (done && say(found.messages))
+        direct_count(&asked, &found);
+    direct_release(&found);
+    return done;
+}
+
+/* The engine's program: this one's path, and "-engine". A script is started through its own interpreter with -E: what
+ * PYTHONHOME and the like say is not meant for it. */
+static void start_engine(char **argv) {
+    static char path[PATH_MAX + 16], line[PATH_MAX];
+    const ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (size <= 0)
+        return;
+    snprintf(path + size, sizeof path - (size_t)size, "-engine");
+    FILE *script = fopen(path, "re");
+    const bool read = script && fgets(line, sizeof line, script);
+    if (script)
+        fclose(script);
+    line[strcspn(line, "\n")] = 0;
+    if (read && starts(line, "#!/") && strstr(base_name(line), "python") && !strchr(line, ' ')) {
+        size_t count = 0;
+        while (argv[count])
+            count++;
+        char **words = calloc(count + 3, sizeof *words);
+        if (words) {
+            words[0] = line + 2, words[1] = (char *)"-E", words[2] = path;
+            memcpy(words + 3, argv + 1, count * sizeof *words);
+            execv(words[0], words);
+        }
+    }
+    execv(path, argv);
+}
+
+static bool streams_are_open(void) {
+    return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
+}
+
+int main(int argc, char **argv) {
+    char store[PATH_MAX];
+    bool settings;
+    if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_store(store, &settings)) {
+        if (!settings)
+            pass_by(store, argv + 1);
+        if (serve(store, argv + 1))
+            return 0;
+    }
+    start_engine(argv);
+    /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
+    fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program: %s\n", strerror(errno));
+    if (argc > 2 && argv[1][0] != '-')
+        execvp(argv[1], argv + 1);
+    fprintf(stderr, "  install hipcache again\n");
+    return 127;
+}

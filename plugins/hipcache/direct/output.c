@@ -1,0 +1,109 @@
+/* Writes into the build tree as a compiler would, whole or not at all; store/output.py has the reasons. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CLONE 0x40049409 /* FICLONE of linux/fs.h */
+
+bool is_plain_file_or_absent(const char *path) {
+    struct stat found;
+    return lstat(path, &found) == 0 ? S_ISREG(found.st_mode) : errno == ENOENT;
+}
+
+bool write_all(int fd, const uint8_t *content, size_t size) {
+    while (size) {
+        const ssize_t written = write(fd, content, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        content += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+/* A new file beside `destination`; its name goes to `temporary`. */
+static int create_beside(const char *destination, char temporary[PATH_MAX]) {
+    const char *slash = strrchr(destination, '/');
+    uint64_t random[2];
+    if (!slash || getrandom(random, sizeof random, 0) != sizeof random)
+        return -1;
+    const int length = snprintf(temporary, PATH_MAX, "%.*s/.hipcache-%016llx%08llx.tmp", (int)(slash - destination),
+                                destination, (unsigned long long)random[0], (unsigned long long)random[1] >> 32);
+    if (length >= PATH_MAX)
+        return -1;
+    return open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+/* Takes the new file's place under its name, or removes it. */
+static bool finish(int fd, bool good, const char *temporary, const char *destination) {
+    good = close(fd) == 0 && good && rename(temporary, destination) == 0;
+    if (!good)
+        unlink(temporary);
+    return good;
+}
+
+/* A file that is read, and copied to `target` meanwhile (unless that is -1). */
+typedef struct {
+    int from, target;
+    uint8_t *buffer;
+} copying;
+
+static const uint8_t *next_piece(void *source, size_t size) {
+    copying *copy = source;
+    for (size_t have = 0; have < size;) {
+        const ssize_t got = read(copy->from, copy->buffer + have, size - have);
+        if (got <= 0)
+            return NULL;
+        have += (size_t)got;
+    }
+    return copy->target < 0 || write_all(copy->target, copy->buffer, size) ? copy->buffer : NULL;
+}
+
+bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination) {
+    char temporary[PATH_MAX];
+    uint8_t found[DIGEST_BYTES];
+    struct stat status;
+    const int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (from < 0)
+        return false;
+    bool good = fstat(from, &status) == 0 && S_ISREG(status.st_mode);
+    const int target = good ? create_beside(destination, temporary) : -1;
+    if (target < 0) {
+        close(from);
+        return false;
+    }
+    const uint64_t size = (uint64_t)status.st_size;
+    copying copy = {from, target, malloc(size < PIECE_BYTES ? (size_t)size + 1 : PIECE_BYTES)};
+    if (ioctl(target, CLONE, from) == 0)
+        copy = (copying){target, -1, copy.buffer};
+    else if (size)
+        (void)!fallocate(target, 0, 0, status.st_size); /* ext4 flushes what is renamed without blocks */
+    good = copy.buffer && blake3_of(next_piece, &copy, size, found) && memcmp(found, digest, DIGEST_BYTES) == 0;
+    free(copy.buffer);
+    good = finish(target, good, temporary, destination);
+    if (good)
+        futimens(from, NULL); /* a use, for the store's bound */
+    close(from);
+    return good;
+}
+
+bool write_whole(const char *destination, const uint8_t *content, size_t size) {
+    char temporary[PATH_MAX];
+    const int target = create_beside(destination, temporary);
+    if (target < 0)
+        return false;
+    if (size)
+        (void)!fallocate(target, 0, 0, (off_t)size);
+    return finish(target, write_all(target, content, size), temporary, destination);
+}

@@ -1,0 +1,105 @@
+"""The record of a whole compile: all that it depended on, and all that it wrote.
+
+Its key is the digest of the command as it was typed and of the working directory. What else it depended on is in the
+record, as one digest of the state of the variables and of every path that mattered (`inputs/watched.py`). A store holds
+the newest compile of each command only: after an edit and back again, the units are there (the engine finds them),
+and the record is made anew.
+
+Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
+
+    state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives
+    ignored       string: the names of variables that are not part of the state, each followed by NUL
+    object        string: absolute path; 32 bytes: digest of the blob
+    dependencies  string: absolute path of the dependency file, empty where none is written
+    messages      string: for standard error
+    counted       string: the line for the log of the statistics
+    history       string: path below `v1/` of the record that `explain` reads; its modification time is the last use
+    uses          string: entries that the units would have used, each "a" (action) or "b" (blob) and 32 bytes
+    watched       string: list of the kind (1 byte) and the absolute path of each
+    rule          string: list of the lines of the dependency file
+
+    list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these
+    variables     sorted; each NAME=VALUE followed by NUL
+
+The paths of 1,000 headers take 25 KB so (80 KB in full).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hipcache import __version__
+from hipcache.inputs.keys import digest_bytes, make_key
+from hipcache.inputs.watched import Watched
+
+DOMAIN = b"hipcache direct state 1\0"
+_LONGEST = 0xFFFF
+
+
+@dataclass(frozen=True)
+class DirectRecord:
+    """See above. `uses`: (is it an action, digest)."""
+
+    state: str
+    ignored: tuple[str, ...]
+    object: str
+    blob: str
+    dependencies: str
+    messages: bytes
+    counted: bytes
+    history: str
+    uses: tuple[tuple[bool, str], ...]
+    watched: tuple[Watched, ...]
+    rule: bytes
+
+    def pack(self) -> bytes:
+        """Raises ValueError where a path or a line is longer than any system allows."""
+        return b"".join(
+            [
+                bytes.fromhex(self.state),
+                _string(b"".join(os.fsencode(name) + b"\0" for name in self.ignored)),
+                _string(os.fsencode(self.object)),
+                bytes.fromhex(self.blob),
+                _string(os.fsencode(self.dependencies)),
+                _string(self.messages),
+                _string(self.counted),
+                _string(self.history.encode()),
+                _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
+                _string(_list(one.kind.encode() + os.fsencode(one.path) for one in _once(self.watched))),
+                _string(_list(self.rule.splitlines(keepends=True))),
+            ]
+        )
+
+
+def key(argv: Sequence[str], cwd: str) -> str:
+    """Where the record of a command is: `argv` as typed, without hipcache itself."""
+    return make_key("direct", [("version", __version__), ("directory", cwd), *(("word", word) for word in argv)]).digest
+
+
+def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:
+    names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
+    return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names) + files)
+
+
+def _once(watched: Sequence[Watched]) -> Iterable[Watched]:
+    return {(one.kind, one.path): one for one in watched}.values()
+
+
+def _string(content: bytes) -> bytes:
+    return struct.pack("<I", len(content)) + content
+
+
+def _list(texts: Iterable[bytes]) -> bytes:
+    parts = []
+    before = b""
+    for text in texts:
+        if len(text) > _LONGEST:
+            raise ValueError("too long for a record")
+        pairs = enumerate(zip(before, text, strict=False))
+        shared = next((number for number, (one, other) in pairs if one != other), min(len(before), len(text)))
+        parts.append(struct.pack("<HH", shared, len(text) - shared) + text[shared:])
+        before = text
+    return b"".join(parts)

@@ -1,0 +1,105 @@
+"""What a whole compile depended on in the file system, and one digest for the state of all of it.
+
+Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
+for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
+one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`).
+
+What goes into the digest, for each path in order (numbers as 8 bytes, little-endian; times in nanoseconds):
+
+    FILE   f   stat:  device, inode, mode, size, modification time, change time
+    MODE   m   stat:  mode
+    SAME   i   stat:  device, inode
+    LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
+    GONE   n   stat fails: nothing      (also a link that leads nowhere)
+    ABSENT a   lstat fails: nothing
+
+`direct/state.c` takes the same digest, in a fraction of a millisecond.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hipcache.processes import observe
+from hipcache.processes.observe import Observation
+from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
+from hipcache.processes.syscalls import LIST, READ
+
+FILE, MODE, SAME, LINK, GONE, ABSENT = "f", "m", "i", "l", "n", "a"
+
+DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
+    digest of a directory's listing; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME: (device, inode);
+    LINK: as `observe.sign`. None: whatever it is now."""
+
+    kind: str
+    path: str
+    known: object = None
+
+
+def of_observation(one: Observation) -> Watched:
+    if not one.sign:
+        return Watched(ABSENT if one.how == LOOKED_AT_LINK else GONE, one.path)
+    if one.how == LOOKED_AT_LINK:
+        return Watched(LINK, one.path, one.sign)
+    if one.how == LIST:
+        return Watched(FILE, one.path, one.sign)
+    if one.how == READ and " " in one.sign:
+        return Watched(FILE, one.path, tuple(int(number) for number in one.sign.split()))
+    return Watched(MODE, one.path, one.sign)
+
+
+def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
+    """Each path once in each way, sorted (paths of one directory share most of their text). What is known in more
+    than one way stays so: all of it is checked."""
+    return tuple(sorted(dict.fromkeys(watched), key=lambda one: (one.path, one.kind, str(one.known))))
+
+
+def state(watched: Sequence[Watched], old: float) -> bytes | None:
+    """The text that the digest goes over; None where something is not as it is known. `old`: seconds of the epoch;
+    a file that changed after that is too young."""
+    parts = []
+    before: Watched | None = None
+    for one in watched:
+        found = _look(one, old)
+        if found is None:
+            return None
+        if before is None or (before.kind, before.path) != (one.kind, one.path):
+            parts.append(found)
+        before = one
+    return b"".join(parts)
+
+
+def _look(one: Watched, old: float) -> bytes | None:
+    try:
+        found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
+    except OSError:
+        return b"" if one.kind in (GONE, ABSENT) else None
+    mode, known = found.st_mode, one.known
+    if one.kind == MODE:
+        kinds = (oct(mode), DIRECTORY if stat.S_ISDIR(mode) else NO_DIRECTORY)
+        return struct.pack("<Q", mode) if known is None or known in kinds else None
+    if one.kind == SAME:
+        identity = (found.st_dev, found.st_ino)
+        return struct.pack("<QQ", *identity) if known in (None, identity) else None
+    if one.kind == LINK:
+        text = os.fsencode(os.readlink(one.path)) if stat.S_ISLNK(mode) else b""
+        sign = os.fsdecode(text) if text else oct(mode)
+        return struct.pack("<QQ", mode, len(text)) + text if known in (None, sign) else None
+    if one.kind != FILE or max(found.st_mtime, found.st_ctime) >= old:
+        return None
+    status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    if stat.S_ISDIR(mode) and isinstance(known, str):
+        # Listed after its status was taken: an entry that comes later changes that.
+        known = status if observe.sign(LIST, one.path) == known else ()
+    if known not in (None, status):
+        return None
+    return struct.pack("<QQQQqq", *status[:2], mode, *status[2:])
