@@ -38,9 +38,14 @@ def main(argv: list[str] | None = None) -> int:
     with suppress(OSError):
         pass_by(argv, os.environ)
 
-    from hipcache.launcher import launch
+    try:
+        from hipcache.launcher import launch
 
-    return launch(argv, os.environ)
+        return launch(argv, os.environ)
+    except ImportError as error:
+        # A package that hipcache needs is gone, or is another one: the build goes on without the cache.
+        print(f"hipcache: cannot start: {error}\n  install hipcache again", file=sys.stderr, flush=True)
+        os.execvp(argv[0], argv)
 
 
 def _open_standard_streams() -> None:

@@ -41,6 +41,7 @@ bool state_holds(const record *found, char *const *environ);
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const request *asked, const record *found);
+bool direct_rule(const record *found, bytes *rule); /* the content of the dependency file */
 void direct_count(const request *asked, const record *found);
 void direct_release(record *found);
 

@@ -59,8 +59,8 @@ static bool take_string(bytes *rest, bytes *part) {
     bytes length;
     if (!take(rest, 4, &length))
         return false;
-    return take(rest, (size_t)length.at[0] | (size_t)length.at[1] << 8 | (size_t)length.at[2] << 16 | (size_t)length.at[3] << 24,
-                part);
+    const uint8_t *at = length.at;
+    return take(rest, (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24, part);
 }
 
 static bool unpack(record *found, uint8_t *payload, size_t size) {
@@ -127,12 +127,16 @@ static bool add_line(void *context, const uint8_t *text, size_t size) {
     return true;
 }
 
+bool direct_rule(const record *found, bytes *rule) {
+    return unpack_list(found->rule, add_line, rule);
+}
+
 /* The dependency file first, as the engine does: an object without one would never be rebuilt. */
 bool direct_deliver(const request *asked, const record *found) {
     char path[PATH_MAX], blob[PATH_MAX], name[HEX_BYTES + 1];
     if (found->dependencies.size) {
         bytes rule = {0};
-        const bool good = path_of(path, found->dependencies) && unpack_list(found->rule, add_line, &rule) &&
+        const bool good = path_of(path, found->dependencies) && direct_rule(found, &rule) &&
                           write_whole(path, rule.at, rule.size);
         free(rule.at);
         if (!good)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hipcache.direct import variables
 from hipcache.direct.record import DirectRecord, key, state_digest
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
@@ -39,11 +40,12 @@ class Outputs:
 @dataclass(frozen=True)
 class Whole:
     """A whole compile: what it wrote, what it depended on in the file system, what of the store it used (action or
-    not, digest)."""
+    not, digest), and the tools that ran (digest -> files; none where there may have been others, such as scripts)."""
 
     outputs: Outputs
     depends: tuple[Watched, ...]
     uses: tuple[tuple[bool, str], ...]
+    tools: Mapping[str, tuple[str, ...]]
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
@@ -57,7 +59,14 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     uses = [(True, one) for pair in keys for one in pair]
     uses += [(True, cut.object.key([one.digest for one in products[:-1]], products[-1].digest).digest)]
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
-    return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])))
+    return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])), _tools(session, asked))
+
+
+def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
+    tools = session.identities.contents()
+    own = {os.path.realpath(files[0]) for files in tools.values()}
+    known = os.path.realpath(asked.program) in own and not session.command.unwrapped
+    return tools if known and not any(map(variables.is_script, own)) else {}
 
 
 def remember(
@@ -83,7 +92,8 @@ def remember(
     files = watched.state(depends, engine.clock() - engine.racy)
     if files is None:
         return
-    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE))
+    foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
+    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign))
     record = DirectRecord(
         state_digest(environ, ignored, files),
         ignored,

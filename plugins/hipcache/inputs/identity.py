@@ -6,8 +6,8 @@ of the same size and modification time is seen. Which libraries a tool loads is 
 does: LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH:
 every place in them where one of the libraries could appear is watched too.
 
-Format of a memo: JSON {"format": 1, "watch": {path: status or null, ...}, "digest": hex}, one file for each
-tool and loader environment, replaced by rename.
+Format of a memo: JSON {"format": 2, "watch": {path: status or null, ...}, "files": [path, ...], "digest": hex}, one
+file for each tool and loader environment, replaced by rename.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
-_FORMAT = 1
+_FORMAT = 2
 
 Status = list[int]
 
@@ -42,6 +42,7 @@ class Identities:
         self._now = now
         self._digests: dict[str, str] = {}
         self._watched: dict[str, Status | None] = {}
+        self._contents: dict[str, tuple[str, ...]] = {}
 
     def digest(self, tool: str) -> str:
         """Digest of the program at path `tool`. Raises OSError where it cannot be read."""
@@ -52,6 +53,10 @@ class Identities:
     def changed(self) -> str:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
         return next((path for path, status in self._watched.items() if _status(path) != status), "")
+
+    def contents(self) -> dict[str, tuple[str, ...]]:
+        """For each tool of this compile, by its digest: the files that it was made of, its own first."""
+        return dict(self._contents)
 
     def watched(self) -> Iterator[Watched]:
         """What the tools of this compile, and the libraries that they load, are known by."""
@@ -72,6 +77,7 @@ class Identities:
             memo = json.loads(file.read_bytes())
             if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
                 self._watched.update(memo["watch"])
+                self._contents[str(memo["digest"])] = tuple(memo["files"])
                 return str(memo["digest"])
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return ""  # no memo, or one that does not read: taken again below, and written anew
@@ -89,6 +95,7 @@ class Identities:
             contents.append((Path(library).name, digest_file(library)))
         self._watched.update(watch)
         digest = make_key("tool", contents).digest
+        self._contents[digest] = (tool, *libraries)
         self._remember(tool, watch, digest)
         return digest
 
@@ -99,7 +106,7 @@ class Identities:
             return  # too young to tell a second change from the first
         if any(_status(path) != status for path, status in watch.items()):
             return
-        memo = json.dumps({"format": _FORMAT, "watch": watch, "digest": digest})
+        memo = json.dumps({"format": _FORMAT, "watch": watch, "files": self._contents[digest], "digest": digest})
         part = file.with_name(f"{file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):  # only speed is lost
             file.parent.mkdir(parents=True, exist_ok=True)

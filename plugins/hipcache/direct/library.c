@@ -1,0 +1,67 @@
+/* What Python calls in its own process: a direct hit (the SCons front), and a search in large files. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 1 if the outputs were written; `messages` and `rule` (the dependency file's content) are the caller's to free. */
+int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
+                 bytes *messages, bytes *rule) {
+    const request asked = {store, directory, argv, environ, terminal != 0};
+    record found;
+    if (!direct_find(&asked, &found))
+        return 0;
+    const bool done = direct_deliver(&asked, &found) && direct_rule(&found, rule);
+    if (done) {
+        append(messages, found.messages.at, found.messages.size);
+        direct_count(&asked, &found);
+    }
+    direct_release(&found);
+    return done;
+}
+
+void hipcache_free(bytes *text) {
+    free(text->at);
+    *text = (bytes){0};
+}
+
+/* Which of `count` texts (of `size` bytes each, one after the other) stand anywhere in the file: `found[i]` becomes 1.
+ * -1 where it cannot be read. One pass: a table of the first two bytes leaves few places to compare. */
+int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t count, uint8_t *found) {
+    static const size_t PAIRS = 1 << 16;
+    struct stat status;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return -1;
+    }
+    const size_t length = (size_t)status.st_size;
+    if (length < size || size < 2) {
+        close(fd);
+        return size < 2 ? -1 : 0;
+    }
+    const uint8_t *content = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    uint8_t *wanted = calloc(PAIRS, 1);
+    if (content == MAP_FAILED || !wanted) {
+        free(wanted);
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++)
+        wanted[(size_t)texts[i * size] << 8 | texts[i * size + 1]] = 1;
+    for (size_t at = 0; at + size <= length; at++)
+        if (wanted[(size_t)content[at] << 8 | content[at + 1]])
+            for (size_t i = 0; i < count; i++)
+                if (memcmp(content + at, texts + i * size, size) == 0)
+                    found[i] = 1;
+    free(wanted);
+    munmap((void *)content, length);
+    return 0;
+}

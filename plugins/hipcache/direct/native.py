@@ -1,0 +1,76 @@
+"""The native library: the C files of this directory, called in this process. Not there where it was not built."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_PATH = Path(__file__).with_name("libhipcache.so")
+
+
+class _Bytes(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t))
+
+    def take(self, library: ctypes.CDLL) -> bytes:
+        content = ctypes.string_at(self.at, self.size) if self.at else b""
+        library.hipcache_free(ctypes.byref(self))
+        return content
+
+
+@dataclass(frozen=True)
+class DirectHit:
+    """A compile whose outputs are written and counted. `rule`: the content of its dependency file."""
+
+    messages: bytes
+    rule: bytes
+
+
+@cache
+def load() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(os.fspath(_PATH))
+    except OSError:
+        return None
+
+
+def hit(
+    store: str, directory: str, argv: Sequence[str], environ: Mapping[str, str], *, terminal: bool
+) -> DirectHit | None:
+    """Serve the command if nothing has changed for it since it was remembered. Other threads run meanwhile."""
+    library = load()
+    if library is None:
+        return None
+    messages, rule = _Bytes(), _Bytes()
+    variables = [f"{name}={value}" for name, value in environ.items()]
+    done = library.hipcache_hit(
+        os.fsencode(store),
+        os.fsencode(directory),
+        _texts(argv),
+        _texts(variables),
+        int(terminal),
+        ctypes.byref(messages),
+        ctypes.byref(rule),
+    )
+    found = DirectHit(messages.take(library), rule.take(library))
+    return found if done else None
+
+
+def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
+    """Which of the texts, all of one length, stand in the file; None where that cannot be found out."""
+    library = load()
+    if library is None or not texts:
+        return None
+    found = (ctypes.c_uint8 * len(texts))()
+    size, count = ctypes.c_size_t(len(texts[0])), ctypes.c_size_t(len(texts))
+    if library.hipcache_search(os.fsencode(path), b"".join(texts), size, count, found) != 0:
+        return None
+    return {text for text, there in zip(texts, found, strict=True) if there}
+
+
+def _texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+    encoded = [os.fsencode(word) for word in words]
+    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

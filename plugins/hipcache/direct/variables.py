@@ -1,0 +1,85 @@
+"""Which variables of the environment cannot reach a compile, so that a direct hit need not compare them.
+
+Sessions and CI jobs set dozens of variables that differ each time (GITHUB_RUN_ID, BUILD_NUMBER, SSH_CONNECTION), and
+any list of those that matter would be a guess. But a tool can only ask for a variable by its name: a name of which
+not even the first eight bytes stand anywhere in the tool, or in a library that it loads, is never asked for. Eight
+bytes, since a compiler may put a name together from constants of that size. Names that are shorter, and those of
+families that are asked for by their parts (the dynamic loader's LD_...), always matter.
+
+Programs that are scripts may make up any name: where one takes part, all variables matter.
+
+Format of a memo (`<HIPCACHE_DIR>/v1/tools/`, one for each set of tools): JSON {"asked": [name, ...], "never": [name,
+...]}, what is known of the names that have been met.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache import atomic
+from hipcache.direct import native
+from hipcache.inputs.keys import make_key
+
+_BEGINNING = 8
+_FAMILIES = (
+    *("LD_", "LC_", "LANG", "GLIBC", "MALLOC_", "HIPCACHE_"),
+    *("HIP", "HSA_", "HCC_", "ROC", "AMD", "GPU_", "CLANG", "LLVM", "CCC_", "CC_", "GCC_"),
+)
+_MOST = 1024
+
+
+def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo: Path | None) -> set[str]:
+    """All known names that none of the tools can ask for, those among `names` included. `tools`: digest -> files;
+    `memo`: a directory to remember in."""
+    file = memo / make_key("variables", [("tool", digest) for digest in sorted(tools)]).digest if memo else None
+    asked, never = _recall(file)
+    unknown = {name: _raw(name)[:_BEGINNING] for name in names if _may_be_foreign(name)}
+    unknown = {name: raw for name, raw in unknown.items() if name not in asked and name not in never}
+    if unknown:
+        found = _search(sorted(set(unknown.values())), tools)
+        if found is None:
+            return never
+        asked |= {name for name, raw in unknown.items() if raw in found}
+        never |= {name for name, raw in unknown.items() if raw not in found}
+        if file and len(asked) + len(never) < _MOST:
+            with suppress(OSError):  # only speed is lost
+                atomic.write_whole(file, json.dumps({"asked": sorted(asked), "never": sorted(never)}).encode())
+    return never
+
+
+def is_script(path: str) -> bool:
+    """Anything but an ELF program."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) != b"\x7fELF"
+    except OSError:
+        return True
+
+
+def _may_be_foreign(name: str) -> bool:
+    return len(_raw(name)) >= _BEGINNING and not name.startswith(_FAMILIES)
+
+
+def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> set[bytes] | None:
+    found: set[bytes] = set()
+    for path in sorted({path for files in tools.values() for path in files}):
+        here = native.search(path, beginnings)
+        if here is None:
+            return None
+        found |= here
+    return found
+
+
+def _recall(file: Path | None) -> tuple[set[str], set[str]]:
+    try:
+        data = json.loads(file.read_bytes()) if file else {}
+        return set(data.get("asked", ())), set(data.get("never", ()))
+    except (OSError, ValueError, AttributeError, TypeError):
+        return set(), set()
+
+
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
