@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,19 @@ from pathlib import Path
 
 import pytest
 
-LAUNCHER = (sys.executable, "-m", "hipcache")
+# The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
+# is remembered for a direct hit, while the real engine waits for two seconds (`trace.RACY`).
+_ENGINE = f"""\
+#!{sys.executable}
+import os, sys
+sys.path[:0] = {[path for path in sys.path if path]!r}
+from hipcache.__main__ import main
+from hipcache import launcher
+launch = launcher.launch
+launcher.launch = lambda argv, environ: launch(argv, environ, racy=0.03)
+sys.exit(main())
+"""
+ENGINE_ALONE = (sys.executable, "-m", "hipcache")
 LLVM = {"15": Path("/usr/lib/llvm-15"), "19": Path("/usr/lib/llvm-19")}
 DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 
@@ -27,6 +41,19 @@ ARCHS = ("--offload-arch=gfx906", "--offload-arch=gfx90a")
 BARE = ("-nogpuinc", "-nogpulib")
 # The driver's own CUID hashes the command line; the same one for both makes objects comparable.
 CUID = "-cuid=5eed"
+
+
+def _launcher() -> str:
+    """The installed native launcher, beside an engine for tests."""
+    directory = Path(tempfile.mkdtemp(prefix="hipcache-tests-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    shutil.copy(Path(sys.executable).with_name("hipcache"), directory)
+    (directory / "hipcache-engine").write_text(_ENGINE)
+    (directory / "hipcache-engine").chmod(0o755)
+    return str(directory / "hipcache")
+
+
+LAUNCHER = (_launcher(),)
 
 FULL = bool(os.environ.get("TEST_FULL"))
 

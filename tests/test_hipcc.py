@@ -270,7 +270,7 @@ def test_a_directory_for_hip_clang_path_caches_what_hipcc_runs(lab: Lab) -> None
 
 def test_a_launcher_inside_hipcc_is_no_hindrance(lab: Lab) -> None:
     """Newer hipcc runs `"$HIP_CLANG_LAUNCHER" "$clang" ...`; here a script stands for it."""
-    hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} -m hipcache {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
+    hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
     named = script(lab.root / "ccache", 'exec "$@"\n')
     other = script(lab.root / "hipcc.bin", f'exec {named} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
     assert lab.same(words(hipcc=str(other))).outcome == MISS

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import SearchPath
-from hipcache.inputs.trace import RACY, TICK, Files, ReadFile, ReadSet, Untraceable, record
+from hipcache.inputs.readset import ReadFile, ReadSet
+from hipcache.inputs.trace import RACY, TICK, Files, Untraceable, record
 
 SEARCH = SearchPath((), ("inc", "later"))
 

@@ -14,6 +14,7 @@ from cmake_project import ARCHES, CHECKOUT, Project, simple_project
 
 PACKAGE = CHECKOUT / "plugins" / "hipcache"
 DATA = f"hipcache-{hipcache.__version__}.data/data"
+SCRIPTS = f"hipcache-{hipcache.__version__}.data/scripts"
 INFO = f"hipcache-{hipcache.__version__}.dist-info"
 
 
@@ -49,6 +50,8 @@ def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
     expected = {
         *modules,
         "hipcache/py.typed",
+        "hipcache/direct/libhipcache.so",
+        f"{SCRIPTS}/hipcache",
         f"{DATA}/share/cmake/HipCache/HipCache.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfig.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfigVersion.cmake",

@@ -37,7 +37,7 @@ class Engine:
     racy: float = RACY
 
 
-def open_engine(config: Config, environ: Mapping[str, str]) -> Engine:
+def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
     return Engine(
         store=LocalStore(config.dir, max_bytes=config.max_size, read_only=config.readonly),
@@ -49,4 +49,5 @@ def open_engine(config: Config, environ: Mapping[str, str]) -> Engine:
         history=None if config.readonly else History(config.dir),
         basedir=str(config.basedir or ""),
         recache=config.recache,
+        racy=racy,
     )

@@ -15,6 +15,7 @@ from hipcache import config as settings
 from hipcache import outcome
 from hipcache.config import Config
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse
@@ -35,8 +36,9 @@ class Interrupted(BaseException):
         self.number = number
 
 
-def launch(argv: list[str], environ: Mapping[str, str]) -> int:
-    """The exit status of the compile; does not return where the user's command takes this process over."""
+def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -> int:
+    """The exit status of the compile; does not return where the user's command takes this process over. `racy`: see
+    `Engine`."""
     try:
         config = settings.load(environ)
     except ConfigError:
@@ -57,10 +59,12 @@ def launch(argv: list[str], environ: Mapping[str, str]) -> int:
         _leave(argv, config, left)
     except OSError:
         _become(argv)
-    return _compile(argv, command, config, environ, cwd)
+    return _compile(argv, command, config, environ, cwd, racy)
 
 
-def _compile(argv: list[str], command: Command | None, config: Config, environ: Mapping[str, str], cwd: str) -> int:
+def _compile(
+    argv: list[str], command: Command | None, config: Config, environ: Mapping[str, str], cwd: str, racy: float
+) -> int:
     """`command` is None where hipcc must say it first."""
     from hipcache.compile import compile
     from hipcache.direct.remember import remember
@@ -73,7 +77,7 @@ def _compile(argv: list[str], command: Command | None, config: Config, environ: 
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _interrupt)
-        engine = open_engine(config, environ)
+        engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
         if command is None:
             from hipcache.planning.wrapper import unwrap

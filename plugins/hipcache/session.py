@@ -14,7 +14,8 @@ from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.trace import Files, ReadSet
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.processes.runner import Completed, Runner
 

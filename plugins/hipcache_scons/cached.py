@@ -21,7 +21,7 @@ from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.trace import ReadSet
+from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.outcome import CompileOutcome
 from hipcache.planning.command import parse

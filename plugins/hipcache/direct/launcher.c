@@ -171,10 +171,14 @@ static bool serve(const char *store, char *const *argv) {
     sigprocmask(SIG_BLOCK, &ending, &before);
     const bool done = direct_deliver(&asked, &found);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (done && say(found.messages))
+    /* Where nobody can read the messages, the engine ends as the compiler would. */
+    void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
+    const bool said = done && say(found.messages);
+    signal(SIGPIPE, on_pipe);
+    if (said)
         direct_count(&asked, &found);
     direct_release(&found);
-    return done;
+    return said;
 }
 
 /* The engine's program: this one's path, and "-engine". A script is started through its own interpreter with -E: what

@@ -5,85 +5,26 @@ read has the same content, every path that was absent still is, every path that 
 digest of a file is taken again only where its status (device, inode, size, both times) is not the one
 that was recorded; a status counts only when it was already old when it was recorded (git calls files
 that are too young "racily clean"), since two writes within one tick of the clock look alike.
-
-Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
-
-    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
-     "alike": [[path, path], ...]}
-
-Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
-HIPCACHE_BASEDIR with a mark in its place.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from hipcache.inputs import comments, includes, pasted
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Directory, Scan, SearchPath
 from hipcache.inputs.keys import digest_bytes, digest_file
+from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, SAME, Watched
-
-Status = tuple[int, int, int, int, int]
 
 # The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
 # pass began cannot be told from one during it.
 TICK = 0.02
 # A status younger than this may be shared by two contents on file systems with coarse times.
 RACY = 2.0
-
-
-@dataclass(frozen=True)
-class ReadFile:
-    """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
-    its text without comments; empty where comments may matter, and in headers of the system."""
-
-    path: str
-    digest: str
-    status: Status | None
-    system: bool
-    bare: str
-
-
-@dataclass(frozen=True)
-class ReadSet:
-    """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
-    file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
-    to): `#pragma once` takes a file under two names once, and a copy of it twice."""
-
-    files: tuple[ReadFile, ...]
-    absent: tuple[str, ...]
-    present: tuple[str, ...]
-    alike: tuple[tuple[str, str], ...] = ()
-
-    def pack(self) -> bytes:
-        data = {
-            "files": [[f.path, f.digest, f.status, f.system, f.bare] for f in self.files],
-            "absent": self.absent,
-            "present": self.present,
-            "alike": self.alike,
-        }
-        return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> ReadSet:
-        """Raises ValueError for anything that `pack` did not write."""
-        try:
-            data = json.loads(zlib.decompress(packed).decode("utf-8", "surrogateescape"))
-            files = tuple(
-                ReadFile(path, digest, tuple(status) if status else None, system, bare)
-                for path, digest, status, system, bare in data["files"]
-            )
-            alike = tuple((path, first) for path, first in data["alike"])
-            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike)
-        except (zlib.error, KeyError, TypeError) as error:
-            raise ValueError(f"not a read set: {error}") from error
 
 
 class Untraceable(Exception):

@@ -10,7 +10,8 @@ from pathlib import Path
 from hipcache.errors import PassThrough
 from hipcache.inputs import place, trace
 from hipcache.inputs.includes import SearchPath
-from hipcache.inputs.trace import ReadSet, Untraceable
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning.cc1 import Role

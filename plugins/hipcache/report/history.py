@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hipcache.atomic import write_whole
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.trace import ReadSet
+from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import HIT
 
 _FORMAT = 1

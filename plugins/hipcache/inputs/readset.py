@@ -1,0 +1,65 @@
+"""Read sets: what a pass read and looked for, as it is kept in the store.
+
+Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
+
+    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
+     "alike": [[path, path], ...]}
+
+Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
+HIPCACHE_BASEDIR with a mark in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+
+Status = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
+    its text without comments; empty where comments may matter, and in headers of the system."""
+
+    path: str
+    digest: str
+    status: Status | None
+    system: bool
+    bare: str
+
+
+@dataclass(frozen=True)
+class ReadSet:
+    """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
+    file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
+    to): `#pragma once` takes a file under two names once, and a copy of it twice."""
+
+    files: tuple[ReadFile, ...]
+    absent: tuple[str, ...]
+    present: tuple[str, ...]
+    alike: tuple[tuple[str, str], ...] = ()
+
+    def pack(self) -> bytes:
+        data = {
+            "files": [[f.path, f.digest, f.status, f.system, f.bare] for f in self.files],
+            "absent": self.absent,
+            "present": self.present,
+            "alike": self.alike,
+        }
+        return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> ReadSet:
+        """Raises ValueError for anything that `pack` did not write."""
+        try:
+            data = json.loads(zlib.decompress(packed).decode("utf-8", "surrogateescape"))
+            files = tuple(
+                ReadFile(path, digest, tuple(status) if status else None, system, bare)
+                for path, digest, status, system, bare in data["files"]
+            )
+            alike = tuple((path, first) for path, first in data["alike"])
+            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike)
+        except (zlib.error, KeyError, TypeError) as error:
+            raise ValueError(f"not a read set: {error}") from error
