@@ -111,12 +111,14 @@ bool direct_find(const request *asked, record *found) {
     char key[HEX_BYTES + 1], output[PATH_MAX];
     memset(found, 0, sizeof *found);
     key_of(asked, key);
-    const bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key) &&
-                      !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
-                      path_of(output, found->object) && is_plain_file_or_absent(output) &&
-                      (!found->dependencies.size ||
-                       (path_of(output, found->dependencies) && is_plain_file_or_absent(output))) &&
-                      state_holds(found, asked->environ);
+    PHASE("key");
+    bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
+    PHASE("record");
+    good = good && !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
+           path_of(output, found->object) && is_plain_file_or_absent(output) &&
+           (!found->dependencies.size || (path_of(output, found->dependencies) && is_plain_file_or_absent(output))) &&
+           state_holds(found, asked->environ);
+    PHASE("state");
     if (!good)
         direct_release(found);
     return good;

@@ -170,6 +170,7 @@ static bool serve(const char *store, char *const *argv) {
     sigaddset(&ending, SIGINT), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGHUP);
     sigprocmask(SIG_BLOCK, &ending, &before);
     const bool done = direct_deliver(&asked, &found);
+    PHASE("outputs");
     sigprocmask(SIG_SETMASK, &before, NULL);
     /* Where nobody can read the messages, the engine ends as the compiler would. */
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
@@ -177,6 +178,7 @@ static bool serve(const char *store, char *const *argv) {
     signal(SIGPIPE, on_pipe);
     if (said)
         direct_count(&asked, &found);
+    PHASE("count");
     direct_release(&found);
     return said;
 }
@@ -215,6 +217,7 @@ static bool streams_are_open(void) {
 int main(int argc, char **argv) {
     char store[PATH_MAX];
     bool settings;
+    PHASE("start");
     if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_store(store, &settings)) {
         if (!settings)
             pass_by(store, argv + 1);

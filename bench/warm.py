@@ -1,0 +1,323 @@
+"""Measures warm builds: hipcache beside ccache, sccache, and a program that only copies the finished objects.
+
+What is measured, each in turns within a round, on the same sources and in one run:
+
+    ninja     many small sources, everything cached: the wall time of the whole build
+    single    one source with hundreds of headers for eight architectures, everything cached
+    large     the same with 300,000 more entries in hipcache's store
+    phases    where hipcache's time goes in that compile (a launcher built with `phases.h`)
+    scons     the same compile asked for in this process, as the SCons tool does
+    miss      hipcache's own share of compiling the smallest kernel: CPU and wall time beside plain clang's
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import machine
+from build import ninja_file
+from hipcache.direct import native
+from measure import timed
+from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
+from trouble import BenchError
+from workload import DEBIAN, DEBIAN_ARCHS, HERE, Compile
+
+OUT = HERE.parent / "build" / "bench"
+NATIVE = HERE.parent / "plugins" / "hipcache" / "direct"
+SMALL = """\
+#include <hip/hip_runtime.h>
+#include <algorithm>
+#include <vector>
+__global__ void scale{number}(float* p, float by) {{ p[threadIdx.x + blockIdx.x * blockDim.x] *= by + {number}; }}
+void run{number}(float* p, int n) {{ scale{number}<<<std::max(n / 256, 1), 256>>>(p, {number}.0f); }}
+"""
+SMALLEST = """\
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
+extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
+__attribute__((global)) void k(int* p) { *p = 1; }
+"""
+LARGE = 300_000
+FLOOR = "copying"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Milliseconds: the median and the least of all takes."""
+
+    median: float
+    least: float
+    takes: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Figures:
+        return cls(round(statistics.median(seconds) * 1e3, 3), round(min(seconds) * 1e3, 3), len(seconds))
+
+
+class Copying(Tool):
+    """The floor: the program knows where the finished object is, and checks nothing."""
+
+    name = FLOOR
+    title = "only copying"
+
+    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+        super().__init__(home, env)
+        self._program = home / "copy"
+        subprocess.run(["cc", "-O2", "-o", self._program, HERE / "copy.c"], check=True)
+
+    def launcher(self) -> tuple[str, ...]:
+        return (str(self._program), str(self.store))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench/warm.py", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--objects", type=int, default=60, help="sources of the ninja build (default: 60)")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds in which each tool has its turn (default: 7)")
+    parser.add_argument("--takes", type=int, default=10, help="single compiles in each turn (default: 10)")
+    parser.add_argument("--entries", type=int, default=LARGE, help=f"entries of the large store (default: {LARGE})")
+    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
+    options = parser.parse_args(argv)
+    directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
+    tools: list[Tool] = []
+    try:
+        about = machine.describe(machine.keep_to(2))
+        env = base_environment(os.environ)
+        for kind in (Copying, Ccache, Sccache, Hipcache):
+            tools.append(kind(directory / "tools" / kind.name, env))
+        found = Warm(directory, tools, options).measure()
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for tool in tools:
+            tool.close()
+        shutil.rmtree(directory, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    data = {"machine": asdict(about), **{name: _plain(value) for name, value in found.items()}}
+    (options.out / "warm.json").write_text(json.dumps(data, indent=1) + "\n")
+    text = render(found, options)
+    (options.out / "warm.md").write_text(text)
+    print(f"\n{text}\nwritten: {options.out / 'warm.json'}, warm.md")
+    return 0
+
+
+class Warm:
+    """The builds. Each tool has a build directory and a store of its own."""
+
+    def __init__(self, directory: Path, tools: Sequence[Tool], options: argparse.Namespace) -> None:
+        self._directory = directory
+        self._tools = tools
+        self._options = options
+        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
+        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._log = directory / "log"
+        self._sources = directory / "src"
+        self._sources.mkdir()
+        for number in range(options.objects):
+            (self._sources / f"k{number}.hip").write_text(SMALL.format(number=number))
+        shutil.copytree(HERE / "sources", self._sources, dirs_exist_ok=True)
+        (self._sources / "smallest.hip").write_text(SMALLEST)
+
+    def measure(self) -> dict[str, object]:
+        rounds, takes = self._options.rounds, self._options.takes
+        say("filling the stores: each source once with each tool")
+        for tool in [*self._tools[1:], self._tools[0]]:
+            self._fill(tool)
+        found: dict[str, object] = {"headers": self._headers()}
+        for name, count, run in (("ninja", 1, self._build), ("single", takes, self._single)):
+            say(f"{name}: {rounds} rounds")
+            seconds: dict[str, list[float]] = {tool.name: [] for tool in self._tools}
+            for _ in range(rounds):
+                for tool in self._tools:
+                    seconds[tool.name] += [run(tool) for _ in range(count)]
+            found[name] = {tool: Figures.of(all_) for tool, all_ in seconds.items()}
+        hipcache = self._tools[-1]
+        found["scons"] = Figures.of([self._in_process(hipcache) for _ in range(rounds * takes)])
+        found["phases"] = self._phases(hipcache, rounds * takes)
+        found["miss"] = self._miss(hipcache)
+        say(f"large: {self._options.entries} more entries")
+        self._grow(hipcache)
+        found["large"] = Figures.of([self._single(hipcache) for _ in range(rounds * takes)])
+        return found
+
+    # What is compiled
+
+    def _compile(self, tool: Tool, name: str, archs: Sequence[str]) -> Compile:
+        output = f"{name}.o"
+        words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN]
+        words += [f"--offload-arch={arch}" for arch in archs]
+        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
+        return Compile(name, output, f"{output}.d", (*words, str(self._sources / name)))
+
+    def _small(self, tool: Tool) -> list[Compile]:
+        names = [f"k{number}.hip" for number in range(self._options.objects)]
+        return [self._compile(tool, name, DEBIAN_ARCHS.base[:2]) for name in names]
+
+    def _large(self, tool: Tool) -> Compile:
+        return self._compile(tool, "sort.hip", DEBIAN_ARCHS.many)
+
+    def _place(self, tool: Tool) -> Path:
+        return self._directory / f"build-{tool.name}"
+
+    def _fresh(self, tool: Tool) -> Path:
+        place = self._place(tool)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        return place
+
+    # Builds
+
+    def _fill(self, tool: Tool) -> None:
+        """Twice: what is remembered only of files that are some seconds old, is there at the second time."""
+        say(f"  {tool.title}")
+        if tool.name == FLOOR:
+            shutil.copytree(self._place(self._tools[-1]), tool.store)
+            return
+        tool.reset()
+        for _ in range(2):
+            self._build(tool, keep=True)
+            self._single(tool)
+
+    def _build(self, tool: Tool, *, keep: bool = False) -> float:
+        """`keep`: leave the dependency files, which ninja takes into its own log."""
+        place = self._fresh(tool)
+        (place / "build.ninja").write_text(ninja_file(self._small(tool)))
+        return self._timed([self._ninja, "-j2", *(["-d", "keepdepfile"] if keep else [])], tool, place)
+
+    def _single(self, tool: Tool) -> float:
+        place = self._place(tool)
+        for name in ("sort.hip.o", "sort.hip.o.d"):
+            (place / name).unlink(missing_ok=True)
+        return self._timed(list(self._large(tool).argv), tool, place)
+
+    def _timed(self, argv: list[str], tool: Tool, place: Path) -> float:
+        return timed(argv, cwd=place, env=tool.environment(), log=self._log).wall
+
+    def _in_process(self, tool: Tool) -> float:
+        argv = list(self._large(tool).argv)[len(tool.launcher()) :]
+        start = time.perf_counter()
+        hit = native.hit(str(tool.store), str(self._place(tool)), argv, tool.environment(), terminal=False)
+        seconds = time.perf_counter() - start
+        if hit is None:
+            raise BenchError("the compile in this process was no direct hit")
+        return seconds
+
+    def _phases(self, tool: Tool, takes: int) -> dict[str, Figures]:
+        program = self._directory / "phases"
+        from hipcache import __version__
+
+        names = ("launcher", "blake3", "hit", "output", "state", "statistics")
+        words = ["cc", "-std=gnu11", "-O2", "-static", "-include", str(HERE / "phases.h")]
+        words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', "-o", str(program)]
+        subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)
+        argv = [str(program), *list(self._large(tool).argv)[len(tool.launcher()) :]]
+        seconds: dict[str, list[float]] = {}
+        for _ in range(takes):
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+            done = subprocess.run(argv, cwd=self._place(tool), env=tool.environment(), capture_output=True, check=True)
+            for line in done.stderr.decode().splitlines():
+                _, name, at = line.split()
+                seconds.setdefault(name, []).append((int(at) - before) / 1e9)
+                before = int(at)
+        return {name: Figures.of(all_) for name, all_ in seconds.items()}
+
+    def _miss(self, tool: Tool) -> dict[str, Figures]:
+        """The smallest kernel, compiled by both in turns; hipcache's CPU and wall time less plain clang's."""
+        plain = Tool(self._directory / "tools" / "plain", base_environment(os.environ))
+        bare = ("-nogpuinc", "-nogpulib", "--offload-arch=gfx906", "-O2", "-o", "smallest.o", "-x", "hip", "-c")
+        walls: dict[str, list[float]] = {"wall": [], "cpu": [], "plain": []}
+        for number in range(self._options.rounds):
+            times = []
+            for one in (plain, tool):
+                words = [*one.launcher(), self._compiler, f"-DN={number}", *bare, str(self._sources / "smallest.hip")]
+                env = one.environment()
+                times.append(timed(words, cwd=self._place(tool), env=env, log=self._log))
+            walls["wall"].append(times[1].wall - times[0].wall)
+            walls["cpu"].append(times[1].cpu - times[0].cpu)
+            walls["plain"].append(times[0].wall)
+        return {name: Figures.of(all_) for name, all_ in walls.items()}
+
+    def _headers(self) -> int:
+        rule = (self._place(self._tools[-1]) / "sort.hip.o.d").read_text()
+        return len(shlex.split(rule.replace("\\\n", " "))) - 1
+
+    def _grow(self, tool: Tool) -> None:
+        """Entries that are as old as the others, in the same directories."""
+        for number in range(self._options.entries):
+            name = f"{number * 2654435761 % 2**32:08x}{number:056x}"
+            directory = tool.store / "v1" / ("blobs" if number % 2 else "actions") / name[:2]
+            if number < 512:
+                directory.mkdir(parents=True, exist_ok=True)
+            with open(directory / name[2:], "xb"):
+                pass
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return asdict(value) if isinstance(value, Figures) else value
+
+
+def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
+    """The tables."""
+    ninja, single, phases, miss = (_figures(found, name) for name in ("ninja", "single", "phases", "miss"))
+    lines = [f"# Warm builds\n\nmilliseconds, medians (least) of {options.rounds} rounds\n"]
+    lines += [f"| | {options.objects} objects under ninja | one source, {found['headers']} headers, 8 architectures |"]
+    lines += ["|---|---|---|"]
+    lines += [f"| {tool} | {_shown(ninja[tool])} | {_shown(single[tool])} |" for tool in ninja]
+    one, scons = found["large"], found["scons"]
+    assert isinstance(one, Figures)
+    assert isinstance(scons, Figures)
+    lines += [
+        f"| hipcache, {options.entries} more entries | | {_shown(one)} |",
+        f"| hipcache, in process | | {_shown(scons)} |",
+    ]
+    best = min(ninja["ccache"].median, ninja["sccache"].median)
+    ratios: list[tuple[str, float, float]] = [
+        ("warm ninja build / only copying", ninja["hipcache"].median / ninja[FLOOR].median, 1.2),
+        ("warm ninja build / the faster of ccache and sccache", ninja["hipcache"].median / best, 0.75),
+        ("one warm compile / ccache", single["hipcache"].median / single["ccache"].median, 0.6),
+        ("in process, ms per object", scons.median, 2.0),
+        ("large store / small store", one.median / single["hipcache"].median, 1.1),
+        ("own share of a miss, smallest kernel, wall ms", miss["wall"].median, 60),
+    ]
+    lines += ["\n| target | is | limit | |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {value:.2f} | {limit} | {'ok' if value <= limit else 'MISSED'} |" for name, value, limit in ratios
+    ]
+    lines += ["\n| phase of one warm compile | ms |", "|---|---|"]
+    lines += [f"| {name} | {_shown(figures)} |" for name, figures in phases.items()]
+    lines += ["\n| smallest kernel, compiled | ms |", "|---|---|"]
+    lines += [f"| {name} | {_shown(figures)} |" for name, figures in miss.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _figures(found: Mapping[str, object], name: str) -> dict[str, Figures]:
+    value = found[name]
+    assert isinstance(value, dict)
+    return value
+
+
+def _shown(figures: Figures) -> str:
+    return f"{figures.median:.2f} ({figures.least:.2f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
