@@ -7,7 +7,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +72,7 @@ def test_a_hit_starts_no_process_at_all(lab: Lab) -> None:
     time.sleep(2)  # what was looked at must be old enough to be remembered
     warm(lab)
     argv = [*LAUNCHER, *words()]
-    seen = observe.run(sys.executable, argv, cwd=str(lab.root), env=lab.environ, ignore=str(lab.store))
+    seen = observe.run(LAUNCHER[0], argv, cwd=str(lab.root), env=lab.environ, ignore=str(lab.store))
     assert seen is not None, "a second process was started"
     assert seen[0].status == 0, seen[0].stderr
 

@@ -21,7 +21,7 @@ from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.trace import ReadSet
+from hipcache.inputs.readset import ReadSet
 
 
 def note(engine: Engine, path: str, sets: Iterable[ReadSet]) -> None:
