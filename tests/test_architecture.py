@@ -34,8 +34,10 @@ LAYERS = r"""
     planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.splice planning.driver_options planning.tools processes.syscalls store.layout store.locks cli.arches \
-        cli.screen direct direct.native store making planning inputs processes report hipcache
+        making.splice planning.driver_options planning.tools processes.syscalls processes.together store.layout \
+        store.locks cli.arches cli.screen direct.native
+    direct store making planning inputs processes report hipcache
+    values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import atomic
@@ -23,8 +21,10 @@ from hipcache.planning.command import Command
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import Units
+from hipcache.processes.together import side_by_side
 from hipcache.report.history import VARIABLES, Record, UnitRecord, why
 from hipcache.session import Damaged, Session
+from hipcache.values import dataclass, replace
 
 # An entry that is damaged is dropped when it is read: the next try does not find it. The first may find the object
 # damaged, the second what it is made of, the third reads only what it has made itself (and other processes).
@@ -101,7 +101,9 @@ def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) 
         if isinstance(product, Missing):
             tasks[number] = _task(session, cut, number, product)
     # In threads also where it is only one: signals reach the main thread, which must not hold one of make's tokens.
-    made = _side_by_side(session, tasks) if tasks else {}
+    # What is ended removes its files and gives its slots (make's tokens) back; only who waits for another process, and
+    # has neither, may take longer than our patience.
+    made = side_by_side(tasks, stop=session.runner.kill, patience=_PATIENCE)
     return [one if isinstance(one, Product) else made[number] for number, one in enumerate(found)]
 
 
@@ -109,25 +111,6 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
     if number == len(cut.devices):
         return lambda: host.make(session, cut.host, missing)
     return lambda: device.make(session, cut.devices[number], missing)
-
-
-def _side_by_side(session: Session, tasks: dict[int, Callable[[], Product]]) -> dict[int, Product]:
-    """Each in a thread of its own; the slots decide how many compilers run. The first failure ends the others."""
-    pool = ThreadPoolExecutor(len(tasks), thread_name_prefix="hipcache")
-    futures: dict[int, Future[Product]] = {number: pool.submit(task) for number, task in tasks.items()}
-    try:
-        done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()
-        return {number: future.result() for number, future in futures.items()}
-    except BaseException:
-        session.runner.kill()
-        # What runs ends at once now. Let it remove its files and give its slots (make's tokens) back; only who waits
-        # for another process, and has neither, may take longer.
-        wait(futures.values(), timeout=_PATIENCE)
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]) -> Outputs:

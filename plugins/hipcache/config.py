@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipcache.errors import ConfigError
+from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from typing import NoReturn

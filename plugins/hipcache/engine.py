@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.config import Config
@@ -17,6 +16,7 @@ from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report.history import History
 from hipcache.store import Store
 from hipcache.store.local import LocalStore
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

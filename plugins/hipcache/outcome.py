@@ -5,7 +5,7 @@ Each ending has a name, a sentence and a counter: what is not listed here cannot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from hipcache.values import dataclass, field
 
 HIT = "hit"
 PARTIAL = "partial"

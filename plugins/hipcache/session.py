@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -18,6 +17,7 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.processes.runner import Completed, Runner
+from hipcache.values import dataclass, field
 
 
 class Damaged(Exception):

@@ -11,7 +11,6 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import config as settings
@@ -28,6 +27,7 @@ from hipcache.planning.command import parse
 from hipcache.processes.runner import Killed
 from hipcache.report import telling
 from hipcache.report.history import Record
+from hipcache.values import dataclass, replace
 
 from hipcache_scons import dependencies, shadows
 

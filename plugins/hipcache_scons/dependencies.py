@@ -18,8 +18,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from hipcache.values import dataclass
 
 
 def locate(name: str, cwd: str) -> str:

@@ -13,13 +13,13 @@ import importlib
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NoReturn, TextIO
 
 from hipcache import __version__
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Runner, SubprocessRunner
+from hipcache.values import dataclass, field
 
 VERBS = ("stats", "explain", "doctor", "gc", "clear", "config")
 OPTIONS = {

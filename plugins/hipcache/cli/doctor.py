@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache import config
@@ -16,6 +15,7 @@ from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import Machine, Toolchain, compilers, examine, resolve
 from hipcache.errors import ConfigError, StoreError
 from hipcache.store.local import LocalStore
+from hipcache.values import dataclass, replace
 
 SUMMARY = "check compiler, HIP, device libraries, store and settings"
 

@@ -9,13 +9,13 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
 from hipcache.planning import plan
 from hipcache.processes.runner import Completed, Runner
+from hipcache.values import dataclass, field, replace
 
 _NAME = re.compile(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = re.compile(r"clang version (\S+)")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from hipcache.values import dataclass
 
 _PATH = Path(__file__).with_name("libhipcache.so")
 

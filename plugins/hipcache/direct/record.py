@@ -29,11 +29,11 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hipcache import __version__
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
+from hipcache.values import dataclass
 
 DOMAIN = b"hipcache direct state 1\0"
 _LONGEST = 0xFFFF

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache.direct import variables
@@ -24,6 +23,7 @@ from hipcache.planning.driver import Asked
 from hipcache.planning.units import Units
 from hipcache.report import statistics
 from hipcache.session import Session
+from hipcache.values import dataclass, replace
 
 
 @dataclass(frozen=True)

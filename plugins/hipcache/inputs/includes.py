@@ -16,11 +16,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from hipcache.inputs import pasted
 from hipcache.inputs.basedir import Basedir
 from hipcache.planning.cc1 import Option, Role
+from hipcache.values import dataclass
 
 _DIRECTIVE = re.compile(
     rb"^[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:#|%:)[ \t]*(?:/\*[^\n]*?\*/[ \t]*)?(?:include|include_next|import|embed)\b"

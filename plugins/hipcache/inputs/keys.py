@@ -9,10 +9,11 @@ ccache's `hash.hpp` uses tagged delimiters for the same reason). The pairs thems
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from blake3 import blake3
+
+from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
 FORMAT = "1"

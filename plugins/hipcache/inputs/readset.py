@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
+
+from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
 

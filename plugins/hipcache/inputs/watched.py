@@ -22,12 +22,12 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
 from hipcache.processes.syscalls import LIST, READ
+from hipcache.values import dataclass
 
 FILE, MODE, SAME, LINK, GONE, ABSENT = "f", "m", "i", "l", "n", "a"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -11,6 +10,7 @@ from hipcache.making import records, splice
 from hipcache.making.device import Product
 from hipcache.planning.units import ObjectUnit
 from hipcache.session import Damaged, Session, decode
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

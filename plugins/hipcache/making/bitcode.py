@@ -16,10 +16,10 @@ known here is taken by the bytes of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from hipcache.inputs.keys import digest_bytes
 from hipcache.planning.cuid import clangs_hash
+from hipcache.values import dataclass
 
 _MAGIC = b"BC\xc0\xde"
 _PREFIX = b"__hip_cuid_"

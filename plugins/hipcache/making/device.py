@@ -10,7 +10,6 @@ A back end's object is kept, too, where it can serve another CUID (`bitcode`): o
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -21,6 +20,7 @@ from hipcache.making.records import BackRecord, FrontEntry, NeutralRecord
 from hipcache.planning.cc1 import Role
 from hipcache.planning.units import DeviceUnit
 from hipcache.session import Session, decode
+from hipcache.values import dataclass, replace
 
 
 @dataclass(frozen=True)

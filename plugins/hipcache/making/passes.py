@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -17,6 +16,7 @@ from hipcache.making.records import FrontEntry
 from hipcache.planning.cc1 import Role
 from hipcache.planning.units import FrontEnd, graph_file
 from hipcache.session import Session, decode
+from hipcache.values import dataclass, replace
 
 # How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
 # what ntpd's slewing takes from a long pass.

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+
+from hipcache.values import asdict, dataclass
 
 # The contents of headers that one command has met lately: branches, and the state before an edit.
 MOST_ENTRIES = 16

@@ -12,7 +12,8 @@ Formats: ELF-64 little-endian, relocatable (System V ABI, chapter 4).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from hipcache.values import dataclass
 
 SECTION = b".hip_fatbin"
 

@@ -14,7 +14,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
@@ -22,6 +21,7 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.trace import RACY
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
+from hipcache.values import dataclass
 
 # Variables that a build tool or a shell sets anew for each command, and that no compiler reads.
 VOLATILE = frozenset(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from hipcache.errors import PassThrough
+from hipcache.values import dataclass
 
 
 class Role(Enum):

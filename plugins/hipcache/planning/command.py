@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hipcache.errors import PassThrough
 from hipcache.planning.driver_options import SEPARATE, why_left
 from hipcache.processes.observe import Observation
+from hipcache.values import dataclass
 
 _LANGUAGES = ("-x", "--language")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -17,6 +16,7 @@ from hipcache.planning.driver_options import why_left
 from hipcache.planning.plan import Plan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ messages. Jobs are put together by what they read and write, not by their order.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hipcache.errors import PassThrough
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
+from hipcache.values import dataclass
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -21,6 +20,7 @@ from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
+from hipcache.values import dataclass
 
 # Roles that concern the front end alone: a back end that reads bitcode is run without them.
 _FRONT_ONLY = {

@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -32,6 +31,7 @@ from hipcache.planning.command import Command, Unwrapped, parse
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
+from hipcache.values import replace
 
 # Variables that the Perl hipcc sets, and that no compiler reads.
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])

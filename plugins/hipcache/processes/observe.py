@@ -17,11 +17,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes import watch
 from hipcache.processes.syscalls import LINK, LIST, READ
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Observation, Reached
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from hipcache.values import dataclass
 
 # How a path is looked at.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"

@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from hipcache.processes.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
+from hipcache.values import dataclass, field
 
 # linux/ptrace.h, linux/prctl.h, linux/seccomp.h, linux/wait.h
 _TRACEME, _CONT, _SYSCALL, _SETOPTIONS, _GETEVENTMSG, _GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x4201, 0x420E
@@ -68,9 +67,9 @@ def watch(
 
     Nothing below directory `ignore` counts. With `wanted` a tree is watched, until a process becomes a program with an
     argv that is wanted."""
-    machine = MACHINES.get(platform.machine())
+    machine = MACHINES.get(os.uname().machine)
     if machine is None or not hasattr(os, "memfd_create"):
-        return f"ptrace is not used on {platform.machine()}"
+        return f"ptrace is not used on {os.uname().machine}"
     architecture, calls, changes = machine
     calls = {**calls, **changes} if wanted else calls
     libc = ctypes.CDLL(None, use_errno=True)

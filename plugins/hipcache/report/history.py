@@ -14,13 +14,13 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hipcache.atomic import write_whole
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import HIT
+from hipcache.values import asdict, dataclass, replace
 
 _FORMAT = 1
 _MOST_FILES = 4

@@ -34,12 +34,12 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, PASSED_THROUGH, CompileOutcome
 from hipcache.store import StoreSize
+from hipcache.values import dataclass
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"

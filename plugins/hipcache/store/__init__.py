@@ -10,9 +10,10 @@ Keys and digests are 64 lower-case hexadecimal digits (BLAKE3, 256 bits).
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)
