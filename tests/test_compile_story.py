@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from hipcache.processes.runner import Killed
 from hipcache.processes.slots import SharedSlots
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore
+from hipcache.values import replace
 from store_clock import HandClock
 
 ARCHS = ["gfx1030", "gfx906", "gfx90a"]
