@@ -217,6 +217,17 @@ class TestCache:
         units = meson.units()
         assert units["gfx906"] == units["gfx90a"] == (1, 1)
 
+    @pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
+    @newest_or_each
+    def test_hipcc_is_cached_as_the_clang_that_it_runs(self, tmp_path: Path, meson: str) -> None:
+        project = Project(tmp_path, meson, {"HIP_PLATFORM": "amd"}).write(simple())
+        project.setup(BARE, "-Dhipcache:hip_compiler=hipcc")
+        assert all(command[1] == "/usr/bin/hipcc" for command in project.commands())
+        project.ninja()
+        project.ninja("-t", "clean")
+        project.ninja()
+        assert project.units() == {"gfx906": (2, 2), "gfx90a": (2, 2), "host": (2, 2)}
+
 
 class TestDependencies:
     """What an edit compiles again."""

@@ -380,6 +380,7 @@ def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project
         'env.Append(HIPFLAGS=["-O3"])',
         'env.Append(CPPDEFINES={"MORE": 1})',
         'env["ENV"]["CPATH"] = "/usr/include/linux"',
+        'env["ENV"]["CCC_OVERRIDE_OPTIONS"] = "+-DMORE"',
     ],
 )
 def test_archs_flags_and_variables_of_the_driver_are_in_the_signature(newest: Project, change: str) -> None:
@@ -633,6 +634,23 @@ def test_an_interrupt_ends_the_build_and_leaves_no_object(project: Project) -> N
     assert running.returncode == 2, err
     assert "interrupted" in err
     assert not (project.root / "one.o").exists()
+
+
+@pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
+def test_hipcc_is_cached_as_the_clang_that_it_runs(project: Project) -> None:
+    hipcc = 'env["HIPCXX"], env["ENV"]["HIP_PLATFORM"] = "hipcc", "amd"\n'
+    project.construct(hipcc + 'env.HipObject("one.hip")')
+    assert "hipcc -o one.o" in project.build().out
+    assert project.outcomes == {"miss": 1}
+    assert project.build().up_to_date
+    project.build("-c")
+    project.build()
+    assert project.outcomes == {"hit": 1, "miss": 1}
+    project.write({"hip_in_short.hpp": HIP_IN_SHORT + "#define MORE\n"})
+    assert "hipcc -o one.o" in project.build().out
+    project.construct(hipcc + 'env["ENV"]["HIPCC_COMPILE_FLAGS_APPEND"] = "-DMORE"\nenv.HipObject("one.hip")')
+    assert "hipcc -o one.o" in project.build().out
+    assert project.build().up_to_date
 
 
 # -- bad input

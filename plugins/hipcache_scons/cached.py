@@ -23,6 +23,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.outcome import CompileOutcome
+from hipcache.planning import tools, wrapper
 from hipcache.planning.command import parse
 from hipcache.processes.runner import Killed
 from hipcache.report import telling
@@ -92,9 +93,15 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
         return Ended(left=PassThrough("store", "it cannot be opened"))
     rule = scratch / "read.d"
     asked = any(word in _RULES for word in argv)
-    whole = argv if asked else (argv[0], "-MD", "-MF", str(rule), *argv[1:])
+    words = tools.behind(argv)
+    whole = words if asked else (words[0], "-MD", "-MF", str(rule), *words[1:])
     try:
-        done = compile(engine, parse(whole, cwd, cache.environ), telling.columns(cache.environ))
+        if tools.is_hipcc(words[0]):
+            wrapper.check(whole, cache.environ)
+            command, engine = wrapper.unwrap(engine, whole, cwd, engine.runner, argv)
+        else:
+            command = parse(whole, cwd, cache.environ)
+        done = compile(engine, command, telling.columns(cache.environ))
         sets = _read_sets(engine, done.record)
         files = _recorded(engine, sets) if asked else _listed(rule)
         shadows.note(engine, done.record.object, sets or ())

@@ -20,7 +20,7 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
-from hipcache.planning import driver, plan
+from hipcache.planning import driver, plan, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import expand
 from hipcache.planning.plan import Plan
@@ -29,7 +29,7 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 # What differs between two sources, or between two runs.
 _NOT_TOOLCHAIN = {
     *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.CUID),
-    *(Role.GPUBINARY, Role.INPUT, Role.MACRO, Role.BITCODE),
+    *(Role.GPUBINARY, Role.INPUT, Role.BITCODE),
 }
 _PROGRAM = re.compile(r'^ "((?:[^"\\]|\\.)*)"', re.MULTILINE)
 _BITCODE = re.compile(r'"-mlink-builtin-bitcode" "((?:[^"\\]|\\.)*)"')
@@ -85,7 +85,12 @@ def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str
     """The plan's text without a process, if it was asked for in another run and still holds."""
     try:
         with ExitStack() as stack:
-            arguments = expand(tuple(ask[1:]), cwd)
+            words = tools.behind(ask)
+            if tools.is_hipcc(words[0]):
+                compiling = tuple(word for word in words if word != "-###")
+                command, engine = wrapper.unwrap(engine, compiling, cwd, runner, compiling)
+                words = (*command.argv, "-###")
+            ask, arguments = list(words), expand(words[1:], cwd)
             _, found = driver.answer(
                 ask, arguments, cwd, engine, runner, lambda: stack.enter_context(engine.store.workdir())
             )
