@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, BARE, CUID, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, script
 from hipcache.planning import tools
-from hipcache.processes import observe
+from hipcache.processes import observe, watch
 
 pytestmark = pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
 
@@ -105,6 +105,38 @@ def test_options_that_hipcc_takes_from_a_variable_are_options(lab: Lab) -> None:
     assert after.outcome == MISS
     assert after.object != before.object
     assert warm(lab).object == before.object
+
+
+def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
+    """hipcc asks rocm_agent_enumerator, which can be told by a file."""
+    command = [word for word in words() if "-arch=" not in word]
+    target = lab.write("target.lst", "gfx906\n")
+    env = {"ROCM_TARGET_LST": str(target)}
+    assert lab.same(command, env=env).counted.missed == {"gfx906", "host"}
+    time.sleep(2)  # what was looked at must be old enough to be remembered
+    assert [lab.same(command, env=env).outcome for _ in range(2)] == [HIT, HIT]
+    target.write_text("gfx90a\n")
+    assert lab.same(command, env=env).counted.missed == {"gfx90a"}
+
+
+@pytest.mark.skipif(os.path.exists(watch.GPUS), reason="this machine has a GPU")
+def test_a_hipcc_that_looks_for_gpus_is_cached_as_long_as_there_is_none(lab: Lab) -> None:
+    looks = script(lab.root / "hipcc", f'[ -d {watch.GPUS}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
+    assert [lab.same(words(hipcc=str(looks))).outcome for _ in range(2)] == [MISS, HIT]
+
+
+def test_a_file_of_the_kernel_about_gpus_counts_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none here: another directory stands for the kernel's."""
+    monkeypatch.setattr(watch, "GPUS", f"{tmp_path}/")
+    file = tmp_path / "properties"
+    file.write_text("gfx_target_version 90006\n")
+    before, times = observe.sign("read", str(file)), file.stat()
+    file.write_text("gfx_target_version 90010\n")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert observe.sign("read", str(file)) != before
+    file.write_text("gfx_target_version 90006\n")
+    assert observe.sign("read", str(file)) == before
+    assert observe.sign("read", f"{tmp_path}/other") == ""
 
 
 def test_hipccs_variable_may_name_others_for_the_shell(lab: Lab) -> None:
@@ -203,12 +235,19 @@ def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
     pass_wrapper(lab, words(hipcc=str(talks)))
 
 
-def test_hipcc_that_asks_the_gpu_is_left_alone(lab: Lab) -> None:
+@pytest.mark.skipif(os.path.exists(watch.GPUS), reason="this machine has a GPU")
+def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> None:
+    """Debian's rocm_agent_enumerator does, where nobody names an architecture."""
     command = [word for word in words() if "-arch=" not in word]
     ended = lab.hipcache(*command)
     assert ended.status == 0
     assert lab.counted().reason == "wrapper"
     assert b"--offload-arch=" in lab.hipcache("explain", "out.o").out
+
+
+def test_hipcc_that_opens_a_gpu_is_left_alone(lab: Lab) -> None:
+    asks = script(lab.root / "hipcc", '[ -e /dev/kfd ]\nexec /usr/bin/hipcc "$@"\n')
+    pass_wrapper(lab, words(hipcc=str(asks)))
 
 
 def test_hipcc_for_nvidia_is_left_alone(lab: Lab) -> None:

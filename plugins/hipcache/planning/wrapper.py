@@ -6,8 +6,11 @@ themselves. Nothing of that is guessed: hipcc is run under watch once, up to the
 with `-c` (`observe.until`). The command that clang would have got is kept with all that hipcc and its helpers looked
 at, and is compiled as if the user had written it. While nothing of that changes, no hipcc is started.
 
-A hipcc that prints something, asks the GPU for its architecture, writes a file, or has more to do after clang is
-left alone: a command cannot stand for that.
+Where no architecture is named, hipcc has `rocm_agent_enumerator` ask the kernel for the machine's GPUs: what that says
+(`watch.GPUS`) is looked at again for each compile, too.
+
+A hipcc that prints something (as that program does where there is no GPU), opens a GPU itself, writes a file, or has
+more to do after clang is left alone: a command cannot stand for that.
 
 A script is looked at in the same way: it may do more after the compile (sign, strip, count), which would be left out
 where clang's own jobs are run. One that becomes clang (`exec clang++ "$@"`) has nothing to do after it. If it hands the
@@ -100,8 +103,8 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
         env = {**engine.environ, "TMPDIR": str(scratch)}
         reached = runner.until(_compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
     if isinstance(reached, str):
-        asks = "/kfd" in reached or "/dev/dri" in reached
-        raise PassThrough("wrapper", f"{reached}; {_NO_ARCH}" if asks else reached)
+        named = "HCC_AMDGPU_TARGET" in engine.environ or any("-arch" in word or "-target=" in word for word in argv)
+        raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
     command = list(tools.behind(reached.argv))
     if not tools.is_clang(command[0]):
         raise PassThrough("wrapper", f"it compiles with '{command[0]}'")
