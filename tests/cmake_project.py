@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hip import write_files
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
 MODULES = CHECKOUT / "cmake"
@@ -73,10 +75,7 @@ class Project:
         return self.root / "build"
 
     def write(self, files: Mapping[str, str]) -> Project:
-        for name, text in files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_files(self.root, files)
         return self
 
     def clean_environ(self) -> dict[str, str]:

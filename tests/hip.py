@@ -129,6 +129,14 @@ class Compiled:
         return self.counted.outcome
 
 
+def write_files(root: Path, files: Mapping[str, str]) -> None:
+    """`files`: names below `root` -> text."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
 def settle() -> None:
     """Let a written file grow older than the tick below which a change cannot be told from one during the compile."""
     time.sleep(0.04)

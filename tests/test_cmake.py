@@ -340,6 +340,32 @@ def fake_hipcache(path: Path, body: str = 'exec "$@"') -> Path:
     return path
 
 
+@pytest.mark.parametrize("way", ["include", "top_level_includes"])
+def test_an_architecture_that_the_compiler_does_not_know_is_told_at_configure(tmp_path: Path, way: str) -> None:
+    way_in, how = WAYS_IN[way]
+    answer = Project(tmp_path).write(simple_project(way_in)).try_configure(how, "-DCMAKE_HIP_ARCHITECTURES=gfx90f")
+    assert answer.status != 0
+    assert "gfx90f" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("HIP_ARCHITECTURES gfx906 gfx1100", "cannot find ROCm device library for gfx1100"),
+        ("COMPILE_OPTIONS --no-such-option", "no-such-option"),
+    ],
+)
+def test_what_the_compiler_cannot_do_is_said_once(tmp_path: Path, setting: str, said: str) -> None:
+    """CMake itself tries the compiler with other flags."""
+    project = Project(tmp_path).write(simple_project(after=f"set_property(TARGET kernels PROPERTY {setting})"))
+    project.configure(MODULE_PATH, ARCHES)
+    done = project.run(CMAKES["newest"], "--build", project.build_dir)
+    assert done.returncode != 0
+    errors = [line for line in done.stdout.splitlines() if "error: " in line]
+    assert len(errors) == 1
+    assert said in errors[0]
+
+
 class TestProgram:
     """The module finds the hipcache that it was installed with, and a build goes on without any."""
 
@@ -488,3 +514,21 @@ class TestMainJob:
         assert edited["host"] == Tally(0, 2)
         assert edited["backend"].misses == 0
         assert (edited["gfx906"], edited["gfx90a"]) == (Tally(2, 0), Tally(2, 0))
+
+
+def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
+    """For one architecture and without optimization: its seven sources read all of rocPRIM."""
+    shutil.copytree(MODULES.parent / "examples" / "cmake", tmp_path, dirs_exist_ok=True)
+    project = Project(tmp_path)
+    project.configure(MODULE_PATH, "-DCMAKE_HIP_ARCHITECTURES=gfx906", "-DCMAKE_HIP_FLAGS_RELEASE=-O0")
+    for hits in (0, 7):
+        project.build()
+        units = json.loads(project.run(HIPCACHE, "stats", "--json").stdout)["units"]
+        assert {name: (tally["hits"], tally["misses"]) for name, tally in units.items()} == {
+            "gfx906": (hits, 7),
+            "host": (hits, 7),
+            "link": (0, 0),
+        }
+        project.clean()
+    project.build()
+    assert project.run(project.build_dir / "columns-check").returncode == 0

@@ -18,7 +18,7 @@ import cmake_project
 import hipcache
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
-from hip import FULL, HIP_IN_SHORT, settle
+from hip import FULL, HIP_IN_SHORT, settle, write_files
 
 SUBPROJECT = CHECKOUT / "meson"
 EXAMPLE = CHECKOUT / "examples" / "meson"
@@ -46,10 +46,7 @@ class Project:
         return self.root / "build"
 
     def write(self, files: Mapping[str, str]) -> Project:
-        for name, text in files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_files(self.root, files)
         link = self.root / "subprojects" / "hipcache"
         if not link.exists():
             link.parent.mkdir(exist_ok=True)

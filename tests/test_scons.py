@@ -20,7 +20,7 @@ from pathlib import Path
 import cmake_project
 import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
-from hip import in_terminal, watched_compiler
+from hip import DEVICE_LIBRARIES, in_terminal, watched_compiler, write_files
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
@@ -64,10 +64,7 @@ class Project:
     environ: dict[str, str] = field(default_factory=dict)
 
     def write(self, files: Mapping[str, str]) -> Project:
-        for name, text in files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        write_files(self.root, files)
         # A file that is as young as the compile counts as changed while the compiler ran.
         time.sleep(0.04)
         return self
@@ -349,7 +346,12 @@ sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in starts 
     newest.build()
     again = newest.build()
     assert again.up_to_date
-    assert not re.search("os\\.|clang|lld", again.out)  # SCons itself asks for the versions of gcc
+    newest.build("-c")
+    served = newest.build()
+    assert served.compiled == ["more.o", "one.o"]
+    assert newest.outcomes == {"hit": 2, "miss": 1, "partial": 1}
+    for out in (again.out, served.out):  # SCons itself asks for the versions of gcc
+        assert not re.search("^(os|subprocess).*(fork|clang|lld|spawn)", out, re.MULTILINE)
 
 
 def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:
@@ -670,6 +672,29 @@ def test_a_wrong_arch_is_named_with_the_target_and_a_right_one(newest: Project) 
     assert built.status == 2
     assert "target 'one.o': HIP_ARCHS: '90a' is no offload arch" in built.err
     assert "HIP_ARCHS=['gfx90a']" in built.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            'env["HIP_ARCHS"].append("gfx1100")\n'
+            'env["HIPFLAGS"] = "-nogpuinc --rocm-path=/usr --rocm-device-lib-path=' + str(DEVICE_LIBRARIES) + '"',
+            "cannot find ROCm device library for gfx1100",
+        ),
+        ('env["HIP_ARCHS"].append("gfx90f")', "invalid target ID 'gfx90f'"),
+        ('env.Append(HIPFLAGS=["--no-such-option"])', "no-such-option"),
+        ('env["HIP_ARCHS"] = ["gfx90a:xnack"]', "target 'one.o': HIP_ARCHS: 'gfx90a:xnack' is no offload arch"),
+    ],
+    ids=["not covered by the device libraries", "not known to the compiler", "an unknown option", "half a target ID"],
+)
+def test_what_the_compiler_cannot_do_is_said_once(newest: Project, change: str, said: str) -> None:
+    newest.construct(f'{change}\nenv.HipObject("one.hip")')
+    built = newest.try_build()
+    assert built.status == 2
+    assert built.err.count(said) == 1, built.err
+    assert "Traceback" not in built.err
+    assert not (newest.root / "one.o").exists()
 
 
 def test_settings_that_cannot_be_read_are_told_and_the_build_goes_on(newest: Project) -> None:
