@@ -36,12 +36,13 @@ _PATIENCE = 1.0
 @dataclass(frozen=True)
 class Compiled:
     """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
-    direct hit needs, None where not all of that is known."""
+    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them."""
 
     outcome: CompileOutcome
     messages: str
     record: Record
     whole: Whole | None
+    files: tuple[str, ...]
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -77,7 +78,8 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     messages = plan.messages + "".join(product.text for product in products)
     record = _tell(session, cut, products, outputs.object)
     whole = whole_of(session, asked, cut, products, outputs)
-    return Compiled(_outcome(record, products), messages, record, whole)
+    files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
+    return Compiled(_outcome(record, products), messages, record, whole, files)
 
 
 def _cuid(session: Session) -> str:

@@ -53,7 +53,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
             ended = Ended()
             if argv is not None:
-                ended = cached.run(cache, argv, cwd, Path(scratch))
+                ended = cached.run(cache, argv, cwd)
                 if ended.status:
                     return BuildError(errstr=f"interrupted by signal {ended.status}", status=128 + ended.status)
             if ended.files is not None:

@@ -19,9 +19,7 @@ from hipcache.compile import compile
 from hipcache.config import Config
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
-from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet
-from hipcache.making import depfile
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
 from hipcache.planning.command import parse
@@ -35,7 +33,6 @@ from hipcache_scons import dependencies, shadows
 # Taken once, when SCons reads the SConstruct.
 _STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
 _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
-_RULES = ("-MD", "-MMD", "--write-dependencies", "--write-user-dependencies")
 
 
 @dataclass(frozen=True)
@@ -85,27 +82,22 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
     return Cache(config, engine, environ)
 
 
-def run(cache: Cache, argv: tuple[str, ...], cwd: str, scratch: Path) -> Ended:
+def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
-    compiler. `scratch` is an empty directory."""
+    compiler."""
     engine = cache.engine
     if engine is None:
         return Ended(left=PassThrough("store", "it cannot be opened"))
-    rule = scratch / "read.d"
-    asked = any(word in _RULES for word in argv)
     words = tools.behind(argv)
-    whole = words if asked else (words[0], "-MD", "-MF", str(rule), *words[1:])
     try:
         if tools.is_hipcc(words[0]):
-            wrapper.check(whole, cache.environ)
-            command, engine = wrapper.unwrap(engine, whole, cwd, engine.runner, argv)
+            wrapper.check(words, cache.environ)
+            command, engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
         else:
-            command = parse(whole, cwd, cache.environ)
+            command = parse(words, cwd, cache.environ)
         done = compile(engine, command, telling.columns(cache.environ))
-        sets = _read_sets(engine, done.record)
-        files = _recorded(engine, sets) if asked else _listed(rule)
-        shadows.note(engine, done.record.object, sets or ())
-        files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in files))
+        shadows.note(engine, done.record.object, _read_sets(engine, done.record))
+        files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     except PassThrough as left:
         return Ended(left=left)
     except StoreError as error:
@@ -142,28 +134,13 @@ def say(text: str) -> None:
         telling.say(text)
 
 
-def _listed(rule: Path) -> tuple[str, ...]:
-    try:
-        return tuple(depfile.parse(os.fsdecode(rule.read_bytes())))
-    except OSError as error:
-        raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
-
-
-def _read_sets(engine: Engine, record: Record) -> list[ReadSet] | None:
-    """What the passes read, and looked for; None where the store has not got all of it."""
+def _read_sets(engine: Engine, record: Record) -> list[ReadSet]:
+    """What the passes read, and looked for; none where the store has not got all of it."""
     sets = []
     for digest in dict.fromkeys(unit.reads for unit in record.units):
         packed = engine.store.get_blob(digest) if digest else None
         try:
             sets.append(ReadSet.unpack(packed or b""))
         except ValueError:
-            return None
+            return []
     return sets
-
-
-def _recorded(engine: Engine, sets: list[ReadSet] | None) -> tuple[str, ...]:
-    """Where the user has a dependency file made, that is theirs: the store has the lists too."""
-    if sets is None:
-        raise PassThrough("store", "it has no list of the files that were read")
-    local = Basedir(engine.basedir).local
-    return tuple(dict.fromkeys(local(file.path) for one in sets for file in one.files))
