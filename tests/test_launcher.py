@@ -17,6 +17,7 @@ from hip import (
     ARCHS,
     BARE,
     CUID,
+    DEVICE_LIBRARIES,
     FAILED,
     FULL,
     HIT,
@@ -251,6 +252,13 @@ def test_a_warning_made_an_error_fails(lab: Lab) -> None:
 @pytest.mark.parametrize("flag", ["--no-such-option", "-std=c++99", "--offload-arch=gfx1"])
 def test_a_flag_that_clang_refuses_is_refused_in_its_words(lab: Lab, flag: str) -> None:
     assert lab.compile(flag).status != 0
+
+
+def test_an_architecture_that_the_device_libraries_do_not_cover_is_told_in_clangs_words(lab: Lab) -> None:
+    words = [lab.compiler, "-x", "hip", *ARCHS, "--offload-arch=gfx1100", "-nogpuinc", "--rocm-path=/usr"]
+    ended = lab.same([*words, f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-c", "k.hip", "-o", "out.o"])
+    assert ended.status != 0
+    assert "cannot find ROCm device library for gfx1100" in ended.messages
 
 
 def test_a_flag_that_has_no_effect_is_warned_about(lab: Lab) -> None:
