@@ -73,6 +73,24 @@ def test_a_linker_replaced_by_another_of_the_same_size_and_time_is_seen(
     assert "host" in after.counted.served
 
 
+@pytest.mark.parametrize("way", ["by path", "on PATH", "beside it"])
+def test_a_linker_behind_a_script_is_seen(lab: Lab, tmp_path: Path, way: str) -> None:
+    lab = copied(lab, tmp_path)
+    directory = tmp_path / "llvm" / "bin"
+    lld = directory / "lld"
+    inner = {"by path": tmp_path / "inner", "on PATH": tmp_path / "path" / "inner", "beside it": directory / "inner"}[
+        way
+    ]
+    inner.parent.mkdir(exist_ok=True)
+    named = {"by path": str(inner), "on PATH": "inner", "beside it": '"${0%/*}/inner"'}[way]
+    environ = {"PATH": f"{tmp_path}/path:{lab.environ['PATH']}"}
+    script(lld, f'exec {named} "$@"\n')
+    script(inner, f'exec {LLVM[lab.version]}/bin/lld "$@" --build-id=none\n')
+    before = lab.warm(env=environ)
+    script(inner, f'exec {LLVM[lab.version]}/bin/lld "$@" --build-id=0xab\n')
+    lab.changed(before, env=environ)
+
+
 def test_a_bundler_replaced_by_another_of_the_same_size_and_time_is_seen(lab: Lab, tmp_path: Path) -> None:
     lab = copied(lab, tmp_path)
     bundler = tmp_path / "llvm" / "bin" / "clang-offload-bundler"

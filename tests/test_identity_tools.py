@@ -60,9 +60,23 @@ def digest(tool: Path, runner: Runner, memo: Path | None = None, environ: dict[s
 
 def test_a_script_is_its_content_and_is_not_run(tmp_path: Path) -> None:
     one, same, other = tmp_path / "one", tmp_path / "same", tmp_path / "other"
-    for path, text in ((one, "#!/bin/sh\n"), (same, "#!/bin/sh\n"), (other, "#!/bin/sh\n:")):
+    for path, text in ((one, "#!/no/sh\n"), (same, "#!/no/sh\n"), (other, "#!/no/sh\n:")):
         path.write_text(text)
     assert digest(one, Loader()) == digest(same, Loader()) != digest(other, Loader())
+
+
+@pytest.mark.parametrize("named", ["{inner}", "exec inner", '"${{0%/*}}"/inner'])
+def test_a_script_is_what_it_names_too(tmp_path: Path, named: str) -> None:
+    inner = tmp_path / "inner"
+    one = tmp_path / "one"
+    one.write_text(f"#!/no/sh\n{named.format(inner=inner)}\n{one}\n")
+    environ = {"PATH": str(tmp_path)}
+    found = set()
+    for content in ("#!/no/sh\n", "#!/no/sh\n:"):
+        inner.write_text(content)
+        inner.chmod(0o755)
+        found.add(digest(one, Loader(), environ=environ))
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\0" * 58, b"\x7fELF\x01\x01" + b"\0" * 58])

@@ -6,6 +6,9 @@ of the same size and modification time is seen. Which libraries a tool loads is 
 does: LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH:
 every place in them where one of the libraries could appear is watched too.
 
+A script in the place of a tool (a wrapper of lld) is its content, and all programs that its words may name: by path, on
+PATH, or beside it. Known weakness: a name that is put together when it runs.
+
 Format of a memo: JSON {"format": 2, "watch": {path: status or null, ...}, "files": [path, ...], "digest": hex}, one
 file for each tool and loader environment, replaced by rename.
 """
@@ -28,6 +31,7 @@ from hipcache.processes.runner import Runner
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
 _FORMAT = 2
+_WORD = re.compile(rb"[\w./+-]*[A-Za-z][\w./+-]*")
 
 Status = list[int]
 
@@ -66,7 +70,8 @@ class Identities:
     def _file(self, tool: str) -> Path | None:
         if self._memo is None:
             return None
-        loader = [(name, self._environ.get(name, "")) for name in _LOADER_VARIABLES]
+        names = (*_LOADER_VARIABLES, "PATH") if is_script(tool) else _LOADER_VARIABLES
+        loader = [(name, self._environ.get(name, "")) for name in names]
         return self._memo / make_key("tool", [("path", tool), *loader]).digest
 
     def _recall(self, tool: str) -> str:
@@ -93,11 +98,41 @@ class Identities:
         for library in libraries:
             watch[library] = _status(library)
             contents.append((Path(library).name, digest_file(library)))
+        if is_script(tool):
+            self._digests[tool] = ""  # it may name itself
+            contents += [(os.path.basename(program), self._any(program)) for program in self._named(tool, watch)]
+            watch.update(self._watched)  # with the libraries of those
         self._watched.update(watch)
         digest = make_key("tool", contents).digest
         self._contents[digest] = (tool, *libraries)
         self._remember(tool, watch, digest)
         return digest
+
+    def _named(self, script: str, watch: dict[str, Status | None]) -> list[str]:
+        """The programs that the words of a script may name; puts every place looked at into `watch`."""
+        with open(script, "rb") as file:
+            words = dict.fromkeys(map(os.fsdecode, _WORD.findall(file.read())))
+        path = [place for place in self._environ.get("PATH", os.defpath).split(":") if place.startswith("/")]
+        found: dict[str, None] = {}
+        for word in words:
+            name = word.rpartition("/")[2]
+            for places in ([word] if word.startswith("/") else path, [os.path.dirname(script)]):
+                for place in places:
+                    program = place if place == word else os.path.join(place, name)
+                    watch[program] = _status(program)
+                    if os.path.isfile(program) and os.access(program, os.X_OK):
+                        found[program] = None
+                        break
+        return list(found)
+
+    def _any(self, program: str) -> str:
+        """Digest of a program that perhaps nobody runs, and that need not run."""
+        try:
+            return self.digest(program)
+        except OSError:
+            with contextlib.suppress(OSError):
+                return digest_file(program)
+            return ""
 
     def _remember(self, tool: str, watch: dict[str, Status | None], digest: str) -> None:
         file = self._file(tool)
@@ -135,6 +170,14 @@ class Identities:
             for entry in _dynamic_paths(path) or []:
                 found.append(entry.replace("$ORIGIN", origin).replace("${ORIGIN}", origin))
         return list(dict.fromkeys(found))
+
+
+def is_script(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def _status(path: str) -> Status | None:

@@ -29,14 +29,6 @@ def is_hipcc(program: str) -> bool:
     return name.startswith("hipcc") and _is_version(name.removeprefix("hipcc").removesuffix(".pl").removesuffix(".bin"))
 
 
-def is_script(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(2) == b"#!"
-    except OSError:
-        return False
-
-
 def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
     """Its path, as exec would find it; empty where it finds none."""
     if "/" in program:

@@ -29,6 +29,7 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
+from hipcache.inputs.identity import is_script
 from hipcache.planning import answers, tools
 from hipcache.planning.command import Command, Unwrapped, parse
 from hipcache.planning.driver_options import why_left
@@ -72,7 +73,7 @@ def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
     """The command itself, or where its compiler is a script the compile that this would run, and the engine with the
     environment for it. Raises PassThrough, StoreError."""
     program = tools.which(command.compiler, command.cwd, engine.environ)
-    if not tools.is_script(program):
+    if not is_script(program):
         return command, engine
     unwrapped, words, inner = _behind(engine, program, command.argv, command.cwd, engine.runner)
     found = command
