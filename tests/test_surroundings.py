@@ -235,6 +235,30 @@ def test_debug_information_for_one_debugger_is_cached_too(lab: Lab, flag: str) -
     lab.warm(flag)
 
 
+@only_19
+def test_ignored_ends_of_processes_make_no_failure_a_success(lab: Lab) -> None:
+    """Whose children are reaped by the kernel cannot know how they ended; plain clang gives up."""
+    lab.write("k.hip", "#error no object\n")
+    for _ in range(2):
+        ends = [shell(lab, 'trap "" CHLD; exec "$@"', *launcher, *lab.words()) for launcher in ((), LAUNCHER)]
+        assert ends[0][0] == ends[1][0] != 0
+        assert not (lab.root / "out.o").exists()
+
+
+@only_19
+@pytest.mark.parametrize("gone", ["blake3", "yaml"])
+def test_a_broken_installation_loses_no_build(lab: Lab, gone: str) -> None:
+    expected = lab.compile().object
+    (lab.root / "out.o").unlink()
+    lab.write(f"broken/{gone}.py", "raise ImportError('none here')\n")
+    lab.write("home/hipcache/hipcache.yaml", "max_size: 1GiB\n")
+    places = f"{lab.root}/broken:{lab.environ.get('PYTHONPATH', '')}"
+    ended = lab.hipcache(*lab.words(), env={"PYTHONPATH": places, "XDG_CONFIG_HOME": f"{lab.root}/home"})
+    assert (ended.status, ended.out) == (0, b"")
+    assert b"goes on without the cache" in ended.err
+    assert (lab.root / "out.o").read_bytes() == expected
+
+
 # Compilers that are scripts
 
 

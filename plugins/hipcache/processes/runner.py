@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -112,6 +113,9 @@ class SubprocessRunner:
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
         """Run `argv` with standard input closed. Raises OSError where it cannot be started, Killed after `kill`."""
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            # Nobody would be told how it ended, and `subprocess` takes that for success.
+            raise OSError(errno.ECHILD, "SIGCHLD is ignored")
         start = time.monotonic()
         with self._lock:
             if self._killed:
