@@ -364,6 +364,25 @@ def test_what_is_computed_from_a_file_name_is_right_under_a_base_directory(lab: 
     assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
 
 
+HASHED = [
+    "-fprofile-generate",
+    "-fprofile-instr-generate",
+    "-funique-internal-linkage-names",
+    "-fpseudo-probe-for-profiling",
+]
+
+
+@pytest.mark.parametrize("flag", HASHED)
+def test_a_path_that_is_hashed_into_a_name_is_right_under_a_base_directory(lab: Lab, flag: str) -> None:
+    quiet = "static __attribute__((noinline)) int quiet(int a) { return a > 3 ? a * 7 : a + 1; }\n"
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("1") + quiet + "int loud(int a) { return quiet(a) * quiet(a + 1); }\n")
+        made = compile_in(lab, root, "-Xarch_host", flag)
+        made = compile_in(lab, root, flag) if made.status else made
+    assert made.outcome == HIT
+
+
 def test_a_length_given_by_a_flag_is_right_under_a_base_directory(lab: Lab) -> None:
     for name in ("one", "longer"):
         root = checkout(lab, name)

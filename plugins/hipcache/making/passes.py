@@ -126,7 +126,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
         return ""
     basedir = session.files.basedir
     named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))
-    base = basedir.path if named or ran.bound or front.compresses else ""
+    base = basedir.path if named or ran.bound or front.hides_paths else ""
     entry = replace(entry, reads=session.keep(ran.reads.pack()), look=front.look, base=base)
     older = [
         old

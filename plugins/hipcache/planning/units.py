@@ -46,6 +46,14 @@ _ABOUT_COMMENTS = (
 )
 # Options whose value may look like a file's name, but nothing is read from it.
 _MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
+# Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
+_HASHES_PATHS = (
+    "-fprofile-instr",
+    "-fcs-profile",
+    "-fcoverage-mapping",
+    "-funique-internal-linkage-names",
+    "-fpseudo-probe",
+)
 _REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
@@ -78,9 +86,10 @@ class FrontEnd:
         return _keeps_directory(self.job) or any(name.startswith(_ABOUT_COMMENTS) for name in names)
 
     @property
-    def compresses(self) -> bool:
-        """Is debug information compressed, so that a path in it cannot be seen?"""
-        return any("-compress-debug-sections" in option.name for option in self.job.options)
+    def hides_paths(self) -> bool:
+        """May a path be in the output where nobody sees it: in compressed debug information, or hashed into a name?"""
+        names = [option.name for option in self.job.options]
+        return any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
 
     @property
     def macro_prefix_maps(self) -> list[str]:
