@@ -364,12 +364,7 @@ def test_what_is_computed_from_a_file_name_is_right_under_a_base_directory(lab: 
     assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
 
 
-HASHED = [
-    "-fprofile-generate",
-    "-fprofile-instr-generate",
-    "-funique-internal-linkage-names",
-    "-fpseudo-probe-for-profiling",
-]
+HASHED = ["-fprofile-generate", "-fprofile-instr-generate", "-funique-internal-linkage-names"]
 
 
 @pytest.mark.parametrize("flag", HASHED)

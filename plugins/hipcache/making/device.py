@@ -122,7 +122,7 @@ def _back_end(
     content, seconds = _link(session, unit, obj)
     talks = bool(compiled.stderr)
     # Compressed debug information may have the mark where it is not seen.
-    if module.mark and not unit.front.compresses and bitcode.names_only(made := obj.read_bytes(), module.mark):
+    if module.mark and not unit.front.hides_paths and bitcode.names_only(made := obj.read_bytes(), module.mark):
         kept = NeutralRecord(session.keep(zlib.compress(made, 1)), module.mark.decode(), talks, compiled.seconds)
         session.keep_action(neutral, records.pack_neutral(kept))
     return BackRecord(session.keep(content), talks, compiled.seconds + seconds), content
