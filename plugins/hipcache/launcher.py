@@ -40,15 +40,6 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
     """The exit status of the compile; does not return where the user's command takes this process over. `racy`: see
     `Engine`."""
     try:
-        return _launch(argv, environ)
-    except ImportError as error:
-        what = f"hipcache: it is not installed as it should be: {error}"
-        print(f"{what}\n  install it anew; this compile goes on without the cache", file=sys.stderr)
-        _become(argv)
-
-
-def _launch(argv: list[str], environ: Mapping[str, str]) -> int:
-    try:
         config = settings.load(environ)
     except ConfigError:
         _become(argv)
