@@ -26,6 +26,10 @@ from hipcache.session import Session
 from hipcache.values import dataclass, replace
 
 
+# What the kernel says in a file there changes without the file's status.
+_KERNELS = ("/proc/", "/sys/")
+
+
 @dataclass(frozen=True)
 class Outputs:
     """What a compile wrote: the paths (absolute) of object and dependency file (empty where none was asked for), the
@@ -53,6 +57,8 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     try:
         depends = watched.merge(_depends(session, asked, cut, products))
     except (Untraceable, OSError):
+        return None
+    if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in depends):
         return None
     fronts = [*(unit.front for unit in cut.devices), cut.host]
     keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
