@@ -354,6 +354,29 @@ sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in starts 
         assert not re.search("^(os|subprocess).*(fork|clang|lld|spawn)", out, re.MULTILINE)
 
 
+def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(newest: Project) -> None:
+    newest.write({"value.hpp": "#define VALUE 4\n"})
+    newest.write({"one.hip": '#include "hip_in_short.hpp"\n#include "value.hpp"\nint one() { return VALUE; }\n'})
+    newest.construct('env.HipObject("one.hip")')
+    newest.build()
+    time.sleep(2)  # what a compile read must be old enough to be remembered
+    for _ in range(2):
+        newest.build("-c")
+        made = newest.build().compiled
+    content = (newest.root / "one.o").read_bytes()
+    without = 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.compile = None'
+    newest.construct(without)
+    newest.build("-c")
+    assert newest.build().compiled == made == ["one.o"]
+    assert newest.outcomes == {"miss": 1, "hit": 3}
+    assert (newest.root / "one.o").read_bytes() == content
+    assert newest.build().up_to_date
+    newest.write({"value.hpp": "#define VALUE 5\n"})
+    newest.construct('env.HipObject("one.hip")')
+    assert newest.build().compiled == ["one.o"]
+    assert (newest.root / "one.o").read_bytes() != content
+
+
 def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:
     project.write({"system/deep.h": "#define VALUE 1\n"})
     project.write(

@@ -17,6 +17,8 @@ from hipcache import config as settings
 from hipcache import outcome
 from hipcache.compile import compile
 from hipcache.config import Config
+from hipcache.direct import native
+from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.inputs.readset import ReadSet
@@ -25,23 +27,27 @@ from hipcache.planning import tools, wrapper
 from hipcache.planning.command import parse
 from hipcache.processes.runner import Killed
 from hipcache.report import telling
-from hipcache.report.history import Record
+from hipcache.report.history import History, Record
 from hipcache.values import dataclass, replace
 
 from hipcache_scons import dependencies, shadows
 
 # Taken once, when SCons reads the SConstruct.
 _STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
+# Before the command in the key of a whole compile: its record holds a list of files.
+_KIND = "scons"
 _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class Cache:
-    """The settings in force for one set of variables, and the engine under them (None: the store cannot be used)."""
+    """The settings in force for one set of variables, and the engine under them (None: the store cannot be used).
+    `known`: those variables, and the user's settings that SCons was started with."""
 
     config: Config
     engine: Engine | None
     environ: Mapping[str, str]
+    known: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,13 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
         config = settings.load(known)
     except ConfigError as error:
         say(f"hipcache: {error}\n  this build goes on without the cache\n")
-        return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ)
+        return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ, known)
     try:
         engine = replace(open_engine(config, known), environ=environ)
     except StoreError as error:
         say(f"hipcache: {error}\n  this build goes on without the cache\n")
         engine = None
-    return Cache(config, engine, environ)
+    return Cache(config, engine, environ, known)
 
 
 def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
@@ -88,6 +94,9 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     engine = cache.engine
     if engine is None:
         return Ended(left=PassThrough("store", "it cannot be opened"))
+    served = _direct(cache, argv, cwd)
+    if served is not None:
+        return served
     words = tools.behind(argv)
     try:
         if tools.is_hipcc(words[0]):
@@ -95,8 +104,9 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
             command, engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
         else:
             command = parse(words, cwd, cache.environ)
-        done = compile(engine, command, telling.columns(cache.environ))
-        shadows.note(engine, done.record.object, _read_sets(engine, done.record))
+        columns = telling.columns(cache.environ)
+        done = compile(engine, command, columns)
+        shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
         files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     except PassThrough as left:
         return Ended(left=left)
@@ -110,8 +120,43 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
         telling.log_fault(cache.config, error)
         return Ended(left=PassThrough("internal", f"{type(error).__name__}: {error}"))
     say(done.messages)
-    telling.record(cache.config, done.outcome, argv, cwd, replace(done.record, command=argv))
+    record = replace(done.record, command=argv)
+    telling.record(cache.config, done.outcome, argv, cwd, record)
+    if done.whole and (columns is None or not done.messages) and _may_be_direct(cache.config):
+        # In place of a dependency file stands the list of files, which no file is made of.
+        read = os.fsencode("".join(f"{name}\n" for name in files))
+        remember(
+            engine,
+            (_KIND, *argv),
+            cwd,
+            cache.known,
+            replace(done.whole, outputs=replace(done.whole.outputs, dependencies="", rule=read)),
+            messages=os.fsencode(done.messages),
+            ended=done.outcome,
+            history=History.name(record),
+            settings=settings.config_path(cache.known),
+        )
     return Ended(files)
+
+
+def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
+    """The compile served without the engine, if nothing has changed for it, and what may shadow is noted for it."""
+    if "-o" not in argv[:-1] or cache.engine is None or not _may_be_direct(cache.config):
+        return None
+    words = (_KIND, *argv)
+    output = os.path.join(cwd, argv[argv.index("-o") + 1])
+    if not shadows.is_of(cache.engine, output, argv):
+        return None
+    store, terminal = str(cache.config.dir), os.isatty(2)
+    found = native.hit(store, cwd, words, cache.known, terminal=terminal)
+    if found is None:
+        return None
+    say(os.fsdecode(found.messages))
+    return Ended(tuple(os.fsdecode(found.rule).splitlines()))
+
+
+def _may_be_direct(config: Config) -> bool:
+    return not (config.readonly or config.recache or config.log)
 
 
 def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, failed: bool) -> None:

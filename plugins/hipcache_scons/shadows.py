@@ -5,8 +5,8 @@ no longer be there, the traces of the engine know. They are kept in its store un
 decides whether the object is up to date, what appeared or went stands in the signature of its command. As long as
 nothing did, and where the store has no list (the cache was off, or has been cleared), nothing stands there.
 
-Format of a list (an action of the store): zlib-compressed JSON `{"absent": [path, ...], "present": [path, ...]}`, as
-in a read set, from the directory of the SConstruct.
+Format of a list (an action of the store): zlib-compressed JSON `{"absent": [path, ...], "present": [path, ...],
+"command": [word, ...]}`, paths as in a read set, from the directory of the SConstruct, and what made the object.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from hipcache.engine import Engine
@@ -24,14 +24,15 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
 
 
-def note(engine: Engine, path: str, sets: Iterable[ReadSet]) -> None:
-    """`path`: of the object, absolute; `sets`: of all of its passes, none where they are not known."""
+def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
+    """`path`: of the object, absolute; `sets`: of all of its passes, none where they are not known; `command`: what
+    made it."""
     local = Basedir(engine.basedir).local
     absent, present = set[str](), set[str]()
     for one in sets:
         absent.update(map(local, one.absent))
         present.update(map(local, one.present))
-    data = {"absent": sorted(absent), "present": sorted(present)}
+    data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
     with suppress(StoreError):
         engine.store.put_action(_key(path), zlib.compress(raw, 1))
@@ -39,14 +40,24 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet]) -> None:
 
 def seen(engine: Engine, path: str, cwd: str) -> str:
     """What has appeared or gone since the object was made, in words; empty if nothing has."""
-    raw = engine.store.get_action(_key(path))
-    try:
-        data = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape")) if raw else {}
-    except (ValueError, zlib.error):
-        data = {}
+    data = _read(engine, path)
     appeared = [name for name in data.get("absent", ()) if os.path.lexists(os.path.join(cwd, name))]
     gone = [name for name in data.get("present", ()) if not os.path.exists(os.path.join(cwd, name))]
     return " ".join([*(f"appeared: {name}" for name in appeared), *(f"gone: {name}" for name in gone)])
+
+
+def is_of(engine: Engine, path: str, command: Sequence[str]) -> bool:
+    """Is what is noted for the object that of this command?"""
+    return bool(command) and _read(engine, path).get("command") == list(command)
+
+
+def _read(engine: Engine, path: str) -> dict[str, list[str]]:
+    raw = engine.store.get_action(_key(path))
+    try:
+        found = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape")) if raw else {}
+    except (ValueError, zlib.error):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _key(path: str) -> str:

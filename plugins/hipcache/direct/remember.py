@@ -25,7 +25,6 @@ from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace
 
-
 # What the kernel says in a file there changes without the file's status.
 _KERNELS = ("/proc/", "/sys/")
 
