@@ -91,6 +91,12 @@ def test_a_linker_behind_a_script_is_seen(lab: Lab, tmp_path: Path, way: str) ->
     lab.changed(before, env=environ)
 
 
+@only_19
+def test_a_variable_that_the_bundler_reads_is_seen(lab: Lab) -> None:
+    before = lab.warm()
+    assert lab.compile(env={"OFFLOAD_BUNDLER_COMPRESS": "1"}).object != before.object
+
+
 def test_a_bundler_replaced_by_another_of_the_same_size_and_time_is_seen(lab: Lab, tmp_path: Path) -> None:
     lab = copied(lab, tmp_path)
     bundler = tmp_path / "llvm" / "bin" / "clang-offload-bundler"

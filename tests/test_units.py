@@ -32,7 +32,7 @@ class ByName(Identities):
 
 
 def cut(text: str, cwd: Path | str = "/src/demo", *, other: str = "", basedir: str = "") -> Units:
-    return units.cut(plan.parse(text), ByName(other), Files(str(cwd), 0.0, Basedir(basedir)))
+    return units.cut(plan.parse(text), ByName(other), Files(str(cwd), 0.0, Basedir(basedir)), {})
 
 
 def fronts(found: Units) -> list[str]:

@@ -67,7 +67,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     asked = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
     plan = asked.plan
     # 2. Cut the plan into units, and key each with everything that can change its output.
-    cut = units.cut(plan, session.identities, session.files)
+    cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side.
     products = _make_missing(session, cut, _look_up(session, cut))
     # 5. Put the object together.

@@ -11,7 +11,7 @@ end that reads bitcode) is also left out of the command, or cannot reach the out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -180,7 +180,7 @@ class Units:
     object: ObjectUnit
 
 
-def cut(plan: Plan, identities: Identities, files: Files) -> Units:
+def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
     """Raises PassThrough where a tool or a file that an option names cannot be read."""
     cutter = _Cutter(identities, files)
     return Units(
@@ -190,9 +190,14 @@ def cut(plan: Plan, identities: Identities, files: Files) -> Units:
             plan.bundle,
             tuple(one.code for one in plan.devices),
             plan.fat_binary,
-            (("bundler", cutter.tool(plan.bundle.program)),),
+            (("bundler", cutter.tool(plan.bundle.program)), *_bundler_variables(environ)),
         ),
     )
+
+
+def _bundler_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """What the bundler is told by the environment, since 18 (OFFLOAD_BUNDLER_COMPRESS)."""
+    return [(f"variable {name}", environ[name]) for name in sorted(environ) if name.startswith("OFFLOAD_BUNDLER_")]
 
 
 class _Cutter:
