@@ -34,8 +34,8 @@ LAYERS = r"""
     planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.splice planning.driver_options planning.tools processes.syscalls processes.together store.layout \
-        store.locks cli.arches cli.screen direct.native
+        making.splice planning.driver_options planning.tools processes.room processes.syscalls processes.together \
+        store.layout store.locks cli.arches cli.screen direct.native
     direct store making planning inputs processes report hipcache
     values
 """

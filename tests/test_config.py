@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hipcache import config
 from hipcache.errors import ConfigError
+from hipcache.processes import room
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -33,7 +34,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert not (settings.disable or settings.readonly or settings.recache)
     assert settings.max_size == 10 * 2**30
     assert settings.jobs == 0
-    assert settings.job_slots == len(os.sched_getaffinity(0))
+    assert settings.job_slots == room.compilers(len(os.sched_getaffinity(0)), room.memory())
     assert set(settings.origins.values()) == {"default"}
 
 
@@ -216,3 +217,18 @@ def test_a_tilde_stands_for_home(tmp_path: Path) -> None:
     assert config.load(with_file(tmp_path, "dir: ~/cache\n")).dir == tmp_path / "cache"
     (tmp_path / "mine.yaml").write_text("jobs: 4\n")
     assert config.load(environ(tmp_path, CONFIG="~/mine.yaml")).jobs == 4
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "compilers"), [(8, 64 << 30, 8), (8, 9 << 30, 4), (8, 1 << 30, 1), (8, 0, 8), (1, 64 << 30, 1)]
+)
+def test_as_many_compilers_run_as_cores_and_memory_allow(cores: int, memory: int, compilers: int) -> None:
+    assert room.compilers(cores, memory) == compilers
+
+
+def test_a_containers_limit_is_its_memory(tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text("3221225472\n")
+    assert room.memory([str(limit)]) == 3 << 30
+    limit.write_text("max\n")
+    assert room.memory([str(limit)]) == room.memory([]) > 0

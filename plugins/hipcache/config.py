@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipcache.errors import ConfigError
+from hipcache.processes import room
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ SETTINGS = (
     Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
     Setting("basedir", "directory", "", "Paths below this directory are keyed relative, so that checkouts share."),
     Setting("log", "file", "", "Append one line about each compile to this file."),
-    Setting("jobs", "count", "0", "How many compilers run at once; 0 means one for each available core."),
+    Setting(
+        "jobs",
+        "count",
+        "0",
+        "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
+    ),
 )
 
 
@@ -73,8 +79,8 @@ class Config:
 
     @property
     def job_slots(self) -> int:
-        """`jobs`, or as many as there are cores that this process may use."""
-        return self.jobs or len(os.sched_getaffinity(0))
+        """`jobs`, or as many as this process has cores and memory for."""
+        return self.jobs or room.compilers(len(os.sched_getaffinity(0)), room.memory())
 
 
 @dataclass(frozen=True)

@@ -45,5 +45,5 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
     if variable == "HIPCACHE_MAX_SIZE":
         return human_size(settings.max_size) if settings.max_size else "no bound"
     if variable == "HIPCACHE_JOBS" and value == 0:
-        return f"{settings.job_slots} (available cores)"
+        return f"{settings.job_slots} (available cores and memory)"
     return str(value)

@@ -71,7 +71,7 @@ def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
     tools = session.identities.contents()
     own = {os.path.realpath(files[0]) for files in tools.values()}
     known = os.path.realpath(asked.program) in own and not session.command.unwrapped
-    return tools if known and not any(map(variables.is_script, own)) else {}
+    return tools if known and all(map(variables.is_native, own)) else {}
 
 
 def remember(

@@ -50,13 +50,13 @@ def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo
     return never
 
 
-def is_script(path: str) -> bool:
-    """Anything but an ELF program."""
+def is_native(path: str) -> bool:
+    """An ELF program; anything else may make up a name."""
     try:
         with open(path, "rb") as file:
-            return file.read(4) != b"\x7fELF"
+            return file.read(4) == b"\x7fELF"
     except OSError:
-        return True
+        return False
 
 
 def _may_be_foreign(name: str) -> bool:
