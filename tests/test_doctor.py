@@ -145,6 +145,7 @@ def test_a_machine_where_everything_is_in_order_is_all_green(machine: FakeMachin
     assert "headers of HIP 6.2.41133" in text
     assert "gfx803 gfx906 gfx90a gfx1030" in text, "in the order of numbers"
     assert "understands its plan" in text
+    assert "served by the native launcher" in text
     assert text.endswith("All is well.\n")
     assert not (machine.root / "home/.cache").exists(), "looking creates no store"
 

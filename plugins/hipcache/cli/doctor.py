@@ -13,6 +13,7 @@ from hipcache import config
 from hipcache.cli import Session, arches
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import Machine, Toolchain, compilers, examine, resolve
+from hipcache.direct import native
 from hipcache.errors import ConfigError, StoreError
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, replace
@@ -153,6 +154,11 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield _check_store(settings)
+    if native.load() is None:
+        hint = "install a C compiler (Debian: apt install gcc libc6-dev), then hipcache again"
+        yield Check(NOTE, "there is no native launcher here: each hit starts Python, 0.1 s", hint)
+    else:
+        yield Check(OK, "hits are served by the native launcher")
 
 
 def _check_store(settings: config.Config) -> Check:
