@@ -7,6 +7,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 WORKERS ?= 2
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
+WARM_ARGS ?=
 
 .PHONY: help setup demo test test-full check bench clean
 
@@ -41,6 +43,7 @@ test-full: test
 bench:
 	@scripts/setup.sh test bench
 	.venv/bin/python bench/run.py $(BENCH_ARGS)
+	.venv/bin/python bench/warm.py $(WARM_ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
