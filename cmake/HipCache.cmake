@@ -18,7 +18,8 @@ Variables:
 ``HIPCACHE_PROGRAM``
   The hipcache to use, instead of the one installed beside this module or in ``PATH``.
 
-A target's own HIP_COMPILER_LAUNCHER stays; an empty one keeps that target out of the cache.
+A target's own HIP_COMPILER_LAUNCHER stays; an empty one keeps that target out of the cache. Targets whose options name
+``-fgpu-rdc`` get a HIP_LINKER_LAUNCHER, too.
 
 C++ that is compiled as HIP is covered too: targets that get `-x hip` or `--offload-arch` from what they link to
 (``hip::device``), from their options or from CMAKE_CXX_FLAGS, and all targets where CMAKE_CXX_COMPILER is hipcc. For these a
@@ -137,6 +138,18 @@ function(_hipcache_is_hipcache out launcher)
   endforeach()
 endfunction()
 
+# A link of relocatable device code has a device link for each architecture: hipcache before that linker, too.
+# (Flags that a target has by way of another one are not seen here: -DCMAKE_HIP_LINKER_LAUNCHER=hipcache is for those.)
+function(_hipcache_cover_link target program)
+  _hipcache_flags(flags "${target}" HIP)
+  get_property(options TARGET "${target}" PROPERTY LINK_OPTIONS)
+  get_property(is_set TARGET "${target}" PROPERTY HIP_LINKER_LAUNCHER SET)
+  get_target_property(type "${target}" TYPE)
+  if(NOT is_set AND type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$" AND "${flags} ${options}" MATCHES "[ :;]-fgpu-rdc")
+    set_property(TARGET "${target}" PROPERTY HIP_LINKER_LAUNCHER "${program}")
+  endif()
+endfunction()
+
 # Give the launcher to every target that has none. HIP targets that are cached go to `covered`, those with somebody
 # else's launcher to `kept`.
 function(_hipcache_cover_targets program covered kept)
@@ -157,6 +170,9 @@ function(_hipcache_cover_targets program covered kept)
     if(NOT is_set)
       set_property(TARGET "${target}" PROPERTY HIP_COMPILER_LAUNCHER "${program}")
       set(is_ours TRUE)
+    endif()
+    if(has_hip AND is_ours)
+      _hipcache_cover_link("${target}" "${program}")
     endif()
 
     if(has_hip AND is_ours)
@@ -335,7 +351,7 @@ function(_hipcache_warn covered)
       list(APPEND unity "${target}")
     endif()
 
-    foreach(flag IN ITEMS --?save-temps -fgpu-rdc)
+    foreach(flag IN ITEMS --?save-temps -flto)
       if(flags MATCHES "[ :](${flag}[^ >]*)")
         list(APPEND passed "${CMAKE_MATCH_1}")
       endif()

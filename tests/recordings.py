@@ -10,7 +10,10 @@ from hipcache.planning.plan import Plan
 PLANS = Path(__file__).parent / "plans"
 ALL = sorted(path.stem for path in PLANS.glob("*.txt"))
 LEFT = [name for name in ALL if "-left-" in name]
-KNOWN = [name for name in ALL if "-left-" not in name]
+# Of a part of a compile, or with another end.
+SHAPES = [name for name in ALL if "-shape-" in name]
+LINKS = [name for name in ALL if "-link-" in name]
+KNOWN = [name for name in ALL if name not in (*LEFT, *SHAPES, *LINKS)]
 
 
 def text(name: str) -> str:

@@ -19,13 +19,14 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
+    link
     compile
     direct.remember
-    making.assembly making.host
+    making.assembly making.device_link making.host
     making.device
     making.passes
     planning.driver session planning.wrapper
-    planning.answers
+    planning.answers planning.link_plan
     engine planning.units cli.explain report.telling
     report.history inputs.identity inputs.place cli.clear cli.config cli.doctor cli.gc cli.stats
     direct.variables direct.record inputs.trace store.local cli cli.toolchain

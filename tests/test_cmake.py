@@ -273,10 +273,10 @@ class TestWarnings:
             ),
             pytest.param(
                 "",
-                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-fgpu-rdc>)",
+                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-flto=thin>)",
                 [ARCHES],
-                "the HIP flags contain -fgpu-rdc",
-                id="relocatable device code",
+                "the HIP flags contain -flto=thin",
+                id="link-time optimization",
             ),
         ],
     )
@@ -453,6 +453,24 @@ def counters(project: Project) -> Counters:
     assert document["compiles"]["passed_through"] == document["compiles"]["failed"] == 0
     counts = document["units"] | document["jobs"]
     return {name: Tally(count["hits"], count["misses"]) for name, count in counts.items()}
+
+
+@pytest.mark.parametrize("cmake", ["newest", pytest.param("debian", marks=full)])
+def test_the_device_link_of_a_target_with_relocatable_device_code_is_cached(tmp_path: Path, cmake: str) -> None:
+    way = """
+add_executable(program two.hip)
+set_property(TARGET kernels program PROPERTY COMPILE_OPTIONS -fgpu-rdc)
+target_link_options(program PRIVATE -fgpu-rdc -Wl,--unresolved-symbols=ignore-all)
+target_link_libraries(program PRIVATE kernels)
+"""
+    project = Project(tmp_path, cmake).write(simple_project(after=way))
+    project.write({"two.hip": hip_source("two") + "int main() { return two(nullptr); }\n"})
+    project.configure(MODULE_PATH, ARCHES)
+    project.build()
+    assert counters(project)["link"] == Tally(0, 2)
+    project.write({"two.hip": hip_source("two") + "int main() { return two(nullptr) + 1; }\n"})
+    project.build()
+    assert counters(project)["link"] == Tally(2, 0)
 
 
 @pytest.fixture(

@@ -203,6 +203,30 @@ def test_explain_and_the_log_show_the_users_own_command(lab: Lab) -> None:
     assert " hipcc --offload-arch=gfx906" in (lab.root / "log").read_text()
 
 
+def test_hipccs_own_option_for_code_objects_is_the_devices_side_alone(lab: Lab) -> None:
+    warm(lab)
+    command = [word for word in words("--genco") if word != "-c"]
+    plain = lab.run(command).err
+    made = (lab.root / "out.o").read_bytes()
+    ended = lab.run([*LAUNCHER, *command])
+    assert ended.err == plain
+    assert (lab.root / "out.o").read_bytes() == made
+    assert lab.counted().served == {"gfx906", "gfx90a"}
+
+
+def test_hipcc_as_the_linker_of_device_code(lab: Lab) -> None:
+    lab.write("k.cpp", SOURCE + "int main() { return 0; }\n")
+    assert lab.run(words("-fgpu-rdc")).status == 0
+    command = ["hipcc", *ARCHS, "-fgpu-rdc", "out.o", "-o", "program"]
+    assert lab.run(command).status == 0
+    made = (lab.root / "program").read_bytes()
+    for outcome in (MISS, HIT):
+        (lab.root / "program").unlink()
+        assert lab.run([*LAUNCHER, *command]).status == 0
+        assert (lab.root / "program").read_bytes() == made
+        assert lab.counted().outcome == outcome
+
+
 # What it leaves to hipcc
 
 

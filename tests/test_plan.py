@@ -12,8 +12,9 @@ from hipcache.errors import PassThrough
 from hipcache.outcome import REASONS
 from hipcache.planning import plan
 from hipcache.planning.cc1 import Role
+from hipcache.planning.driver_options import Side
 from hipcache.planning.plan import Plan
-from recordings import KNOWN, LEFT, recorded, text
+from recordings import KNOWN, LEFT, SHAPES, recorded, text
 
 CLANGS = ("clang15", "clang19")
 
@@ -41,8 +42,8 @@ def test_a_device_pass_compiles_to_what_its_link_reads(name: str) -> None:
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_host_embeds_what_the_bundler_writes(name: str) -> None:
     found = recorded(name)
-    assert found.host.value(Role.GPUBINARY) == found.fat_binary
-    assert any(word.endswith(found.fat_binary) for word in found.bundle.arguments)
+    assert found.host.value(Role.GPUBINARY) == found.bundled
+    assert any(word.endswith(found.bundled) for word in found.bundle.arguments)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -141,6 +142,41 @@ def test_the_drivers_own_warning_is_a_message(clang: str) -> None:
     messages = recorded(f"{clang}-warns").messages
     assert messages.count("\n") == 1
     assert "-Wl,-z,now: 'linker' input unused" in messages
+
+
+# Other shapes
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+@pytest.mark.parametrize("kind", ["rdc", "assembly"])
+def test_without_device_links_the_bundle_is_the_output(clang: str, kind: str) -> None:
+    found = recorded(f"{clang}-shape-{kind}")
+    assert found.outputs == (found.bundled,) == ({"rdc": "k.o", "assembly": "k.s"}[kind],)
+    assert found.host and not found.embeds
+    assert [(one.arch, one.link) for one in found.devices] == [("gfx906", None)]
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_devices_side_alone_ends_in_their_bundle(clang: str) -> None:
+    found = plan.parse(text(f"{clang}-shape-device-only"), Side.DEVICE)
+    assert found.host is None
+    assert found.outputs == ("k.o",)
+    assert [one.arch for one in found.devices] == ["gfx906"]
+    assert found.devices[0].link
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_the_hosts_side_alone_is_one_pass(clang: str) -> None:
+    found = plan.parse(text(f"{clang}-shape-host-only"), Side.HOST)
+    assert (found.devices, found.bundle, found.outputs) == ((), None, ("k.o",))
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *SHAPES])
+def test_a_plan_for_another_side_than_was_asked_for_is_left(name: str) -> None:
+    own = {"device-only": Side.DEVICE, "host-only": Side.HOST}.get(name.partition("-shape-")[2], Side.BOTH)
+    for side in set(Side) - {own}:
+        with pytest.raises(PassThrough):
+            plan.parse(text(name), side)
 
 
 # What is left to the compiler

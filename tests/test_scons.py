@@ -552,14 +552,12 @@ def test_a_failed_compile_fails_its_target_and_keep_going_goes_on(project: Proje
 
 
 def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) -> None:
-    """-fgpu-rdc is not cached; its headers count all the same, those of the device alone too."""
+    """-flto is not cached; its headers count all the same, those of the device alone too."""
     project.write({"system/deep.h": "\n"})
     project.write(
         {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
     )
-    project.construct(
-        f'env.Append(HIPFLAGS=["-fgpu-rdc", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")'
-    )
+    project.construct(f'env.Append(HIPFLAGS=["-flto", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
     project.build()
     assert project.build().up_to_date
     assert project.outcomes == {"passed_through": 1}

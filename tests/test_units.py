@@ -220,7 +220,7 @@ def test_link_and_bundle_get_the_names_of_their_files(clang: str) -> None:
     words = found.devices[0].link_argv(Path("/w/k.o"), Path("/w/k.out"))
     assert words[words.index("-o") + 1] == "/w/k.out"
     assert "/w/k.o" in words
-    bundle = found.object.bundle_argv([Path("/w/1"), Path("/w/2"), Path("/w/3")], Path("/w/fat"))
+    bundle = found.object.bundle_argv([Path("/w/1"), Path("/w/2"), Path("/w/3")], None, Path("/w/fat"))
     assert [word for word in bundle if word.startswith("-input=/w")] == ["-input=/w/1", "-input=/w/2", "-input=/w/3"]
     assert "-output=/w/fat" in bundle
     assert not any("/tmp/" in word for word in [*words, *bundle])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,8 +71,8 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side.
     products = _make_missing(session, cut, _look_up(session, cut))
-    # 5. Put the object together.
-    made = assembly.assemble(session, cut.object, products[:-1], products[-1])
+    # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
+    made = assembly.assemble(session, cut, products)
     # 6. Write the dependency file and the object, each whole or not at all.
     outputs = _deliver(session, plan, made, products)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
@@ -93,8 +94,9 @@ def _cuid(session: Session) -> str:
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:
-    """One for each device unit in the plan's order, the host's last."""
-    return [*(device.find(session, unit) for unit in cut.devices), host.find(session, cut.host)]
+    """One for each device unit in the plan's order, the host's last (where there is one)."""
+    found = [device.find(session, unit) for unit in cut.devices]
+    return [*found, host.find(session, cut.host)] if cut.host else found
 
 
 def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) -> list[Product]:
@@ -110,35 +112,48 @@ def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) 
 
 
 def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callable[[], Product]:
-    if number == len(cut.devices):
-        return lambda: host.make(session, cut.host, missing)
+    front = cut.host
+    if front and number == len(cut.devices):
+        return lambda: host.make(session, front, missing)
     return lambda: device.make(session, cut.devices[number], missing)
 
 
-def _deliver(session: Session, plan: Plan, made: Object, products: list[Product]) -> Outputs:
+def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: list[Product]) -> Outputs:
+    """What was written, of several outputs the first."""
     dependencies, rule = _write_dependencies(session, plan, products)
-    path = session.command.path(plan.host.value(Role.OUTPUT))
-    if made.content is not None:
-        _write_whole(Path(path), made.content)
-    elif not session.engine.store.copy_blob(made.digest, Path(path)):
-        raise Damaged
-    return Outputs(path, made.digest, dependencies, rule)
+    for output, one in zip(plan.outputs, made, strict=True):
+        path = Path(session.command.path(output))
+        if one.content is not None:
+            _write_whole(path, one.content)
+        elif not session.engine.store.copy_blob(one.digest, path):
+            raise Damaged
+        if plan.links_alone:
+            _make_executable(path)
+    return Outputs(session.command.path(plan.outputs[0]), made[0].digest, dependencies, rule)
+
+
+def _make_executable(path: Path) -> None:
+    """As lld does: who may read it may run it."""
+    with suppress(OSError):
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            path.chmod(stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)
 
 
 def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> tuple[str, bytes]:
     """(path, content) of what was written, empty where nothing was asked for: the union over all passes, the host's
     first. Clang's own file lists only what the host's pass read."""
-    options = [option for option in plan.host.options if option.role is Role.DEPENDENCIES]
-    path = plan.host.value(Role.DEPENDENCIES, "-dependency-file")
+    options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
+    path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
         return "", b""
     if path == "-":
         raise PassThrough("standard_streams", "-MF -")
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
-    everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.host.options)
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
     lists = [
         [one.path for one in product.dependencies if everything or not one.system]
-        for product in (products[-1], *products[:-1])
+        for product in ((products[-1], *products[:-1]) if plan.host else products)
     ]
     phony = any(option.name == "-MP" for option in options)
     rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
@@ -162,7 +177,8 @@ def _tell(session: Session, cut: Units, products: list[Product], path: str) -> R
     old = history.load(path) if history and any(product.why for product in products) else None
     units = []
     fronts = [(unit.arch, unit.front, unit.inputs) for unit in cut.devices]
-    for (name, front, more), product in zip([*fronts, ("host", cut.host, ())], products, strict=True):
+    fronts += [("host", cut.host, ())] if cut.host else []
+    for (name, front, more), product in zip(fronts, products, strict=True):
         served = product.hit or product.back is True
         unit = UnitRecord(name, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
         if product.why:

@@ -83,6 +83,8 @@ def _compile(
             from hipcache.planning.wrapper import unwrap
 
             command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
+        if command.links:
+            from hipcache.link import link as compile
         columns = telling.columns(environ)
         done = compile(engine, command, columns)
     except Interrupted as interrupted:

@@ -71,7 +71,7 @@ def _inputs(
     try:
         programs, libraries, options = _read(plan.parse(text))
     except PassThrough:
-        # Jobs that hipcache leaves to the compiler (-fgpu-rdc, say): their programs and libraries count all the same.
+        # Jobs that hipcache leaves to the compiler (-flto, say): their programs and libraries count all the same.
         programs, libraries, options = _PROGRAM.findall(text), _BITCODE.findall(text), []
     for program in dict.fromkeys(programs):
         yield "program", _content(os.path.join(cwd, program), identities)
@@ -100,11 +100,12 @@ def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str
 
 
 def _read(found: Plan) -> tuple[list[str], list[str], list[str]]:
-    jobs = [*(device.compile for device in found.devices), found.host]
-    programs = [job.program for job in jobs] + [device.link.program for device in found.devices]
+    jobs = [*(device.compile for device in found.devices), *([found.host] if found.host else [])]
+    tools = [*(device.link for device in found.devices), found.bundle]
+    programs = [job.program for job in (*jobs, *tools) if job]
     options = [option for job in jobs for option in job.options]
     return (
-        [*programs, found.bundle.program],
+        programs,
         [option.value for option in options if option.role is Role.BITCODE],
         [" ".join(option.text) for option in options if option.role not in _NOT_TOOLCHAIN],
     )

@@ -38,15 +38,16 @@ both empty-word $one -D '' -c k.hip -o k.o
 both remarks $one -Rpass-analysis=kernel-resource-usage -c k.hip -o k.o
 both warns $one -Wl,-z,now -c k.hip -o k.o
 
-both left-rdc $one -fgpu-rdc -c k.hip -o k.o
-both left-new-driver $one --offload-new-driver -c k.hip -o k.o
-both left-compress $one --offload-compress -c k.hip -o k.o
+both shape-rdc $one -fgpu-rdc -c k.hip -o k.o
+both new-driver $one --offload-new-driver -c k.hip -o k.o
+record 15 left-compress $one --offload-compress -c k.hip -o k.o
+record 19 compress $one --offload-compress -c k.hip -o k.o
 both left-lto $one -flto -c k.hip -o k.o
 both left-save-temps $one -save-temps -c k.hip -o k.o
-both left-device-only $one --cuda-device-only -c k.hip -o k.o
-both left-host-only $one --cuda-host-only -c k.hip -o k.o
+both shape-device-only $one --cuda-device-only -c k.hip -o k.o
+both shape-host-only $one --cuda-host-only -c k.hip -o k.o
 both left-preprocess $one -E k.hip -o k.i
-both left-assembly $one -S k.hip -o k.s
+both shape-assembly $one -S k.hip -o k.s
 both left-syntax-only $one -fsyntax-only k.hip
 both left-link $one k.hip -o k
 both left-plugin $one -fplugin=/usr/lib/none.so -c k.hip -o k.o
@@ -54,3 +55,17 @@ both left-split-dwarf $one -gsplit-dwarf -g -c k.hip -o k.o
 both left-two-sources $one -c k.hip "a dir/k k.hip"
 both left-c++ -x c++ -c k.hip -o k.o
 both left-error --offload-arch=gfx1 -c k.hip -o k.o
+
+# Links of relocatable device code, with the script that the driver gives llvm-mc.
+printf '__attribute__((device)) int v;\n' >one.hip
+printf '__attribute__((device)) int d(int a) { return a; }\n' >two.hip
+for version in 15 19; do
+    for name in one two; do
+        "clang++-$version" -nogpuinc -nogpulib -O2 -fgpu-rdc -cuid=$name $one -c $name.hip -o $name.o
+    done
+    rm -f libtwo.a
+    ar rc libtwo.a two.o
+    link="$one --offload-arch=gfx90a --hip-link -fgpu-rdc -fhip-dump-offload-linker-script"
+    record $version link-objects $link one.o two.o -o k
+    record $version link-library $link one.o -L. -ltwo -o k
+done

@@ -20,7 +20,7 @@ from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
 from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.driver import Asked
-from hipcache.planning.units import Units
+from hipcache.planning.units import FrontEnd, Units
 from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace
@@ -52,14 +52,17 @@ class Whole:
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
-    """None where not all is known that it depended on, or some of that has changed."""
+    """None where not all is known that it depended on, or some of that has changed; and for all that is not one object
+    of the host with linked device code in it: the engine serves those."""
+    if cut.host is None or cut.object is None or cut.object.host or not all(unit.link for unit in cut.devices):
+        return None
+    fronts = [*(unit.front for unit in cut.devices), cut.host]
     try:
-        depends = watched.merge(_depends(session, asked, cut, products))
+        depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):
         return None
     if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in depends):
         return None
-    fronts = [*(unit.front for unit in cut.devices), cut.host]
     keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
     uses = [(True, one) for pair in keys for one in pair]
     uses += [(True, cut.object.key([one.digest for one in products[:-1]], products[-1].digest).digest)]
@@ -125,7 +128,9 @@ def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
     return replace(outcome, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
 
 
-def _depends(session: Session, asked: Asked, cut: Units, products: Sequence[Product]) -> Iterator[Watched]:
+def _depends(
+    session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]
+) -> Iterator[Watched]:
     command, environ = session.command, session.engine.environ
     if session.notes or not asked.looked or any(word.startswith("@") for word in command.typed):
         raise Untraceable("not all is known")
@@ -134,7 +139,7 @@ def _depends(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         yield from map(watched.of_observation, one.looked)
     yield from session.files.watched()
     yield from session.identities.watched()
-    for front, product in zip([*(unit.front for unit in cut.devices), cut.host], products, strict=True):
+    for front, product in zip(fronts, products, strict=True):
         reads = session.read_set(product.reads) if product.reads else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")

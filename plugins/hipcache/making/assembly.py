@@ -1,4 +1,4 @@
-"""The object: code objects bundled into a fat binary, and that put into the host's object."""
+"""The object: code objects bundled into a fat binary, and that put into the host's object, or the host's into it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from hipcache.errors import PassThrough
 from hipcache.making import records, splice
 from hipcache.making.device import Product
-from hipcache.planning.units import ObjectUnit
+from hipcache.planning.units import ObjectUnit, Units
 from hipcache.session import Damaged, Session, decode
 from hipcache.values import dataclass
 
@@ -21,33 +21,50 @@ class Object:
     content: bytes | None
 
 
-def assemble(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: Product) -> Object:
-    """Raises Damaged where a product turns out to be damaged in the store, JobFailed, PassThrough."""
-    key = unit.key([one.digest for one in devices], host.digest).digest
+def assemble(session: Session, cut: Units, products: Sequence[Product]) -> list[Object]:
+    """What the user gets: one object, or one for each pass. `products` are those of the device units, then the host's.
+
+    Raises Damaged where a product turns out to be damaged in the store, JobFailed, PassThrough."""
+    if cut.object is None:
+        return [Object(product.digest, product.content) for product in products]
+    host = products[-1] if cut.host else None
+    return [_one(session, cut.object, products[: len(cut.devices)], host)]
+
+
+def _one(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: Product | None) -> Object:
+    key = unit.key([one.digest for one in devices], host.digest if host else "").digest
     stored = records.unpack_object(session.action(key))
     if stored and session.engine.store.has_blob(stored):
         return Object(stored, None)
-    # All of them before the first one is missed: what is damaged goes when it is read, and is made anew in one go.
-    contents = [_content(session, one) for one in (host, *devices)]
-    template, *codes = [content if content is not None else b"" for content in contents]
-    if None in contents:
-        raise Damaged
-    content = template
-    if splice.has_fat_binary(template):
-        content = splice.splice(template, _bundle(session, unit, codes))
+    content = _together(session, unit, devices, host)
     digest = session.keep(content)
     session.keep_action(key, records.pack_object(digest))
     return Object(digest, content)
 
 
-def _bundle(session: Session, unit: ObjectUnit, contents: Sequence[bytes]) -> bytes:
+def _together(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: Product | None) -> bytes:
+    # All of them before the first one is missed: what is damaged goes when it is read, and is made anew in one go.
+    contents = [_content(session, one) for one in (*devices, *([host] if host else []))]
+    codes = [content if content is not None else b"" for content in contents]
+    if None in contents:
+        raise Damaged
+    template = codes.pop() if host else None
+    if template is None or unit.host:
+        return _bundle(session, unit, codes, template)
+    if not splice.has_fat_binary(template):
+        return template
+    return splice.splice(template, _bundle(session, unit, codes, None))
+
+
+def _bundle(session: Session, unit: ObjectUnit, contents: Sequence[bytes], host: bytes | None) -> bytes:
     codes = [session.write(session.workdir / f"{number}.code", content) for number, content in enumerate(contents)]
-    fat_binary = session.workdir / "bundle.hipfb"
+    part = session.write(session.workdir / "host.part", host) if host is not None else None
+    bundled = session.workdir / "bundle.hipfb"
     # Without a slot: it copies files. And it runs in the main thread, where a signal could lose a slot.
-    done = session.run_now("bundler", unit.bundle_argv(codes, fat_binary))
+    done = session.run_now("bundler", unit.bundle_argv(codes, part, bundled))
     if done.stderr:
         raise PassThrough("job_output", f"the bundler said: {decode(done.stderr)[:200]}")
-    return Path(fat_binary).read_bytes()
+    return Path(bundled).read_bytes()
 
 
 def _content(session: Session, product: Product) -> bytes | None:

@@ -71,8 +71,8 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         code, seconds = back.code, entry.seconds + back.seconds
     if not session.engine.store.has_blob(code):
         return Missing("the store no longer has its code object", entry.talks)
-    dependencies, reads = found.dependencies, entry.reads
-    return Product(code, None, entry.text, dependencies, True, True, seconds, reads=reads, back_key=back_key)
+    dependencies, reads, back_hit = found.dependencies, entry.reads, True if unit.link else None
+    return Product(code, None, entry.text, dependencies, True, back_hit, seconds, reads=reads, back_key=back_key)
 
 
 def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
@@ -146,12 +146,13 @@ def _renamed(
 
 def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
     whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
-    content, seconds = _link(session, unit, whole.output)
+    content, seconds = _link(session, unit, whole.output) if unit.link else (whole.output.read_bytes(), 0.0)
     seconds += whole.seconds
     code = session.keep(content)
     entry = FrontEntry("", code, whole.text, "", True, bool(whole.text), seconds)
     reads = passes.remember(session, unit.front, whole, entry, content)
-    return Product(code, content, whole.text, whole.dependencies, False, False, seconds, missing.why, reads)
+    back = False if unit.link else None
+    return Product(code, content, whole.text, whole.dependencies, False, back, seconds, missing.why, reads)
 
 
 def _link(session: Session, unit: DeviceUnit, obj: Path) -> tuple[bytes, float]:

@@ -30,11 +30,16 @@ def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
         placeholder = session.write(session.workdir / "placeholder.hipfb", splice.PLACEHOLDER)
         ran = passes.run(session, unit, "host", bitcode=False, gpubinary=placeholder)
         content = ran.output.read_bytes()
-        try:
-            if splice.splice(content, splice.PLACEHOLDER) != content:
-                raise splice.UnknownObject("laid out again, it is not the same")
-        except splice.UnknownObject as error:
-            raise PassThrough("object_layout", str(error)) from error
+        if unit.embeds:
+            _check_layout(content)
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
         reads = passes.remember(session, unit, ran, entry, content)
         return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why, reads)
+
+
+def _check_layout(content: bytes) -> None:
+    try:
+        if splice.splice(content, splice.PLACEHOLDER) != content:
+            raise splice.UnknownObject("laid out again, it is not the same")
+    except splice.UnknownObject as error:
+        raise PassThrough("object_layout", str(error)) from error

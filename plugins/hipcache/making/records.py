@@ -7,6 +7,7 @@
     back end of any CUID
                 {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
     object      {"object": blob}
+    device link {"code": blob, "text": str, "seconds": s}
 
 Blobs are digests in the store. A record that does not read is a miss.
 """
@@ -58,6 +59,15 @@ class NeutralRecord:
     seconds: float
 
 
+@dataclass(frozen=True)
+class LinkRecord:
+    """A code object that lld made; `text`: what it printed."""
+
+    code: str
+    text: str
+    seconds: float
+
+
 def pack_front(entries: Sequence[FrontEntry]) -> bytes:
     return _pack([asdict(entry) for entry in entries[:MOST_ENTRIES]])
 
@@ -87,6 +97,17 @@ def pack_neutral(record: NeutralRecord) -> bytes:
 def unpack_neutral(raw: bytes | None) -> NeutralRecord | None:
     try:
         return NeutralRecord(**json.loads(raw)) if raw else None
+    except (ValueError, TypeError):
+        return None
+
+
+def pack_link(record: LinkRecord) -> bytes:
+    return _pack(asdict(record))
+
+
+def unpack_link(raw: bytes | None) -> LinkRecord | None:
+    try:
+        return LinkRecord(**json.loads(raw)) if raw else None
     except (ValueError, TypeError):
         return None
 

@@ -1,6 +1,7 @@
 """Put a fat binary into a host object that was compiled with a placeholder in its place.
 
-The host pass copies its gpubinary into section `.hip_fatbin` and looks at nothing in it, so a host object does
+The host pass copies its gpubinary into section `.hip_fatbin` (a package of the new offload driver into
+`.llvm.offloading`) and looks at nothing in it, so a host object does
 not depend on the offload archs. Replacing the section moves all that follows it: the file is laid out
 again as LLVM's ELF writer does (llvm/lib/MC/ELFObjectWriter.cpp): sections in the order of their offsets, each
 at its alignment, padded before NOBITS too, the section headers last at a multiple of 8.
@@ -15,7 +16,8 @@ import struct
 
 from hipcache.values import dataclass
 
-SECTION = b".hip_fatbin"
+# Of the fat binary, and of the new driver's package.
+SECTIONS = (b".hip_fatbin", b".llvm.offloading")
 
 # No real fat binary looks like this; the length is odd so that a byte clang adds behind it is seen.
 PLACEHOLDER = b"hipcache: the fat binary goes here / " * 3
@@ -129,13 +131,13 @@ def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
         names = template[sections[names_at].offset :][: sections[names_at].size]
     except (struct.error, IndexError, OverflowError) as error:
         raise UnknownObject(str(error)) from error
-    found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] == SECTION]
+    found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] in SECTIONS]
     if not found:
         if PLACEHOLDER in template:
-            raise UnknownObject("the placeholder stands outside of .hip_fatbin")
+            raise UnknownObject("the placeholder stands outside of its section")
         return sections, None
     if len(found) > 1 or template.count(PLACEHOLDER) != 1:
         raise UnknownObject("the placeholder is not there exactly once")
     if not template.startswith(PLACEHOLDER, found[0].offset):
-        raise UnknownObject(".hip_fatbin does not begin with the placeholder")
+        raise UnknownObject("its section does not begin with the placeholder")
     return sections, found[0]

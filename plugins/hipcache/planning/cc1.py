@@ -20,13 +20,14 @@ class Role(Enum):
 
     PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
     OUTPUT = auto()  # -o: where, not what
+    EMIT = auto()  # what the output is: an object, bitcode, assembly
     DEPENDENCIES = auto()  # the dependency file's path and targets
     DEPENDENCY_STYLE = auto()  # -sys-header-deps
     PRESENTATION = auto()  # how messages look
     DIRECTORY = auto()  # the working directory, written into debug information
     BITCODE = auto()  # a bitcode file that is linked in
     CUID = auto()
-    GPUBINARY = auto()  # the fat binary that the host embeds
+    GPUBINARY = auto()  # the fat binary (of the new driver: the package) that the host embeds
     SEARCH = auto()  # a directory in which headers are looked for
     INCLUDE = auto()  # a file that is included first
     MACRO = auto()  # -D, -U
@@ -116,6 +117,7 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-fdebug-compilation-dir=", Role.DIRECTORY),
     ("-fcoverage-compilation-dir=", Role.DIRECTORY),
     ("-cuid=", Role.CUID),
+    ("-fembed-offload-object=", Role.GPUBINARY),
     ("-sys-header-deps", Role.DEPENDENCY_STYLE),
     ("-MP", Role.DEPENDENCIES),
     ("-D", Role.MACRO),
@@ -129,21 +131,24 @@ _REFUSED = re.compile(
     r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
-    r"|fprofile-arcs|fembed|flto|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|S$|P$|print-|save-temps|dump"
+    r"|fprofile-arcs|fembed(?!-offload-object=)|flto|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
     r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
-    r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!obj$)|fsyntax-only|frewrite|fgpu-rdc"
-    r"|fcuda-rdc|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
+    r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
+    r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
 )
 
+# What a pass writes.
+_EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S"])
+
 _UNDERSTOOD = re.compile(
-    r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-obj$|disable-free$"
+    r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-llvm-uselists$|disable-free$"
     r"|clear-ast-before-backend$|no-clear-ast-before-backend$|disable-llvm-verifier$|discard-value-names$|pic-is-pie$"
     r"|vectorize-(loops|slp)$|nobuiltininc$|nogpulib$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
     r"|relaxed-aliasing$|(no|new)-struct-path-tbaa$|static-define$|Q[ny]$|disable-O0-optnone$|disable-red-zone$"
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
-    r"|(no-)?round-trip-args$|object-file-name=|no-offload-new-driver$|(-)?compress-debug-sections|traditional-cpp$"
-    r"|-mrelax-relocations|-gpu-max-threads-per-block=|-no-offload-new-driver$|-(no-)?system-header-prefix="
+    r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"
+    r"|-mrelax-relocations|-gpu-max-threads-per-block=|-(no-)?offload-new-driver$|-(no-)?system-header-prefix="
     r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|unwindlib=|funwind|pointer-tbaa$|isysroot)"
 )
 
@@ -169,6 +174,9 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
     for word in words:
         if not word.startswith("-") or word == "-":
             yield Option(Role.INPUT, "", word, (word,))
+            continue
+        if word in _EMITS:
+            yield Option(Role.EMIT, word, word, (word,))
             continue
         if _REFUSED.match(word):
             raise PassThrough("compiler_option", word)

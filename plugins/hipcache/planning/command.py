@@ -1,7 +1,7 @@
 """The command that the build tool ran, as a value: what is compiled, to what, and whether it is ours at all.
 
-Only what must be known *before* the driver is asked is read here: is it one HIP source, compiled to an object, with no
-side effects while it is only planned? Everything else is read from the driver's own plan.
+Only what must be known *before* the driver is asked is read here: is it one HIP source, compiled (to an object,
+bitcode, assembly), with no side effects while it is only planned? Everything else is read from the driver's own plan.
 """
 
 from __future__ import annotations
@@ -11,11 +11,16 @@ import stat
 from collections.abc import Mapping
 
 from hipcache.errors import PassThrough
-from hipcache.planning.driver_options import SEPARATE, why_left
+from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass
 
 _LANGUAGES = ("-x", "--language")
+
+# What keeps the driver from linking a program: the device's side alone is never linked into one.
+COMPILES = frozenset(["-c", "--compile", "-S", "--assemble", "--cuda-device-only", "--offload-device-only"])
+
+_RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
 # Variables that make the driver or lld write something beside the output, or other output.
 _SIDE_EFFECTS = (
@@ -35,11 +40,12 @@ class Unwrapped:
 
 @dataclass(frozen=True)
 class Command:
-    """One HIP compile: `argv` as the compiler gets it, `arguments` with response files read in.
+    """One HIP compile, or (where there is no source) a link of relocatable device code.
 
-    `typed`: as the build tool gave it, which is another one where a program stands before the compiler (hipcc, ccache).
-    `source` and `output` as spelled; `output` is empty where the compiler chooses the name. `unwrapped`: the
-    programs that chose `argv` (hipcc, a script), the first first.
+    `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
+    is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
+    `output` is empty where the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
+    script), the first first.
     """
 
     argv: tuple[str, ...]
@@ -51,6 +57,16 @@ class Command:
     macros: tuple[str, ...]
     own_cuid: bool
     unwrapped: tuple[Unwrapped, ...] = ()
+
+    @property
+    def links(self) -> bool:
+        return not self.source
+
+    @property
+    def side(self) -> Side:
+        """The last option that names one counts; without any it is both."""
+        sides = [SIDES[word] for word in self.arguments if word in SIDES]
+        return sides[-1] if sides else Side.BOTH
 
     @property
     def compiler(self) -> str:
@@ -92,7 +108,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
             output = word.partition("=")[2]
         elif word.startswith("-o") and not word.startswith(("-object", "-objc")):
             output = word[2:]
-        elif word in ("-c", "--compile"):
+        elif word in COMPILES:
             compiles = True
         elif word in ("-D", "-U"):
             macros.append(word + value)
@@ -100,6 +116,9 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
             macros.append(word)
         elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
             own_cuid = True
+    if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
+        _refuse_link(arguments, environ)
+        return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
     _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
     if is_stream(os.path.join(cwd, sources[0][0])):
         raise PassThrough("standard_streams", sources[0][0])
@@ -125,6 +144,22 @@ def _refuse(
         raise PassThrough("several_sources", " ".join(name for name, _ in sources))
     if sources[0][0] == "-" or output == "-":
         raise PassThrough("standard_streams")
+    for name in _SIDE_EFFECTS:
+        if name in environ:
+            raise PassThrough("side_output", name)
+
+
+def links_device_code(arguments: tuple[str, ...]) -> bool:
+    """Does clang, as a linker, put relocatable device code together?"""
+    rdc = [word for word in arguments if word in _RDC]
+    return "--hip-link" in arguments and bool(rdc) and not rdc[-1].startswith("-fno-")
+
+
+def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    for word in arguments:
+        reason = why_left_in_link(word)
+        if reason:
+            raise PassThrough(reason, word)
     for name in _SIDE_EFFECTS:
         if name in environ:
             raise PassThrough("side_output", name)

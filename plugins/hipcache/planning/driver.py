@@ -9,10 +9,11 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.planning import answers, plan, tools
+from hipcache.planning import answers, link_plan, plan, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
-from hipcache.planning.driver_options import why_left
+from hipcache.planning.driver_options import why_left, why_left_in_link
+from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
@@ -34,21 +35,21 @@ def ask(
     """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the terminal
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough."""
-    # The driver looks whether its own standard error is a terminal: ours is, its is not. All of ours go first, so
-    # that the user's options win, and since a `--` may end the options.
-    colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
-    look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
-    words = ["-###", *look, *([f"-cuid={cuid}"] if cuid else []), *command.argv[1:]]
-    program, found = answer([command.compiler, *words], command.arguments, command.cwd, engine, runner, scratch)
+    words = _words(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
+    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    looked = found.looked
+    if cuid and f"unused during compilation: '-cuid={cuid}'" in found.text:
+        # The new offload driver, up to clang 19, has no CUIDs.
+        words = _words(command, [], engine, columns)
+        program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+        looked = (*looked, *found.looked) if looked and found.looked else ()
     for word in _more_options(found.text, engine.environ):
         reason = why_left(word)
         if reason:
             raise PassThrough(reason, word)
-    parsed = plan.parse(found.text)
-    if "error:" in parsed.messages:
-        # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
-        raise PassThrough("driver", parsed.messages.strip())
-    return Asked(parsed, program, found.looked)
+    parsed = plan.parse(found.text, command.side)
+    _check_messages(parsed.messages)
+    return Asked(parsed, program, looked)
 
 
 def answer(
@@ -61,9 +62,7 @@ def answer(
 ) -> tuple[str, Answer]:
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
     was remembered, if that still holds. Raises PassThrough."""
-    program = tools.which(argv[0], cwd, engine.environ)
-    if not program:
-        raise PassThrough("driver", f"no '{argv[0]}' on PATH")
+    program = _program(argv[0], cwd, engine)
     question = answers.question("plan", program, argv, cwd, engine.environ)
     found = answers.recall(engine, question)
     if found is None:
@@ -73,6 +72,41 @@ def answer(
             found = Answer(found.text, ())
         answers.remember(engine, question, found)
     return program, found
+
+
+def ask_link(command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path) -> LinkPlan:
+    """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough."""
+    words = _words(command, [link_plan.DUMP_SCRIPT], engine, columns)
+    program = _program(words[0], command.cwd, engine)
+    text = _run(program, words, engine, runner, Path(command.cwd), scratch).text
+    for word in _more_options(text, engine.environ):
+        reason = why_left_in_link(word)
+        if reason:
+            raise PassThrough(reason, word)
+    found = link_plan.parse(text)
+    _check_messages(found.messages)
+    return found
+
+
+def _program(compiler: str, cwd: str, engine: Engine) -> str:
+    program = tools.which(compiler, cwd, engine.environ)
+    if not program:
+        raise PassThrough("driver", f"no '{compiler}' on PATH")
+    return program
+
+
+def _words(command: Command, more: list[str], engine: Engine, columns: int | None) -> list[str]:
+    # The driver looks whether its own standard error is a terminal: ours is, its is not. All of ours go first, so
+    # that the user's options win, and since a `--` may end the options.
+    colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
+    look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
+    return [command.compiler, "-###", *look, *more, *command.argv[1:]]
+
+
+def _check_messages(messages: str) -> None:
+    if "error:" in messages:
+        # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
+        raise PassThrough("driver", messages.strip())
 
 
 def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:

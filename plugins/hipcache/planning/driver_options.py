@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
+
+class Side(Enum):
+    """What a command line asks for."""
+
+    BOTH = auto()
+    DEVICE = auto()
+    HOST = auto()
+
+
+SIDES = {
+    "--cuda-device-only": Side.DEVICE,
+    "--offload-device-only": Side.DEVICE,
+    "--cuda-host-only": Side.HOST,
+    "--offload-host-only": Side.HOST,
+    "--cuda-compile-host-device": Side.BOTH,
+    "--offload-host-device": Side.BOTH,
+}
+
 # Options whose value is the next word (kind Separate, or JoinedOrSeparate). One that is missing here makes its
 # value look like a second source: the compile passes through.
 SEPARATE = frozenset(
@@ -88,15 +108,11 @@ SEPARATE = frozenset(
 # A word that ends in * stands for all that begin so.
 _LEFT = """
     preprocess          -E --preprocess
-    assembly            -S --assemble
     dependencies_only   -M -MM -MG --dependencies --user-dependencies
     no_object           -fsyntax-only --precompile -emit-ast --analyze --emit-static-lib -emit-interface-stubs
-    llvm_ir             -emit-llvm
     asks_driver         -### -v --verbose --version --help -help -fdriver-only -dumpversion -dumpmachine -print-*
     asks_driver         --print-* -cc1 -cc1as -cc1gen-reproducer
     save_temps          -save-temps --save-temps -save-temps=* --save-temps=*
-    rdc                 -fgpu-rdc -fcuda-rdc
-    new_driver          --offload-new-driver
     lto                 -flto -flto=* -foffload-lto -foffload-lto=*
     side_output         -MJ -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=* -gsplit-dwarf
     side_output         -gsplit-dwarf=* -ftime-trace -ftime-trace=* -fsave-optimization-record
@@ -104,9 +120,6 @@ _LEFT = """
     side_output         -serialize-diagnostics -gen-cdb-fragment-path* -fstack-usage -gen-reproducer*
     pch                 -include-pch -emit-pch
     coverage            --coverage -coverage -ftest-coverage -fprofile-arcs
-    one_side            --cuda-device-only --cuda-host-only --offload-device-only --offload-host-only
-    one_side            --gpu-bundle-output --cuda-compile-host-device
-    offload_compress    --offload-compress
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
     link                --hip-link
@@ -128,3 +141,11 @@ def why_left(option: str) -> str:
     """The reason why a compile with this option is left to the compiler; empty if it is not."""
     reason = LEFT.get(option)
     return reason or next((reason for prefix, reason in _LEFT_PREFIXES if option.startswith(prefix)), "")
+
+
+def why_left_in_link(option: str) -> str:
+    """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
+    if option == "--offload-new-driver":
+        return "new_driver"
+    reason = why_left(option)
+    return "" if reason in ("link", "random_cuid", "coverage", "pch", "modules") else reason

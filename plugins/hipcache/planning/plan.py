@@ -4,6 +4,12 @@
     clang-offload-bundler                       -> fat binary
     cc1 (host), which embeds the fat binary     -> object
 
+Other command lines give parts of that, or another end:
+
+    one side alone               the device passes (their bundle, or each its own output), or the host pass
+    -fgpu-rdc, -S, -emit-llvm    device passes without lld; the bundle of theirs and the host's is the output
+    -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
+
 `-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped
 (`llvm::sys::printArg` with Quote=true). Lines that begin otherwise are the driver's banner or its own
 messages. Jobs are put together by what they read and write, not by their order.
@@ -16,6 +22,7 @@ import re
 from hipcache.errors import PassThrough
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.driver_options import Side
 from hipcache.values import dataclass
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -47,6 +54,11 @@ class Cc1Job:
         found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
         return found[-1] if found else ""
 
+    @property
+    def emits(self) -> str:
+        """The option that says what it writes."""
+        return self.value(Role.EMIT)
+
 
 @dataclass(frozen=True)
 class ToolJob:
@@ -58,31 +70,54 @@ class ToolJob:
 
 @dataclass(frozen=True)
 class DevicePass:
-    """What makes the code object of one offload arch: `compile` writes `obj`, `link` turns it into `code`."""
+    """What makes the code of one offload arch: `compile` writes `obj`, `link` turns it into `code`. Without a link
+    (bitcode, assembly) both names are one."""
 
     arch: str
     compile: Cc1Job
-    link: ToolJob
+    link: ToolJob | None
     obj: str
     code: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A HIP compile as the driver means to run it. `messages`: what the driver itself said, as printed; `clang`: its
-    major version (0: not known)."""
+    """A HIP compile as the driver means to run it. `bundle` writes `bundled`, which the host embeds, or which is the
+    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known)."""
 
     devices: tuple[DevicePass, ...]
-    bundle: ToolJob
-    fat_binary: str
-    host: Cc1Job
+    bundle: ToolJob | None
+    bundled: str
+    host: Cc1Job | None
     messages: str
     clang: int = 0
 
+    @property
+    def embeds(self) -> bool:
+        """Does the host's object hold the bundle?"""
+        return self.host is not None and any(option.role is Role.GPUBINARY for option in self.host.options)
 
-def parse(text: str) -> Plan:
-    """Raises PassThrough where the jobs do not have the shape above."""
-    jobs, messages = _split(text)
+    @property
+    def first(self) -> Cc1Job:
+        """The pass that stands for all where they agree: what dependency file they write."""
+        return self.host or self.devices[0].compile
+
+    @property
+    def links_alone(self) -> bool:
+        """Are the outputs what lld writes, which makes them executable?"""
+        return self.bundle is None and self.host is None and any(device.link for device in self.devices)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the user gets; one for each device pass where nothing brings them together."""
+        if self.bundle and not self.embeds:
+            return (self.bundled,)
+        return (self.host.value(Role.OUTPUT),) if self.host else tuple(device.code for device in self.devices)
+
+
+def parse(text: str, side: Side = Side.BOTH) -> Plan:
+    """The plan for `side`. Raises PassThrough where the jobs do not have one of the shapes above."""
+    jobs, messages = split(text)
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
     links: list[ToolJob] = []
@@ -92,39 +127,89 @@ def parse(text: str) -> Plan:
         name = program.rsplit("/", 1)[-1]
         if arguments[:1] == ("-cc1",):
             job = Cc1Job(program, cc1.parse(arguments))
+            if sum(option.role is Role.EMIT for option in job.options) != 1:
+                raise PassThrough("plan", "a cc1 job without one kind of output")
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
         elif re.match(r"(ld\.)?lld", name):
-            links.append(ToolJob(program, _known_link(arguments)))
-        elif name.startswith("clang-offload-bundler"):
+            links.append(ToolJob(program, known_link(arguments)))
+        elif name.startswith(("clang-offload-bundler", "clang-offload-packager")):
             bundles.append(ToolJob(program, arguments))
         else:
             raise PassThrough("plan", f"a job of '{name}'")
-    if len(hosts) != 1 or len(bundles) != 1 or len(links) != len(device_cc1) or not links:
+    if len(hosts) > 1 or len(bundles) > 1 or not (hosts or device_cc1):
         raise PassThrough(
             "plan",
             f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} hosts",
         )
-    host, bundle = hosts[0], bundles[0]
-    fat_binary = host.value(Role.GPUBINARY)
-    targets, inputs, output = _bundle_files(bundle)
-    if output != fat_binary:
-        raise PassThrough("plan", "the host does not embed what the bundler writes")
-    by_output = {job.value(Role.OUTPUT): job for job in device_cc1}
-    by_code = {_link_output(job): job for job in links}
-    devices = []
-    for arch, code in _device_targets(targets, inputs):
-        link = by_code.pop(code, None)
-        obj = next((word for word in link.arguments if word in by_output), None) if link else None
-        if link is None or obj is None:
-            raise PassThrough("plan", f"no device pass writes the code object of {arch}")
-        devices.append(DevicePass(arch, by_output.pop(obj), link, obj, code))
-    if by_output or by_code:
-        raise PassThrough("plan", "a device pass whose output is not bundled")
-    version = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
-    return Plan(tuple(devices), bundle, fat_binary, host, messages, int(version.group(1)) if version else 0)
+    passes = _device_passes(device_cc1, links)
+    host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
+    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
+    version = int(named.group(1)) if named else 0
+    plan = Plan(tuple(passes.values()), None, "", host, messages, version)
+    if bundle is None and plan.embeds:
+        raise PassThrough("plan", "the host embeds what no job bundles")
+    if bundle is not None:
+        targets, inputs, output = _bundle_files(bundle)
+        devices, bundled_host = _device_targets(targets, inputs, passes)
+        plan = Plan(tuple(devices), bundle, output, host, messages, version)
+        if plan.embeds and host and (host.value(Role.GPUBINARY) != output or host.emits != "-emit-obj"):
+            raise PassThrough("plan", "the host does not embed what the bundler writes")
+        if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
+            raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
+    _check_side(plan, side)
+    _check_outputs(plan)
+    return plan
 
 
-def _split(text: str) -> tuple[list[tuple[str, ...]], str]:
+def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, DevicePass]:
+    """Each device pass by the name of what it makes."""
+    passes: dict[str, DevicePass] = {}
+    objects = {job.value(Role.OUTPUT): job for job in compiles}
+    for link in links:
+        obj = next((word for word in link.arguments if word in objects), None)
+        if obj is None or objects[obj].emits != "-emit-obj":
+            raise PassThrough("plan", "a device link of what no device pass writes")
+        job = objects.pop(obj)
+        code = _link_output(link)
+        passes[code] = DevicePass(_arch(job), job, link, obj, code)
+    for obj, job in objects.items():
+        if job.emits == "-emit-obj":
+            raise PassThrough("plan", "a device pass whose object is not linked")
+        passes[obj] = DevicePass(_arch(job), job, None, obj, obj)
+    if len(passes) != len(compiles):
+        raise PassThrough("plan", "two device passes with one output")
+    # In the order of the passes, not of the links.
+    order = [job.value(Role.OUTPUT) for job in compiles]
+    return dict(sorted(passes.items(), key=lambda item: order.index(item[1].obj)))
+
+
+def _arch(job: Cc1Job) -> str:
+    """The offload arch (clang's target ID) that a device pass compiles for."""
+    features = [o.value for o in job.options if o.name == "-target-feature" and o.value[1:] in ("sramecc", "xnack")]
+    return ":".join([job.value(Role.PLAIN, "-target-cpu"), *sorted(f"{f[1:]}{f[0]}" for f in set(features))])
+
+
+def _check_side(plan: Plan, side: Side) -> None:
+    """A plan in which a job is missing must not look like one of another kind."""
+    if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
+        raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
+    if side is Side.BOTH and plan.bundle is None:
+        raise PassThrough("plan", "device passes that no job brings together with the host's")
+
+
+def _check_outputs(plan: Plan) -> None:
+    if "-" in plan.outputs:
+        raise PassThrough("standard_streams", "it writes to standard output")
+    if "" in plan.outputs or len(set(plan.outputs)) != len(plan.outputs):
+        raise PassThrough("plan", "outputs without a name of their own")
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in jobs}
+    if len(rules) > 1:
+        raise PassThrough("plan", "passes that write different dependency files")
+
+
+def split(text: str) -> tuple[list[tuple[str, ...]], str]:
+    """The jobs of a plan, and what the driver said besides."""
     jobs, messages = [], []
     for line in text.splitlines(keepends=True):
         if line.startswith(' "'):
@@ -137,7 +222,8 @@ def _split(text: str) -> tuple[list[tuple[str, ...]], str]:
     return jobs, "".join(messages)
 
 
-def _known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
+def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises PassThrough where the device linker gets an option that is not the driver's own."""
     for word in arguments:
         if not _LINK_WORDS.match(word):
             option = _PLUGIN_OPTION.sub("", word, count=1)
@@ -157,6 +243,8 @@ def _bundle_files(job: ToolJob) -> tuple[list[str], list[str], str]:
     targets: list[str] = []
     inputs: list[str] = []
     output = ""
+    if job.arguments[:1] == ("-o",):
+        return _package_files(job)
     for word in job.arguments:
         name, _, value = word.lstrip("-").partition("=")
         if name == "targets":
@@ -165,20 +253,39 @@ def _bundle_files(job: ToolJob) -> tuple[list[str], list[str], str]:
             inputs += value.split(",") if name == "inputs" else [value]
         elif name in ("output", "outputs"):
             output = value
-        elif name not in ("type", "bundle-align"):
+        elif name not in ("type", "bundle-align", "compress", "compression-level"):
             raise PassThrough("plan", f"the bundler's option '{word}'")
     if len(targets) != len(inputs):
         raise PassThrough("plan", "the bundler's targets and inputs differ in number")
     return targets, inputs, output
 
 
-def _device_targets(targets: list[str], inputs: list[str]) -> list[tuple[str, str]]:
-    """(offload arch, code object) of each device target; the host's input must be empty."""
-    devices = []
+def _package_files(job: ToolJob) -> tuple[list[str], list[str], str]:
+    """The same of clang-offload-packager: `-o FILE --image=file=FILE,triple=...,arch=...,kind=hip` for each arch."""
+    output, images = job.arguments[1:2], job.arguments[2:]
+    targets, inputs = [], []
+    for word in images:
+        option, _, fields = word.partition("=")
+        image = dict(field.partition("=")[::2] for field in fields.split(","))
+        if option != "--image" or set(image) | {"feature"} != {"file", "triple", "arch", "kind", "feature"}:
+            raise PassThrough("plan", f"the packager's option '{word}'")
+        targets.append(image["arch"])
+        inputs.append(image["file"])
+    return targets, inputs, "".join(output)
+
+
+def _device_targets(
+    targets: list[str], inputs: list[str], passes: dict[str, DevicePass]
+) -> tuple[list[DevicePass], str]:
+    """The device passes in the bundle's order, and its host part."""
+    devices, host, rest = [], "", dict(passes)
     for target, path in zip(targets, inputs, strict=True):
         if target.startswith("host-"):
-            if path != "/dev/null":
-                raise PassThrough("plan", "the bundle has a host part")
+            host = path
+        elif path in rest:
+            devices.append(rest.pop(path))
         else:
-            devices.append((target.rsplit("--", 1)[-1], path))
-    return devices
+            raise PassThrough("plan", f"no device pass writes what is bundled for '{target}'")
+    if rest:
+        raise PassThrough("plan", "a device pass whose output is not bundled")
+    return devices, host

@@ -4,6 +4,9 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
+Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
+differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
+
 The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
 end that reads bitcode) is also left out of the command, or cannot reach the output.
 """
@@ -20,6 +23,7 @@ from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
+from hipcache.planning.tools import which
 from hipcache.values import dataclass
 
 # Roles that concern the front end alone: a back end that reads bitcode is run without them.
@@ -54,6 +58,8 @@ _HASHES_PATHS = (
     "-funique-internal-linkage-names",
     "-fpseudo-probe",
 )
+_USUAL = "-fcuda-include-gpubinary"
+_OBJCOPY = "llvm-objcopy"
 _REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
@@ -87,9 +93,16 @@ class FrontEnd:
 
     @property
     def hides_paths(self) -> bool:
-        """May a path be in the output where nobody sees it: in compressed debug information, or hashed into a name?"""
+        """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
+        bitcode) as no row of bytes?"""
         names = [option.name for option in self.job.options]
-        return any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
+        hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
+        return hidden or self.job.emits == "-emit-llvm-bc"
+
+    @property
+    def embeds(self) -> bool:
+        """Does its output have a gap for the fat binary?"""
+        return any(option.role is Role.GPUBINARY for option in self.job.options)
 
     @property
     def macro_prefix_maps(self) -> list[str]:
@@ -107,11 +120,11 @@ class FrontEnd:
         for option in self.job.options:
             if option.role in _REPLACED or option.text == ("-cc1",):
                 continue
-            if option.text == ("-emit-obj",) and bitcode:
+            if option.role is Role.EMIT and bitcode:
                 # With the order of uses kept, the back end sees the very IR that it would have had in one step.
                 words += ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes"]
             elif option.role is Role.GPUBINARY:
-                words += [option.name, str(gpubinary)]
+                words += [option.name + str(gpubinary)] if option.name.endswith("=") else [option.name, str(gpubinary)]
             else:
                 words += option.text
         return words
@@ -123,11 +136,11 @@ def graph_file(dependencies: Path) -> Path:
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code object of one offload arch. `in_one_step`: bitcode between front and back end would show."""
+    """The code of one offload arch. `in_one_step`: bitcode between front and back end would show."""
 
     arch: str
     front: FrontEnd
-    link: ToolJob
+    link: ToolJob | None
     obj: str
     code: str
     in_one_step: bool
@@ -150,34 +163,39 @@ class DeviceUnit:
         return [*words, "-o", str(obj), "-x", "ir", str(bitcode)]
 
     def link_argv(self, obj: Path, code: Path) -> list[str]:
+        assert self.link
         return _renamed(self.link, {self.obj: str(obj), self.code: str(code)})
 
 
 @dataclass(frozen=True)
 class ObjectUnit:
-    """The object itself: code objects bundled, and put into the host's."""
+    """What all passes come to together: their code bundled, and that put into the host's object; where `host` is named
+    (as the plan names its output), that is in the bundle instead."""
 
     bundle: ToolJob
     codes: tuple[str, ...]
-    fat_binary: str
-    _tool: tuple[tuple[str, str], ...]
+    bundled: str
+    host: str
+    _tools: tuple[tuple[str, str], ...]
 
     def key(self, codes: Iterable[str], host: str) -> Key:
-        """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object."""
-        named = dict(zip(self.codes, codes, strict=True))
-        words = _renamed(self.bundle, {**named, self.fat_binary: "fat binary"})[1:]
-        return make_key("object", [*self._tool, *(("bundler option", word) for word in words), ("host", host)])
+        """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object, if any."""
+        named = dict(zip(self.codes, codes, strict=True)) | ({self.host: "host"} if self.host else {})
+        words = _renamed(self.bundle, {**named, self.bundled: "fat binary"})[1:]
+        return make_key("object", [*self._tools, *(("bundler option", word) for word in words), ("host", host)])
 
-    def bundle_argv(self, codes: Iterable[Path], fat_binary: Path) -> list[str]:
-        named = dict(zip(self.codes, map(str, codes), strict=True))
-        return _renamed(self.bundle, {**named, self.fat_binary: str(fat_binary)})
+    def bundle_argv(self, codes: Iterable[Path], host: Path | None, bundled: Path) -> list[str]:
+        named = dict(zip(self.codes, map(str, codes), strict=True)) | ({self.host: str(host)} if self.host else {})
+        return _renamed(self.bundle, {**named, self.bundled: str(bundled)})
 
 
 @dataclass(frozen=True)
 class Units:
+    """`object` is None where each pass has an output of its own."""
+
     devices: tuple[DeviceUnit, ...]
-    host: FrontEnd
-    object: ObjectUnit
+    host: FrontEnd | None
+    object: ObjectUnit | None
 
 
 def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
@@ -185,13 +203,8 @@ def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, 
     cutter = _Cutter(identities, files)
     return Units(
         tuple(cutter.device(one) for one in plan.devices),
-        cutter.front("host", plan.host, ()),
-        ObjectUnit(
-            plan.bundle,
-            tuple(one.code for one in plan.devices),
-            plan.fat_binary,
-            (("bundler", cutter.tool(plan.bundle.program)), *_bundler_variables(environ)),
-        ),
+        cutter.host(plan) if plan.host else None,
+        cutter.object(plan, plan.bundle, environ) if plan.bundle else None,
     )
 
 
@@ -207,15 +220,33 @@ class _Cutter:
         self._portable = files.basedir.portable
         self._named: dict[str, str] = {}
 
+    def host(self, plan: Plan) -> FrontEnd:
+        assert plan.host
+        # The option that embeds a fat binary is in no key, since it names a temporary file.
+        embeds = [option.name for option in plan.host.options if option.role is Role.GPUBINARY] or ["none"]
+        return self.front("host", plan.host, [] if embeds == [_USUAL] else [("fat binary", " ".join(embeds))])
+
+    def object(self, plan: Plan, bundle: ToolJob, environ: Mapping[str, str]) -> ObjectUnit:
+        tools = [("bundler", self.tool(bundle.program)), *_bundler_variables(environ)]
+        host = plan.host.value(Role.OUTPUT) if plan.host and not plan.embeds else ""
+        if host:
+            # The bundler has an object's sections written by llvm-objcopy: the one beside it, else the one on PATH.
+            beside = os.path.join(os.path.dirname(os.path.realpath(self._files.resolve(bundle.program))), _OBJCOPY)
+            objcopy = beside if os.access(beside, os.X_OK) else which(_OBJCOPY, self._files.resolve(""), environ)
+            tools += [("objcopy", self.tool(objcopy))] if objcopy else []
+        return ObjectUnit(bundle, tuple(one.code for one in plan.devices), plan.bundled, host, tuple(tools))
+
     def device(self, one: DevicePass) -> DeviceUnit:
-        link = [("linker", self.tool(one.link.program))]
-        for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
-            link += [("linker option", self._portable(word)), *self._file(word)]
+        link = []
+        if one.link:
+            link.append(("linker", self.tool(one.link.program)))
+            for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
+                link += [("linker option", self._portable(word)), *self._file(word)]
         back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        in_one_step = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        in_one_step = one.link is None or any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
@@ -303,6 +334,9 @@ def _rename(word: str, names: dict[str, str]) -> str:
     option, equals, value = word.partition("=")
     if equals and option.lstrip("-") in ("input", "output"):
         return option + equals + names.get(value, value)
+    if option == "--image":
+        fields = [field.partition("=") for field in value.split(",")]
+        return "--image=" + ",".join(name + is_ + names.get(file, file) for name, is_, file in fields)
     if equals and option.lstrip("-") in ("inputs", "outputs"):
         return option + equals + ",".join(names.get(part, part) for part in value.split(","))
     return names.get(word, word)

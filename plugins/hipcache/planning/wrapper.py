@@ -3,7 +3,7 @@
 hipcc (Perl, or newer a binary) adds options to a command and runs clang. Which options, it derives from its own
 variables (HIPCC_COMPILE_FLAGS_APPEND, HIP_CLANG_PATH, ...), from files, and from what several runs of clang say about
 themselves. Nothing of that is guessed: hipcc is run under watch once, up to the moment when clang is about to begin
-with `-c` (`observe.until`). The command that clang would have got is kept with all that hipcc and its helpers looked
+to compile (`observe.until`). The command that clang would have got is kept with all that hipcc and its helpers looked
 at, and is compiled as if the user had written it. While nothing of that changes, no hipcc is started.
 
 Where no architecture is named, hipcc has `rocm_agent_enumerator` ask the kernel for the machine's GPUs: what that says
@@ -31,7 +31,7 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.planning import answers, tools
-from hipcache.planning.command import Command, Unwrapped, parse
+from hipcache.planning.command import COMPILES, Command, Unwrapped, links_device_code, parse
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -47,7 +47,7 @@ _NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so t
 def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raises PassThrough for a command of hipcc that is no compile, or cannot be unwrapped."""
     words = argv[1:]
-    if "-c" not in words:
+    if COMPILES.isdisjoint(words) and not {"--genco", "-fgpu-rdc"} & set(words):
         raise PassThrough(next(filter(None, map(why_left, words)), "link"))
     if any(word.startswith(("@", "-Wl,@")) for word in words):
         raise PassThrough("wrapper", "it writes a response file of its own")
@@ -118,7 +118,8 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
 def _compiles(argv: tuple[str, ...]) -> bool:
     compiler = tools.behind(argv)[:1]
     known = any(tools.is_clang(name) or name.endswith("nvcc") for name in compiler)
-    return known and "-c" in argv and "-###" not in argv
+    ours = not COMPILES.isdisjoint(argv) or links_device_code(argv)
+    return known and ours and "-###" not in argv
 
 
 def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:

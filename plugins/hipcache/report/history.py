@@ -195,6 +195,8 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
         elif name.startswith("bitcode "):
             changed = "changed" if name in names_gone else "is new"
             words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
+        elif name.startswith("device code of "):
+            words.append(f"{name} {'changed' if name in names_gone else 'is new'}")
         elif name.startswith("content of "):
             changed = "changed" if name in names_gone else "is new"
             words.append(f"file '{name.removeprefix('content of ')}', which an option names, {changed}")
@@ -209,6 +211,8 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
     for name, value in gone:
         if name in ("option", "linker option") and not value.startswith("-cuid="):
             words.append(f"{name} '{value}' is gone")
+        elif name.startswith("device code of ") and not any(name == other for other, _ in come):
+            words.append(f"{name} is gone")
         elif name.startswith(("bitcode ", "content of ")) and not any(name == other for other, _ in come):
             words.append(f"'{name.removeprefix('bitcode ').removeprefix('content of ')}' is no longer used")
     if not words and Counter(old) == Counter(new) and list(old) != list(new):

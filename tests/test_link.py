@@ -1,0 +1,339 @@
+"""Links of relocatable device code: the LTO of each arch is cached, the program is plain clang's."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from hip import (
+    ARCHS,
+    FULL,
+    HIT,
+    LAUNCHER,
+    LLVM,
+    MISS,
+    PARTIAL,
+    PASSED_THROUGH,
+    Counted,
+    Lab,
+    only_15,
+    replace,
+    script,
+    settle,
+    toolchain,
+)
+
+ONE = """\
+#include "hip_in_short.hpp"
+__device__ int twice(int a);
+static __device__ int counter = 3;
+void* address() {{ return (void*)&counter; }}
+extern "C" __global__ void kernel(int* p) {{ p[0] = twice(p[1]) + counter + DEVICE; }}
+int host() {{ return {host}; }}
+"""
+TWO = """\
+#include "hip_in_short.hpp"
+#ifdef __gfx90a__
+#define FACTOR {gfx90a}
+#else
+#define FACTOR 2
+#endif
+static __device__ int counter = 4;
+void* other_address() {{ return (void*)&counter; }}
+__device__ int twice(int a) {{ return a * FACTOR + counter; }}
+"""
+MAIN = "int host(); void* other_address(); int main() { return host() + !other_address(); }\n"
+RUNTIME = """\
+extern "C" {
+int hipLaunchKernel() { return 0; }
+int __hipPushCallConfiguration() { return 0; }
+int __hipPopCallConfiguration() { return 0; }
+void* __hipRegisterFatBinary() { return nullptr; }
+void __hipRegisterFunction() {}
+void __hipRegisterVar() {}
+void __hipUnregisterFatBinary() {}
+}
+"""
+one_version = pytest.mark.parametrize("lab", ["15", "19"] if FULL else ["19"], indirect=True)
+ALL = frozenset(["gfx906", "gfx90a", "link"])
+
+
+@dataclass(frozen=True)
+class Program:
+    """Two objects with device code that need each other, a third without, and what stands for the runtime."""
+
+    lab: Lab
+
+    def build(self) -> None:
+        lab = self.lab
+        lab.write("main.cpp", MAIN)
+        lab.write("runtime.cpp", RUNTIME)
+        for name in ("main", "runtime"):
+            assert lab.run([lab.compiler, "-c", f"{name}.cpp", "-o", f"{name}.o"]).status == 0
+        assert lab.run(["ar", "rc", "libruntime.a", "runtime.o"]).status == 0
+        self.one()
+        self.two()
+
+    def one(self, host: str = "0", *flags: str) -> None:
+        self._compile("one", ONE.format(host=host), "-DDEVICE=1", *flags)
+
+    def two(self, gfx90a: str = "2", *flags: str) -> None:
+        self._compile("two", TWO.format(gfx90a=gfx90a), *flags)
+
+    def _compile(self, name: str, text: str, *flags: str) -> None:
+        self.lab.write(f"{name}.hip", text)
+        cuid = f"-cuid={name}"
+        words = [self.lab.compiler, *ARCHS, "-nogpuinc", "-nogpulib", "-O2", cuid, "-fgpu-rdc", *flags]
+        ended = self.lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"])
+        assert ended.status == 0, ended.err
+
+    def words(self, *more: str) -> list[str]:
+        objects = () if any(word.endswith((".o", ".rsp")) for word in more) else ("one.o", "two.o", "main.o")
+        output = () if "-o" in more else ("-o", "program")
+        libraries = ("-no-hip-rt", "-L.", "-lruntime", "-Wl,-z,noexecstack")
+        return [self.lab.compiler, *ARCHS, "--hip-link", "-fgpu-rdc", *objects, *more, *libraries, *output]
+
+    def link(self, *more: str, output: str = "program") -> tuple[bytes, Counted]:
+        """Plain clang's link, then hipcache's: they leave the same."""
+        found = []
+        words = self.words(*more)
+        for launcher in ((), LAUNCHER):
+            (self.lab.root / output).unlink(missing_ok=True)
+            ended = self.lab.run([*launcher, *words])
+            made = self.lab.root / output
+            content = (made.read_bytes(), made.stat().st_mode) if made.exists() else (b"", 0)
+            # Names of temporary files differ in every run of clang.
+            found.append((ended.status, ended.out, re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err), *content))
+        assert found[1][2].decode() == found[0][2].decode()
+        assert found[1] == found[0], "the program is not plain clang's"
+        return found[1][3], self.lab.counted()
+
+    def warm(self, *more: str) -> bytes:
+        first, counted = self.link(*more)
+        assert first
+        assert counted.missed, counted
+        second, counted = self.link(*more)
+        assert counted.outcome == HIT, self.lab.hipcache("explain").out.decode()
+        assert second == first
+        return first
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The directory with the objects that a version of clang makes."""
+
+    @lru_cache
+    def build(version: str) -> Path:
+        lab = Lab.make(tmp_path_factory.mktemp(f"clang{version}"), version)
+        Program(lab).build()
+        return lab.root
+
+    return build
+
+
+@pytest.fixture
+def program(lab: Lab, built: Callable[[str], Path]) -> Program:
+    shutil.copytree(built(lab.version), lab.root, dirs_exist_ok=True)
+    return Program(lab)
+
+
+def test_a_link_is_plain_clangs_and_the_next_one_runs_no_lto(program: Program) -> None:
+    first, counted = program.link()
+    assert (counted.outcome, counted.missed) == (MISS, ALL)
+    assert subprocess.run([program.lab.root / "program"], check=False).returncode == 0
+    second, counted = program.link()
+    assert (counted.outcome, counted.missed, counted.served) == (HIT, frozenset(), ALL)
+    assert second == first
+
+
+def test_an_edit_of_host_code_runs_no_lto(program: Program) -> None:
+    before = program.warm()
+    program.one(host="1")
+    after, counted = program.link()
+    assert after != before
+    assert (counted.outcome, counted.missed) == (HIT, frozenset())
+
+
+def test_an_edit_within_one_arch_runs_that_ones_lto_alone(program: Program) -> None:
+    before = program.warm()
+    program.two(gfx90a="5")
+    after, counted = program.link()
+    assert after != before
+    assert counted.outcome == PARTIAL
+    assert (counted.missed, counted.served) == ({"gfx90a", "link"}, {"gfx906", "link"})
+    said = program.lab.hipcache("explain", "program").out.decode()
+    assert "device code of 'two.o' changed" in said
+    assert "device code of 'one.o'" not in said
+
+
+@one_version
+def test_an_architecture_added_is_linked_alone(program: Program) -> None:
+    for name in (program.one, program.two):
+        name("0" if name == program.one else "2", "--offload-arch=gfx1030")
+    program.warm()
+    _, counted = program.link("--offload-arch=gfx1030")
+    assert counted.missed == {"gfx1030", "link"}
+
+
+@one_version
+@pytest.mark.parametrize(
+    ("more", "other"),
+    [
+        (["-O2"], ["-O3"]),
+        (["one.o", "two.o", "main.o"], ["two.o", "one.o", "main.o"]),
+        (["-O1"], ["-O1", "-Xoffload-linker", "-mllvm=-amdgpu-early-inline-all"]),
+    ],
+    ids=["level", "order", "option"],
+)
+def test_another_command_is_another_link(program: Program, more: list[str], other: list[str]) -> None:
+    program.warm(*more)
+    _, counted = program.link(*other)
+    assert counted.outcome != HIT or counted.reason == "linker_option"
+
+
+@pytest.mark.parametrize("more", [["-shared", "-fPIC"], ["-g"], ["@objects.rsp"], ["-Wl,-Map=program.map"], ["-r"]])
+def test_other_ways_to_link_are_plain_clangs(program: Program, more: list[str]) -> None:
+    program.lab.write("objects.rsp", "one.o two.o\nmain.o\n")
+    if "-shared" in more:
+        program.one("0", "-fPIC")
+        program.two("2", "-fPIC")
+    for _ in range(2):
+        made, counted = program.link(*more)
+    assert counted.outcome == HIT or (more == ["-r"] and counted.outcome == PASSED_THROUGH)
+    assert bool(made) or more == ["-r"]
+
+
+def test_a_library_with_device_code_is_taken_apart(program: Program) -> None:
+    lab = program.lab
+    # Clang 15 looks for device code in -l alone, clang 19 does not see there that the host needs a fat binary.
+    library = {"15": "-ltwo", "19": "libtwo.a"}[lab.version]
+
+    def pack() -> None:
+        (lab.root / "libtwo.a").unlink(missing_ok=True)
+        assert lab.run(["ar", "rc", "libtwo.a", "two.o"]).status == 0
+
+    pack()
+    before = program.warm("one.o", "main.o", library)
+    program.two(gfx90a="9")
+    pack()
+    after, counted = program.link("one.o", "main.o", library)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+
+
+def test_an_object_replaced_by_one_of_the_same_size_and_time_is_seen(program: Program) -> None:
+    program.two(gfx90a="3")
+    other = (program.lab.root / "two.o").read_bytes()
+    program.two(gfx90a="5")
+    before = program.warm()
+    if len(other) != (program.lab.root / "two.o").stat().st_size:
+        pytest.skip("the objects differ in size")
+    replace(program.lab.root / "two.o", other)
+    after, _ = program.link()
+    assert after != before
+
+
+def test_another_linker_links_again(program: Program, tmp_path: Path) -> None:
+    lab = program.lab
+    tools = toolchain(tmp_path / "llvm", lab.version)
+    for name in ("llvm-mc", "llvm-objcopy"):
+        (tmp_path / "llvm" / "bin" / name).symlink_to(LLVM[lab.version] / "bin" / name)
+    program = with_changes(program, lab=with_changes(lab, compiler=str(tools)))
+    lines = [f'exec {LLVM[lab.version]}/bin/lld "$@" {more}\n' for more in ("--build-id=none", "--build-id=0xab")]
+    lld = tmp_path / "llvm" / "bin" / "lld"
+    script(lld, lines[0])
+    before = program.warm()
+    replace(lld, b"#!/bin/sh\n" + lines[1].encode())
+    after, counted = program.link()
+    assert after != before
+    assert counted.missed == ALL
+
+
+@one_version
+@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
+@pytest.mark.parametrize("what", ["actions", "blobs"])
+def test_a_damaged_entry_is_never_taken(program: Program, what: str, how: str) -> None:
+    program.warm()
+    for path in [path for path in (program.lab.store / "v1" / what).rglob("*") if path.is_file()]:
+        content = path.read_bytes()
+        path.chmod(0o644)
+        if how == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(content[: len(content) // 2] if how == "cut" else content[:-1] + b"?")
+    _, counted = program.link()
+    assert counted.outcome == MISS
+    assert program.link()[1].outcome == HIT
+
+
+@one_version
+def test_two_processes_with_the_same_cold_link_do_the_work_once(program: Program) -> None:
+    words = [program.words("-o", name) for name in ("a", "b")]
+    running = [
+        subprocess.Popen([*LAUNCHER, *line], cwd=program.lab.root, env=program.lab.environ, stderr=subprocess.DEVNULL)
+        for line in words
+    ]
+    assert [one.wait() for one in running] == [0, 0]
+    stats = program.lab.stats()
+    assert stats["units"]["link"] == {"hits": 2, "misses": 2}  # type: ignore[index]
+    assert (program.lab.root / "a").read_bytes() == (program.lab.root / "b").read_bytes()
+
+
+@one_version
+def test_device_code_that_lacks_a_function_is_clangs_error(program: Program) -> None:
+    program.warm()
+    _, counted = program.link("one.o", "main.o")
+    assert counted.outcome == "failed"
+
+
+def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
+    program.lab.write("main.cpp", MAIN + 'asm(".section .gnu.warning.host\\n.ascii \\"a warning\\"\\n.text\\n");\n')
+    assert program.lab.run([program.lab.compiler, "-c", "main.cpp", "-o", "main.o"]).status == 0
+    for _ in range(2):
+        program.link("-fno-such-thing", "-Wl,--no-such-option")
+        program.link("-Xlinker", "--warn-common")
+
+
+@one_version
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["-v"], "asks_driver"),
+        (["--save-temps"], "save_temps"),
+        (["-fno-gpu-rdc"], "link_or_not_hip"),
+        (["-foffload-lto"], "lto"),
+        (["--offload-new-driver"], "new_driver"),
+        (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list[str], reason: str) -> None:
+    program.lab.hipcache(*program.words(*more))
+    counted = program.lab.counted()
+    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
+
+
+@one_version
+def test_a_source_in_a_link_is_left_to_the_compiler(program: Program) -> None:
+    program.lab.hipcache(*program.words("one.hip", "two.o", "main.o", "-nogpuinc", "-nogpulib", "-DDEVICE=1"))
+    assert (program.lab.counted().reason) == "link"
+    _, counted = program.link("main.cpp", "one.o", "two.o")
+    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "link")
+
+
+@only_15
+def test_nothing_is_left_behind(program: Program) -> None:
+    program.lab.write("temporary/.keep", "")
+    settle()
+    env = {"TMPDIR": str(program.lab.root / "temporary")}
+    for _ in range(2):
+        assert program.lab.hipcache(*program.words(), env=env).status == 0
+    assert [path.name for path in (program.lab.root / "temporary").iterdir()] == [".keep"]
+    assert not list((program.lab.store / "v1" / "tmp").iterdir())

@@ -1,0 +1,231 @@
+"""Compiles of one side, to assembly or bitcode, with relocatable device code: all that plain clang leaves, cached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
+from pathlib import Path
+
+import pytest
+from hip import (
+    ARCHS,
+    BARE,
+    CUID,
+    FULL,
+    HIT,
+    LAUNCHER,
+    LLVM,
+    MISS,
+    Counted,
+    Lab,
+    kernel,
+    only_19,
+    script,
+    settle,
+    toolchain,
+)
+
+SOURCE = """\
+static __device__ int table[64];
+template <class T> __device__ T sum(T a, T b) { T s = 0; for (int i = 0; i < 9; ++i) s += a * table[i] + b; return s; }
+__global__ void more(int* p) { table[p[0]] = p[1]; p[2] = sum(p[3], p[4]); }
+"""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a command left behind: its end, and each new file with its permissions."""
+
+    status: int
+    out: bytes
+    err: bytes
+    files: dict[str, tuple[bytes, int]]
+
+    @property
+    def one(self) -> bytes:
+        (content,) = (content for name, (content, _) in self.files.items() if not name.endswith(".d"))
+        return content
+
+
+def words(lab: Lab, *more: str | Path) -> list[str]:
+    archs = () if any("-arch=" in str(word) for word in more) else ARCHS
+    return [lab.compiler, *archs, *BARE, "-O2", CUID, "k.hip", *map(str, more)]
+
+
+def same(
+    lab: Lab, *more: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> tuple[Left, Counted]:
+    """Plain clang, then hipcache: everything they leave must be the same."""
+    found = []
+    directory = cwd or lab.root
+    before = set(directory.iterdir())
+    settle()
+    for launcher in ((), LAUNCHER):
+        ended = lab.run([*launcher, *words(lab, *more)], env=env, cwd=cwd)
+        new = sorted(set(directory.iterdir()) - before)
+        files = {path.name: (path.read_bytes(), path.stat().st_mode) for path in new}
+        for path in new:
+            path.unlink()
+        found.append(Left(ended.status, ended.out, ended.err, files))
+    assert found[1].err.decode() == found[0].err.decode()
+    assert found[1] == found[0]
+    return found[1], lab.counted()
+
+
+def warm(lab: Lab, *more: str | Path) -> Left:
+    first, counted = same(lab, *more)
+    assert first.status == 0, first.err
+    assert counted.outcome in (MISS, "partial"), counted
+    second, counted = same(lab, *more)
+    assert counted.outcome == HIT, lab.hipcache("explain").out.decode()
+    assert second == first
+    return second
+
+
+ENDS = [
+    "-c --offload-device-only -o out.o",
+    "-c --cuda-device-only",
+    "--cuda-device-only -o out.hsaco",
+    "-c --offload-device-only --gpu-bundle-output -MD -MF out.d",
+    "-c --offload-device-only --no-gpu-bundle-output",
+    "-c --offload-device-only --no-gpu-bundle-output --offload-arch=gfx906 -o out.hsaco -MMD",
+    "-c --offload-device-only --no-gpu-bundle-output --offload-arch=gfx908:xnack+ --offload-arch=gfx908:xnack-",
+    "-S --offload-device-only",
+    "-S --offload-device-only --offload-arch=gfx90a -o out.s -MD -g",
+    "-S --offload-device-only -emit-llvm",
+    "-c --offload-device-only -emit-llvm --offload-arch=gfx906 -o out.bc",
+    "-c --offload-host-only -o out.o -MD",
+    "-c --cuda-host-only -fgpu-rdc",
+    "-S --offload-host-only",
+    "-S --offload-host-only -emit-llvm -o out.ll",
+    "-S -o out.s",
+    "-S -emit-llvm",
+    "-c -emit-llvm -o out.bc",
+    "-c -fgpu-rdc -o out.o -MD",
+    "-c -fgpu-rdc -g -fPIC",
+    "-c -fgpu-rdc --offload-device-only",
+    "-c --offload-new-driver -MD -o out.o",
+    "-c --offload-new-driver -fgpu-rdc -o out.o",
+    "-c --offload-new-driver -fgpu-rdc -g --offload-arch=gfx908:xnack+ --offload-arch=gfx906",
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None:
+    if not FULL and ENDS.index(end) % 2 != int(lab.version) % 2 and "-c -fgpu-rdc -o" not in end:
+        pytest.skip("the other version of clang: make test-full")
+    lab.write("k.hip", kernel("1") + SOURCE)
+    assert warm(lab, *end.split()).files
+
+
+@only_19
+@pytest.mark.parametrize("more", ["", "--offload-device-only"])
+def test_a_compressed_bundle_is_the_bundlers(lab: Lab, more: str) -> None:
+    plain = warm(lab, *more.split(), "-c", "-o", "out.o")
+    packed, counted = same(lab, *more.split(), "-c", "-o", "out.o", "--offload-compress")
+    assert packed.status == 0, packed.err
+    assert packed.one != plain.one
+    assert not counted.missed
+
+
+def test_the_devices_side_alone_is_served_from_a_compile_of_both(lab: Lab) -> None:
+    warm(lab, "-c", "-o", "out.o")
+    _, counted = same(lab, "-c", "--offload-device-only", "-o", "out.o")
+    assert (counted.outcome, counted.served) == (HIT, {"gfx906", "gfx90a"})
+
+
+def test_the_hosts_side_alone_has_no_gap_for_a_fat_binary(lab: Lab) -> None:
+    both = warm(lab, "-c", "-o", "out.o")
+    alone, counted = same(lab, "-c", "--offload-host-only", "-o", "out.o")
+    assert counted.missed == {"host"}
+    assert alone.one != both.one
+    again, counted = same(lab, "-c", "-o", "out.o")
+    assert (again, counted.outcome) == (both, HIT)
+
+
+def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
+    for end in ("-c -fgpu-rdc -o out.o", "-S --offload-device-only"):
+        warm(lab, *end.split(), "--offload-arch=gfx906")
+        _, counted = same(lab, *end.split(), *ARCHS)
+        assert counted.missed == {"gfx90a"}
+
+
+@pytest.mark.parametrize("end", ["-c -fgpu-rdc -o out.o", "-S -o out.s", "-c --offload-device-only -o out.o"])
+def test_messages_are_plain_clangs(lab: Lab, end: str) -> None:
+    text = "#pragma unroll 4\nfor (int i = 0; i < p[5]; ++i) { if (p[i]) break; p[i] = 1; }"
+    unused = f"__global__ void talks(int* p) {{ int unused = 1;\n{text}\n}}\n"
+    lab.write("k.hip", kernel("1") + unused)
+    assert b"unused" in warm(lab, *end.split(), "-Wall").err
+
+
+@pytest.mark.parametrize("end", ["-c -fgpu-rdc -o out.o", "-S -o out.s", "-c --offload-host-only -o out.o"])
+def test_an_error_is_plain_clangs(lab: Lab, end: str) -> None:
+    warm(lab, *end.split())
+    lab.write("k.hip", kernel("nothing"))
+    ended, counted = same(lab, *end.split())
+    assert (ended.status, counted.outcome) == (1, "failed")
+
+
+@pytest.mark.parametrize("end", ["-c -fgpu-rdc -o out.o", "-S -o out.s", "-c --offload-host-only -o out.o"])
+def test_a_header_that_changed_is_seen(lab: Lab, end: str) -> None:
+    lab.write("k.hip", kernel("VALUE", '#include "value.hpp"'))
+    lab.write("value.hpp", "#define VALUE 1\n")
+    before = warm(lab, *end.split())
+    lab.write("value.hpp", "#define VALUE 2\n")
+    after, _ = same(lab, *end.split())
+    assert after.one != before.one
+
+
+def test_what_ends_otherwise_shares_no_entry(lab: Lab) -> None:
+    ends = ["-c -fgpu-rdc -o o", "-c -emit-llvm -o o", "-S -o o", "-S -emit-llvm -o o", "-c -o o", "-S -fgpu-rdc -o o"]
+    ends += ["-c -fgpu-rdc --offload-new-driver -o o"]
+    found = [same(lab, *end.split())[0].one for end in ends]
+    assert len(set(found)) == len(ends)
+
+
+def test_bitcode_that_names_its_checkout_is_not_shared_under_a_base_directory(lab: Lab) -> None:
+    # A name in bitcode is no row of bytes: it cannot be looked for.
+    found = []
+    for name in ("one", "two", "one"):
+        source = lab.write(f"{name}/k.hip", kernel("sizeof(__FILE__)", '#include "../hip_in_short.hpp"'))
+        env = {"HIPCACHE_BASEDIR": str(lab.root / name)}
+        more = ("-x", "hip", source, "-I", str(lab.root), "-c", "-fgpu-rdc", "-o", "out.o")
+        line = [word for word in words(lab, *more) if word != "k.hip"]
+        settle()
+        assert lab.run(line).status == 0
+        plain = (lab.root / "out.o").read_bytes()
+        assert lab.hipcache(*line, env=env).status == 0
+        assert (lab.root / "out.o").read_bytes() == plain
+        found.append(lab.counted().missed >= {"gfx906", "gfx90a"})
+    assert found == [True, True, False]
+
+
+def test_the_program_that_writes_an_objects_sections_is_in_the_bundles_key(lab: Lab, tmp_path: Path) -> None:
+    lab = with_changes(lab, compiler=str(toolchain(tmp_path / "llvm", lab.version)))
+    real = LLVM[lab.version] / "bin" / "llvm-objcopy"
+    script(tmp_path / "llvm" / "bin" / "llvm-objcopy", f'exec {real} "$@"\n')
+    before = warm(lab, "-c", "-fgpu-rdc", "-o", "out.o")
+    script(tmp_path / "llvm" / "bin" / "llvm-objcopy", f'exec {real} --strip-unneeded "$@"\n')
+    after, counted = same(lab, "-c", "-fgpu-rdc", "-o", "out.o")
+    assert after.one != before.one
+    assert not counted.missed
+
+
+def test_objects_of_one_link_have_different_cuids_that_stay(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1") + SOURCE + "void* address() { return (void*)&table; }\n")
+    line = [word for word in words(lab, "-c", "-fgpu-rdc") if word != CUID]
+    found: dict[str, set[bytes]] = {"one.o": set(), "two.o": set()}
+    for _ in range(2):
+        for name, seen in found.items():
+            assert lab.hipcache(*line, "-o", name).status == 0
+            seen.add((lab.root / name).read_bytes())
+    assert all(len(seen) == 1 for seen in found.values())
+    assert found["one.o"] != found["two.o"]
+
+
+@pytest.mark.parametrize(
+    "end", [["-S", "--offload-device-only", "--offload-arch=gfx906", "-o", "-"], ["-S", "-o", "-"]]
+)
+def test_standard_output_is_left_to_the_compiler(lab: Lab, end: list[str]) -> None:
+    _, counted = same(lab, *end)
+    assert (counted.outcome, counted.reason) == ("passed_through", "standard_streams")
