@@ -450,3 +450,17 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     for _ in range(2):  # found out, and remembered
         assert variables.never_asked(names, tools, tmp_path) == {"SECOND_ONE_IS_NOT"}
     assert variables.never_asked(["ANOTHER_NAME"], tools, tmp_path) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
+
+
+@pytest.mark.parametrize("flag", ["-fgpu-rdc", "--cuda-device-only", "-S"])
+def test_what_is_not_one_object_with_linked_device_code_is_left_to_the_engine(direct: Direct, flag: str) -> None:
+    direct.lab.warm(flag)
+    assert not direct.ask(flag)
+
+
+@only_19
+@pytest.mark.parametrize("flag", ["--offload-compress", "--offload-new-driver"])
+def test_another_way_to_the_same_object_is_a_direct_hit(direct: Direct, flag: str) -> None:
+    before = direct.lab.warm(flag)
+    assert direct.ask(flag)
+    assert (direct.lab.root / "out.o").read_bytes() == before.object
