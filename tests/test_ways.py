@@ -262,7 +262,7 @@ def count_of(project: Project) -> dict[str, int]:
 
 def test_plain_cxx_is_counted_whichever_way_it_passes(tmp_path: Path) -> None:
     project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
-    assert plain.TEXT in statistics._line(CompileOutcome(PASSED_THROUGH, reason="not_hip"))
+    assert plain.TEXT in statistics.line(CompileOutcome(PASSED_THROUGH, reason="not_hip"))
     for _ in range(3):  # the first one makes the log
         done = project.run(HIPCACHE, COMPILER, "-c", tmp_path / "x.cpp", "-o", tmp_path / "x.o")
         assert (done.returncode, done.stdout) == (0, "")
