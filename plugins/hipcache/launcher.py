@@ -25,6 +25,8 @@ from hipcache.report import telling
 if TYPE_CHECKING:
     from types import FrameType
 
+    from hipcache.compile import Compiled
+    from hipcache.engine import Engine
     from hipcache.processes.runner import Runner
 
 
@@ -67,10 +69,8 @@ def _compile(
 ) -> int:
     """`command` is None where hipcc must say it first."""
     from hipcache.compile import compile
-    from hipcache.direct.remember import remember
     from hipcache.engine import open_engine
     from hipcache.processes.runner import Killed
-    from hipcache.report.history import History
 
     runner: Runner | None = None
     try:
@@ -103,6 +103,23 @@ def _compile(
         _end(runner)
         telling.log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
+    try:
+        _finish(engine, done, argv, config, environ, cwd, columns)
+    except Interrupted as interrupted:
+        _die(interrupted.number)
+    return 0
+
+
+def _finish(
+    engine: Engine,
+    done: Compiled,
+    argv: list[str],
+    config: Config,
+    environ: Mapping[str, str],
+    cwd: str,
+    columns: int | None,
+) -> None:
+    """The object is there: say what the passes said, count it, and remember the whole for a direct hit."""
     if done.messages:
         try:
             telling.say(done.messages)
@@ -111,7 +128,12 @@ def _compile(
     telling.record(config, done.outcome, argv, cwd, done.record)
     # Whoever wants a log, or nothing of the store, is served by the engine; so is who reads messages on a terminal.
     plain = not (config.readonly or config.recache or config.log)
-    if done.whole and plain and (columns is None or not done.messages):
+    if not (done.whole and plain and (columns is None or not done.messages)):
+        return
+    from hipcache.direct.remember import remember
+    from hipcache.report.history import History
+
+    try:
         remember(
             engine,
             argv,
@@ -123,7 +145,8 @@ def _compile(
             history=History.name(done.record),
             settings=settings.config_path(environ),
         )
-    return 0
+    except Exception as error:  # the compile is done, whatever happens here
+        telling.log_fault(config, error)
 
 
 def _end(runner: Runner | None) -> None:

@@ -125,17 +125,20 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     if done.whole and (columns is None or not done.messages) and _may_be_direct(cache.config):
         # In place of a dependency file stands the list of files, which no file is made of.
         read = os.fsencode("".join(f"{name}\n" for name in files))
-        remember(
-            engine,
-            (_KIND, *argv),
-            cwd,
-            cache.known,
-            replace(done.whole, outputs=replace(done.whole.outputs, dependencies="", rule=read)),
-            messages=os.fsencode(done.messages),
-            ended=done.outcome,
-            history=History.name(record),
-            settings=settings.config_path(cache.known),
-        )
+        try:
+            remember(
+                engine,
+                (_KIND, *argv),
+                cwd,
+                cache.known,
+                replace(done.whole, outputs=replace(done.whole.outputs, dependencies="", rule=read)),
+                messages=os.fsencode(done.messages),
+                ended=done.outcome,
+                history=History.name(record),
+                settings=settings.config_path(cache.known),
+            )
+        except Exception as error:  # the compile is done, whatever happens here
+            telling.log_fault(cache.config, error)
     return Ended(files)
 
 
