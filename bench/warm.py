@@ -27,13 +27,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import machine
+from build import ninja_file
 from hipcache.direct import native
 from measure import timed
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
 from trouble import BenchError
 from workload import DEBIAN, DEBIAN_ARCHS, HERE, Compile
-
-from build import ninja_file
 
 OUT = HERE.parent / "build" / "bench"
 NATIVE = HERE.parent / "plugins" / "hipcache" / "direct"
