@@ -256,12 +256,13 @@ class Warm:
 
     def _grow(self, tool: Tool) -> None:
         """Entries that are as old as the others, in the same directories."""
+        spaces = [tool.store / "v1" / space for space in ("actions", "blobs")]
+        for space in spaces:
+            for first in range(256):
+                (space / f"{first:02x}").mkdir(exist_ok=True)
         for number in range(self._options.entries):
             name = f"{number * 2654435761 % 2**32:08x}{number:056x}"
-            directory = tool.store / "v1" / ("blobs" if number % 2 else "actions") / name[:2]
-            if number < 512:
-                directory.mkdir(parents=True, exist_ok=True)
-            with open(directory / name[2:], "xb"):
+            with open(spaces[number % 2] / name[:2] / name[2:], "xb"):
                 pass
 
 
