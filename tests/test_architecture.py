@@ -29,7 +29,7 @@ LAYERS = r"""
     planning.answers planning.link_plan
     engine planning.units cli.explain report.telling
     report.history inputs.identity inputs.place cli.clear cli.config cli.doctor cli.gc cli.stats
-    direct.variables direct.record inputs.trace store.local cli cli.toolchain
+    direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
     inputs.includes inputs.readset inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode processes.observe
     planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import HIT, LAUNCHER, Lab, only_19, replace, rewrite, settle, toolchain
+from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, Lab, only_19, replace, rewrite, settle, toolchain
 from hipcache.direct import native, variables
 from hipcache.direct.record import key
 from hipcache.store.local import LocalStore
@@ -452,15 +452,40 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     assert variables.never_asked(["ANOTHER_NAME"], tools, tmp_path) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
 
 
-@pytest.mark.parametrize("flag", ["-fgpu-rdc", "--cuda-device-only", "-S"])
-def test_what_is_not_one_object_with_linked_device_code_is_left_to_the_engine(direct: Direct, flag: str) -> None:
-    direct.lab.warm(flag)
-    assert not direct.ask(flag)
+ONE_OUTPUT = [
+    "--offload-compress",
+    "--offload-new-driver",
+    "--offload-new-driver -fgpu-rdc",
+    "-fgpu-rdc",
+    "-emit-llvm",
+    "--offload-device-only",
+    "--offload-device-only --gpu-bundle-output -emit-llvm",
+    "--offload-host-only",
+]
 
 
 @only_19
-@pytest.mark.parametrize("flag", ["--offload-compress", "--offload-new-driver"])
-def test_another_way_to_the_same_object_is_a_direct_hit(direct: Direct, flag: str) -> None:
-    before = direct.lab.warm(flag)
-    assert direct.ask(flag)
-    assert (direct.lab.root / "out.o").read_bytes() == before.object
+@pytest.mark.parametrize("flags", [*ONE_OUTPUT, "-S", "-S --offload-host-only"])
+def test_whatever_has_one_output_is_a_direct_hit(direct: Direct, flags: str) -> None:
+    words, lab = flags.split(), direct.lab
+    before = lab.warm(*words)
+    assert direct.ask(*words)
+    assert (lab.root / "out.o").read_bytes() == before.object
+    lab.write("value.hpp", '#include "hip_in_short.hpp"\n#define VALUE 2\n')
+    assert not direct.ask(*words)
+
+
+@only_19
+@pytest.mark.parametrize("flags", ["-DSEVERAL", "--offload-arch=gfx906 -o one.hsaco"])
+def test_several_outputs_and_executable_ones_are_left_to_the_engine(direct: Direct, flags: str) -> None:
+    lab = direct.lab
+    words = [lab.compiler, *ARCHS, *BARE, CUID, "--offload-device-only", "--no-gpu-bundle-output", "-c", "k.hip"]
+    words = [word for word in words if "gfx" not in word] if "gfx" in flags else words
+    words += flags.split()
+    for _ in range(2):
+        settle()
+        ended = lab.run([*LAUNCHER, *words])
+        assert ended.status == 0, ended.err
+        counted = lab.counted()
+    assert counted.outcome == HIT
+    assert lab.run([str(direct.program), *words]).status == 99

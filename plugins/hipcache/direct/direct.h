@@ -21,6 +21,8 @@ typedef struct {
 } bytes;
 
 void append(bytes *text, const void *more, size_t size);
+/* `text` has room for 2 * size + 1. */
+void hexadecimal(const uint8_t *content, size_t size, char *text);
 
 /* One compile that is asked for. `argv` and `environ` end with NULL. */
 typedef struct {

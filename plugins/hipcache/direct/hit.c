@@ -17,11 +17,6 @@ static const char KEY_FORMAT[] = "1";                    /* inputs/keys.py: FORM
 /* Seconds after which a use is noted for the units too: noting it at each hit would cost as much as the hit. */
 enum { USE_STEP = 3600 };
 
-static void hexadecimal(const uint8_t digest[DIGEST_BYTES], char text[HEX_BYTES + 1]) {
-    for (int i = 0; i < DIGEST_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* A text of a key, after its length: inputs/keys.py. */
 static void key_text(bytes *key, const char *text) {
     char length[24];
@@ -39,7 +34,7 @@ static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
         key_text(&key, "word"), key_text(&key, *word);
     blake3(key.at, key.size, digest);
     free(key.at);
-    hexadecimal(digest, text);
+    hexadecimal(digest, DIGEST_BYTES, text);
 }
 
 static bool entry_path(char path[PATH_MAX], const char *store, const char *kind, const char *name) {
@@ -144,7 +139,7 @@ bool direct_deliver(const request *asked, const record *found) {
         if (!good)
             return false;
     }
-    hexadecimal(found->blob.at, name);
+    hexadecimal(found->blob.at, DIGEST_BYTES, name);
     return entry_path(blob, asked->store, "blobs", name) && path_of(path, found->object) &&
            deliver_blob(blob, found->blob.at, path);
 }
@@ -161,7 +156,7 @@ void direct_count(const request *asked, const record *found) {
         return;
     utimensat(AT_FDCWD, found->path, NULL, 0);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
-        hexadecimal(found->uses.at + at + 1, name);
+        hexadecimal(found->uses.at + at + 1, DIGEST_BYTES, name);
         if (entry_path(path, asked->store, found->uses.at[at] == 'a' ? "actions" : "blobs", name))
             utimensat(AT_FDCWD, path, NULL, 0);
     }

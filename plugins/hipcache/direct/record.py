@@ -15,7 +15,9 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     counted       string: the line for the log of the statistics
     history       string: path below `v1/` of the record that `explain` reads; its modification time is the last use
     uses          string: entries that the units would have used, each "a" (action) or "b" (blob) and 32 bytes
-    watched       string: list of the kind (1 byte) and the absolute path of each
+    watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
+                  hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
+                  is so, all that follows needs no look, up to the next that is neither "n" nor "a"
     rule          string: list of the lines of the dependency file
 
     list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these

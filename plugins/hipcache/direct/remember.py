@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.direct import variables
+from hipcache.direct import guards, variables
 from hipcache.direct.record import DirectRecord, key, state_digest
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
@@ -52,11 +52,11 @@ class Whole:
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
-    """None where not all is known that it depended on, or some of that has changed; and for all that is not one object
-    of the host with linked device code in it: the engine serves those."""
-    if cut.host is None or cut.object is None or cut.object.host or not all(unit.link for unit in cut.devices):
+    """None where not all is known that it depended on, or some of that has changed; and for several outputs, or one
+    that must be executable: the engine serves those."""
+    if len(asked.plan.outputs) != 1 or asked.plan.links_alone or (cut.object and not cut.object.tools_beside):
         return None
-    fronts = [*(unit.front for unit in cut.devices), cut.host]
+    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
     try:
         depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):
@@ -65,7 +65,9 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         return None
     keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
     uses = [(True, one) for pair in keys for one in pair]
-    uses += [(True, cut.object.key([one.digest for one in products[:-1]], products[-1].digest).digest)]
+    if cut.object:
+        codes = [one.digest for one in products[: len(cut.devices)]]
+        uses += [(True, cut.object.key(codes, products[-1].digest if cut.host else "").digest)]
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
     return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])), _tools(session, asked))
 
@@ -97,7 +99,9 @@ def remember(
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
     if not all(one.path.startswith("/") for one in depends) or not engine.store.has_blob(whole.outputs.blob):
         return
-    files = watched.state(depends, engine.clock() - engine.racy)
+    old = engine.clock() - engine.racy
+    guarded = guards.guard(depends, old)
+    files = watched.state(depends, old)
     if files is None:
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
@@ -112,7 +116,7 @@ def remember(
         statistics.line(_as_hit(ended)),
         history,
         whole.uses,
-        depends,
+        guarded,
         outputs.rule,
     )
     with suppress(StoreError, ValueError):

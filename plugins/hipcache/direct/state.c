@@ -1,13 +1,14 @@
-/* The state of all that a compile depended on: variables and paths, as watched.py and record.py tell. */
+/* The state of all that a compile depended on: variables and paths, as watched.py, guards.py and record.py tell. */
+#define _GNU_SOURCE
 #include "direct.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST = PATH_MAX + 16 };
+enum { GUARD_DIGITS = 32, STATUS_BYTES = 48 };
 static const char DOMAIN[] = "hipcache direct state 1"; /* with its NUL */
 
 void append(bytes *text, const void *more, size_t size) {
@@ -20,6 +21,14 @@ void append(bytes *text, const void *more, size_t size) {
     if (size)
         memcpy(text->at + text->size, more, size);
     text->size += size;
+}
+
+void hexadecimal(const uint8_t *content, size_t size, char *text) {
+    for (size_t i = 0; i < size; i++) {
+        text[2 * i] = "0123456789abcdef"[content[i] >> 4];
+        text[2 * i + 1] = "0123456789abcdef"[content[i] & 15];
+    }
+    text[2 * size] = 0;
 }
 
 static size_t two_bytes(const uint8_t *at) {
@@ -58,37 +67,100 @@ static uint64_t nanoseconds(struct timespec time) {
     return (uint64_t)((int64_t)time.tv_sec * 1000000000 + time.tv_nsec);
 }
 
+/* The look at all that is watched. The paths of one directory stand together: from the second on, they are looked for
+ * in the opened directory, not from the root again (the compiler's paths have up to 15 steps). */
+typedef struct {
+    bytes state;
+    char directory[PATH_MAX];
+    size_t length;
+    int opened; /* NOT_YET, CANNOT_BE, or a file descriptor */
+    bool guarded;
+} looking;
+
+enum { NOT_YET = -1, CANNOT_BE = -2 };
+
+static void leave_directory(looking *at) {
+    if (at->opened >= 0)
+        close(at->opened);
+    at->opened = NOT_YET;
+}
+
+static int status_of(looking *at, const char *path, int flags, struct stat *found) {
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length == 0 || length >= PATH_MAX || slash[1] == 0)
+        return fstatat(AT_FDCWD, path, found, flags);
+    if (length != at->length || memcmp(at->directory, path, length) != 0) {
+        leave_directory(at);
+        memcpy(at->directory, path, length);
+        at->directory[length] = 0;
+        at->length = length;
+        return fstatat(AT_FDCWD, path, found, flags);
+    }
+    if (at->opened == NOT_YET) {
+        at->opened = open(at->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        at->opened = at->opened < 0 ? CANNOT_BE : at->opened;
+    }
+    return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags) : fstatat(at->opened, slash + 1, found, flags);
+}
+
+static void add_status(bytes *state, const struct stat *found) {
+    number(state, found->st_dev), number(state, found->st_ino), number(state, found->st_mode);
+    number(state, (uint64_t)found->st_size);
+    number(state, nanoseconds(found->st_mtim)), number(state, nanoseconds(found->st_ctim));
+}
+
+/* Is the directory as it was? `text`: the first digits of its status' digest, and its path. */
+static bool guard_holds(const char *text, size_t size) {
+    struct stat found;
+    uint8_t digest[DIGEST_BYTES];
+    char digits[GUARD_DIGITS + 1];
+    if (size <= GUARD_DIGITS || stat(text + GUARD_DIGITS, &found) != 0)
+        return false;
+    uint8_t room[STATUS_BYTES];
+    bytes status = {room, 0, sizeof room};
+    add_status(&status, &found);
+    blake3(status.at, status.size, digest);
+    hexadecimal(digest, GUARD_DIGITS / 2, digits);
+    return memcmp(digits, text, GUARD_DIGITS) == 0;
+}
+
 /* Adds what is there now; false where something is not even of the right kind. */
 static bool look(void *context, const uint8_t *text, size_t size) {
-    bytes *state = context;
+    looking *at = context;
     struct stat found;
     if (size < 2 || strlen((const char *)text) != size)
         return false;
     const char kind = (char)text[0], *path = (const char *)text + 1;
-    const bool there = (kind == 'l' || kind == 'a' ? lstat(path, &found) : stat(path, &found)) == 0;
-    if (kind == 'a' || kind == 'n')
-        return !there;
-    if (!there)
-        return false;
+    if (kind == 'd') {
+        at->guarded = guard_holds(path, size - 1);
+        return true;
+    }
+    const bool missing = kind == 'a' || kind == 'n';
+    at->guarded = at->guarded && missing;
+    if (at->guarded)
+        return true;
+    const int flags = kind == 'l' || kind == 'a' ? AT_SYMLINK_NOFOLLOW : 0;
+    const bool there = status_of(at, path, flags, &found) == 0;
+    if (missing || !there)
+        return missing && !there;
     switch (kind) {
     case 'f':
-        number(state, found.st_dev), number(state, found.st_ino), number(state, found.st_mode);
-        number(state, (uint64_t)found.st_size);
-        number(state, nanoseconds(found.st_mtim)), number(state, nanoseconds(found.st_ctim));
+        add_status(&at->state, &found);
         return true;
     case 'm':
-        number(state, found.st_mode);
+        number(&at->state, found.st_mode);
         return true;
     case 'i':
-        number(state, found.st_dev), number(state, found.st_ino);
+        number(&at->state, found.st_dev), number(&at->state, found.st_ino);
         return true;
     case 'l': {
         char target[PATH_MAX];
         const ssize_t length = S_ISLNK(found.st_mode) ? readlink(path, target, sizeof target) : 0;
         if (length < 0 || length == (ssize_t)sizeof target)
             return false;
-        number(state, found.st_mode), number(state, (uint64_t)length);
-        append(state, target, (size_t)length);
+        number(&at->state, found.st_mode), number(&at->state, (uint64_t)length);
+        append(&at->state, target, (size_t)length);
         return true;
     }
     default:
@@ -130,15 +202,16 @@ static void add_variables(bytes *state, bytes ignored, char *const *environ) {
 }
 
 bool state_holds(const record *found, char *const *environ) {
-    bytes state = {0};
+    looking at = {.opened = NOT_YET};
     uint8_t digest[DIGEST_BYTES];
-    append(&state, DOMAIN, sizeof DOMAIN);
-    add_variables(&state, found->ignored, environ);
-    bool holds = unpack_list(found->watched, look, &state);
+    append(&at.state, DOMAIN, sizeof DOMAIN);
+    add_variables(&at.state, found->ignored, environ);
+    bool holds = unpack_list(found->watched, look, &at);
+    leave_directory(&at);
     if (holds) {
-        blake3(state.at, state.size, digest);
+        blake3(at.state.at, at.state.size, digest);
         holds = found->state.size == DIGEST_BYTES && memcmp(digest, found->state.at, DIGEST_BYTES) == 0;
     }
-    free(state.at);
+    free(at.state.at);
     return holds;
 }

@@ -170,12 +170,14 @@ class DeviceUnit:
 @dataclass(frozen=True)
 class ObjectUnit:
     """What all passes come to together: their code bundled, and that put into the host's object; where `host` is named
-    (as the plan names its output), that is in the bundle instead."""
+    (as the plan names its output), that is in the bundle instead. `tools_beside`: are the programs that the bundler
+    starts beside it, and so not looked for on PATH?"""
 
     bundle: ToolJob
     codes: tuple[str, ...]
     bundled: str
     host: str
+    tools_beside: bool
     _tools: tuple[tuple[str, str], ...]
 
     def key(self, codes: Iterable[str], host: str) -> Key:
@@ -229,12 +231,15 @@ class _Cutter:
     def object(self, plan: Plan, bundle: ToolJob, environ: Mapping[str, str]) -> ObjectUnit:
         tools = [("bundler", self.tool(bundle.program)), *_bundler_variables(environ)]
         host = plan.host.value(Role.OUTPUT) if plan.host and not plan.embeds else ""
+        is_beside = True
         if host:
             # The bundler has an object's sections written by llvm-objcopy: the one beside it, else the one on PATH.
             beside = os.path.join(os.path.dirname(os.path.realpath(self._files.resolve(bundle.program))), _OBJCOPY)
-            objcopy = beside if os.access(beside, os.X_OK) else which(_OBJCOPY, self._files.resolve(""), environ)
+            is_beside = os.access(beside, os.X_OK)
+            objcopy = beside if is_beside else which(_OBJCOPY, self._files.resolve(""), environ)
             tools += [("objcopy", self.tool(objcopy))] if objcopy else []
-        return ObjectUnit(bundle, tuple(one.code for one in plan.devices), plan.bundled, host, tuple(tools))
+        codes = tuple(one.code for one in plan.devices)
+        return ObjectUnit(bundle, codes, plan.bundled, host, is_beside, tuple(tools))
 
     def device(self, one: DevicePass) -> DeviceUnit:
         link = []

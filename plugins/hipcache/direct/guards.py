@@ -1,0 +1,102 @@
+"""Guards: directories whose status stands for all that was looked for in vain in them.
+
+While a directory is as it was, no name has come into it. So one `stat` of it answers for every name that was missed
+there: for most of what a compile looks for. Where a directory has changed (in one's own sources it does all the time),
+each name is looked for. git trusts directories in the same way (its untracked cache), and as there it is not done on
+file systems of which it is not known that they keep the times of directories.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.watched import ABSENT, GONE, Watched, status_text
+
+GUARD = "d"
+DIGITS = 32
+_KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs", "overlay"}
+_MOUNTS = "/proc/self/mountinfo"
+
+
+def guard(watched: Sequence[Watched], old: float, mounts: str = _MOUNTS) -> tuple[Watched, ...]:
+    """The same paths in an order in which each guard (path: DIGITS hexadecimal digits of the digest of its status, and
+    the directory) stands before what it answers for. `old`: as for `watched.state`, which must be taken afterwards:
+    a name that comes before that is found there, and one that comes later changes its directory. `mounts`: a list of
+    the mounted file systems, as mountinfo in proc(5)."""
+    directories = _Directories(old, _file_systems(mounts))
+    groups: dict[str, list[Watched]] = {"": []}
+    for one in watched:
+        if one.kind in (GONE, ABSENT):
+            groups.setdefault(directories.guard_of(one.path), []).append(one)
+    ordered = [*(one for one in watched if one.kind not in (GONE, ABSENT)), *groups.pop("")]
+    for directory, names in groups.items():
+        ordered += [Watched(GUARD, directory), *names]
+    return tuple(ordered)
+
+
+class _Directories:
+    """Those of one compile: most have many names that were missed."""
+
+    def __init__(self, old: float, kinds: Mapping[str, str]) -> None:
+        self._old = old
+        self._kinds = kinds
+        self._found: dict[str, str | None] = {}
+
+    def guard_of(self, path: str) -> str:
+        """The guard of a path that was missed, empty if it has none: the last directory on the way that is there, if
+        what comes next on the way is not (a link that leads nowhere is)."""
+        missing = path
+        while missing not in ("", "/"):
+            directory = os.path.dirname(missing)
+            guard = self._guard(directory)
+            if guard is not None:
+                return guard if guard and _is_missing(missing) else ""
+            missing = directory
+        return ""
+
+    def _guard(self, directory: str) -> str | None:
+        """None if there is no such directory, empty if it cannot be one."""
+        if directory not in self._found:
+            self._found[directory] = self._make(directory)
+        return self._found[directory]
+
+    def _make(self, directory: str) -> str | None:
+        try:
+            found = os.stat(directory)
+        except OSError:
+            return None
+        if not stat.S_ISDIR(found.st_mode):
+            return None
+        device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
+        if max(found.st_mtime, found.st_ctime) >= self._old or self._kinds.get(device) not in _KEEP_TIMES:
+            return ""
+        return digest_bytes(status_text(found))[:DIGITS] + directory
+
+
+def _is_missing(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _file_systems(mounts: str) -> Mapping[str, str]:
+    """The kind of each mounted file system by its device. (A subvolume of btrfs has a device of its own, which is not
+    listed: there each name is looked for.)"""
+    try:
+        with open(mounts, "rb") as file:
+            return dict(_kinds(file))
+    except OSError:
+        return {}
+
+
+def _kinds(lines: Iterable[bytes]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        before, _, after = line.decode(errors="replace").partition(" - ")
+        yield before.split()[2], after.split()[0]
