@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plain clang and hipcache side by side on random compiles: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from the tables below, and goes on in steps:
 each step edits something (a header, a flag, the archs, the environment, the way the source is named) or nothing, runs
@@ -76,16 +76,24 @@ FLAGS = """
 LEFT = """
 -fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
 -Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
--fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address | -fgpu-rdc | --offload-new-driver
+-fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
 -flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -ftime-report | -fprofile-instr-generate
 -fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
--save-temps=obj | --save-temps | -v | -### | -H | -E | -S | -emit-llvm | -fsyntax-only | -M | -MM | -MG
+-save-temps=obj | --save-temps | -v | -### | -H | -E | -fsyntax-only | -M | -MM | -MG
 -grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
---offload-arch= | --offload-device-only | --offload-host-only | --cuda-device-only | --no-gpu-bundle-output
---offload-compress | -Xoffload-linker --Map=map.txt | -Xoffload-linker --no-such | -Xoffload-linker --gc-sections
+--offload-arch= | --no-gpu-bundle-output | -Xoffload-linker --Map=map.txt | -Xoffload-linker --no-such
+-Xoffload-linker --gc-sections
 -Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
 -m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
 -dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
+"""
+# Other ends than one object of both sides.
+SHAPES = """
+-fgpu-rdc | -fgpu-rdc | -fgpu-rdc -fPIC | --offload-new-driver | --offload-new-driver -fgpu-rdc | --offload-compress
+--offload-device-only | --cuda-device-only -S | --offload-device-only -emit-llvm | --offload-device-only -fgpu-rdc
+--offload-device-only --gpu-bundle-output | --offload-device-only --no-gpu-bundle-output
+--offload-device-only --offload-compress | --offload-host-only | --cuda-host-only -S | --offload-host-only -fgpu-rdc
+-S | -emit-llvm | -S -emit-llvm | --offload-new-driver --offload-device-only | --offload-new-driver -S
 """
 
 DEPENDENCIES = """
@@ -100,7 +108,7 @@ def _table(text: str) -> list[list[str]]:
     return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
 
 
-CHOICES, LEAVING, RULES = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES)
+CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES)
 # (words before the source, the source)
 SOURCES = (
     *(((), "k.hip"),) * 16,
@@ -235,6 +243,7 @@ class Case:
         self.work = self.root / self.random.choice(["work", "work", "wo rk", "w$o#r'k", "w,o=r:k"])
         self.compiler = self.random.choice(COMPILERS)
         self.flags = [self._some_flag() for _ in range(self.random.randrange(5))]
+        self.shape = self._some_shape()
         self.archs = self._some_archs()
         self.level = self.random.choice(LEVELS)
         self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
@@ -290,12 +299,15 @@ class Case:
         edits: list[Callable[[], str]] = [
             *(self._nothing,) * 4,
             *(self._header, self._header, self._comment, self._source_edit, self._remove, self._variable),
-            *(self._flag, self._flag, self._arch, self._touch, self._shadow, self._relink),
+            *(self._flag, self._flag, self._arch, self._end_otherwise, self._touch, self._shadow, self._relink),
         ]
         return self.random.choice(edits)()
 
     def _some_flag(self) -> list[str]:
         return self.random.choice(CHOICES if self.random.random() < 0.93 else LEAVING)
+
+    def _some_shape(self) -> list[str]:
+        return self.random.choice(ENDS) if self.random.random() < 0.3 else []
 
     def _some_archs(self) -> list[str]:
         """Mostly such as go together; an architecture with a feature and without it do not."""
@@ -373,6 +385,10 @@ class Case:
         self.archs = self._some_archs()
         return f"archs {self.archs}"
 
+    def _end_otherwise(self) -> str:
+        self.shape = self._some_shape()
+        return f"ends with {self.shape}"
+
     # The command
 
     def words(self) -> list[str]:
@@ -388,6 +404,7 @@ class Case:
             "-cuid=5eed",
             self.level,
             *flags,
+            *self.shape,
             *self.rule,
             *self.output,
             "-c",
@@ -435,7 +452,7 @@ class Case:
     def _end(self, words: Sequence[str], before: dict[str, bytes], store: str) -> Ended:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE_", "MAKE", "MFLAGS"))}
         environ |= {"LC_ALL": "C", "HOME": str(self.root), "HIPCACHE_DIR": str(self.root / f"store-{store}")}
-        environ |= {"HIPCACHE_LOG": str(self.root / "log"), "XDG_RUNTIME_DIR": str(self.root), **self.variables}
+        environ |= {"XDG_RUNTIME_DIR": str(self.root), **self.variables}
         try:
             done = subprocess.run(
                 words,
@@ -477,13 +494,15 @@ class Case:
                     path.write_bytes(content)
 
     def _outcome(self, store: str) -> str:
-        """The last line of the log: outcome, and reason where it was passed through."""
+        """What was counted last: outcome, and reason where it was passed through. (A log that the user asks for would
+        rule direct hits out.)"""
+        log = self.root / f"store-{store}/v1/statistics/log"
         try:
-            line = (self.root / "log").read_text(errors="replace").splitlines()[-1]
-        except OSError:
-            return "unlogged"
-        (self.root / "log").unlink()
-        _, _, outcome, reason, *_ = line.split(" ")
+            line = log.read_text(errors="replace").splitlines()[-1]
+        except (OSError, IndexError):
+            return "uncounted"
+        log.unlink()
+        _, outcome, reason, *_ = line.split("\t")
         return f"{outcome} {reason}" if outcome == "passed_through" else outcome
 
     def _same(self, plain: Ended, cached: Ended) -> None:
@@ -556,12 +575,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="how many")
     parser.add_argument("--seconds", type=float, default=0, help="go on for so long instead")
     parser.add_argument("--real", action="store_true", help="with HIP's own headers and device libraries")
+    parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
     parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
     options = parser.parse_args()
     end, seed, failures = time.monotonic() + options.seconds, options.seed, 0
     while time.monotonic() < end if options.seconds else seed < options.seed + options.count:
-        found = check(seed, real=options.real, keep=options.keep, tell=options.tell)
+        found = check(seed, real=options.real, launcher=options.launcher, keep=options.keep, tell=options.tell)
         if found:
             failures += 1
             print(found, flush=True)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hip import FULL
+from hip import FULL, LAUNCHER
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
@@ -18,12 +18,12 @@ REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
-    assert not fuzz.check(seed)
+    assert not fuzz.check(seed, launcher=LAUNCHER)
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)
 def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
-    assert not fuzz.check(seed, real=True)
+    assert not fuzz.check(seed, real=True, launcher=LAUNCHER)
 
 
 def test_a_difference_is_reported_with_its_seed_and_commands() -> None:
