@@ -77,7 +77,7 @@ LEFT = """
 -fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
 -Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
 -fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
--flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -ftime-report | -fprofile-instr-generate
+-flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
 -fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
 -save-temps=obj | --save-temps | -v | -### | -H | -E | -fsyntax-only | -M | -MM | -MG
 -grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
