@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MODULES, PROGRAMS, Project, hip_source
-from hip import HIP_IN_SHORT, script
+from hip import HIP_IN_SHORT, LAUNCHER, script
 from hipcache import plain
 from hipcache.outcome import PASSED_THROUGH, CompileOutcome
 from hipcache.report import statistics
@@ -281,24 +282,41 @@ def test_plain_cxx_passes_without_the_engine(tmp_path: Path) -> None:
         assert f" {module}\n" not in said
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["clang++", "-c", "x.cpp"], True),
-        (["/usr/bin/clang++-15", "-I/opt/rocm/include/hip", "-c", "hip.cpp"], True),
-        (["clang++", "-c", "-x", "hip", "x.cpp"], False),
-        (["clang++", "-c", "-xhip", "x.cpp"], False),
-        (["clang++", "-c", "--language=hip", "x.cpp"], False),
-        (["clang++", "-c", "x.hip"], False),
-        (["clang++", "-c", "@words"], False),
-        (["clang++", "x.cpp"], False),
-        (["hipcc", "-c", "x.cpp"], False),
-        (["ccache", "clang++", "-c", "x.cpp"], True),
-        (["ccache", "hipcc", "-c", "x.cpp"], False),
-    ],
-)
+PLAIN = [
+    (["clang++", "-c", "x.cpp"], True),
+    (["/usr/bin/clang++-15", "-I/opt/rocm/include/hip", "-c", "hip.cpp"], True),
+    (["clang++", "-c", "-x", "hip", "x.cpp"], False),
+    (["clang++", "-c", "-xhip", "x.cpp"], False),
+    (["clang++", "-c", "--language=hip", "x.cpp"], False),
+    (["clang++", "-c", "x.hip"], False),
+    (["clang++", "-c", "@words"], False),
+    (["clang++", "x.cpp"], False),
+    (["hipcc", "-c", "x.cpp"], False),
+    (["hipcc.bin", "-c", "x.cpp"], False),
+    (["clang++", "-c", "x.cpp", "-o", "hip.o"], True),
+    (["clang++", "-o", "-c", "x.cpp"], True),
+]
+BEHIND_ANOTHER_CACHE = [
+    (["ccache", "clang++", "-c", "x.cpp"], True),
+    (["ccache", "hipcc", "-c", "x.cpp"], False),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), [*PLAIN, *BEHIND_ANOTHER_CACHE])
 def test_only_what_is_certainly_no_hip_is_plain(words: list[str], expected: bool) -> None:
     assert plain.is_plain(words) == expected
+
+
+@pytest.mark.parametrize(("words", "expected"), [*PLAIN, *((words, False) for words, _ in BEHIND_ANOTHER_CACHE)])
+def test_the_native_launcher_means_the_same_by_plain(tmp_path: Path, words: list[str], expected: bool) -> None:
+    """Behind another cache it leaves to the engine what the compiler is."""
+    shutil.copy(LAUNCHER[0], tmp_path / "hipcache")
+    script(tmp_path / "hipcache-engine", "exit 99\n")
+    compiler = script(tmp_path / Path(words[0]).name, "exit 7\n")
+    (tmp_path / "store/v1/statistics").mkdir(parents=True)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store")}
+    ended = subprocess.run([tmp_path / "hipcache", compiler, *words[1:]], env=environ, check=False)
+    assert ended.returncode == (7 if expected else 99)
 
 
 @pytest.mark.parametrize(("name", "value"), [("HIPCACHE_DISABLE", "1"), ("HIPCACHE_READONLY", "1")])
