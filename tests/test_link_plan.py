@@ -7,19 +7,13 @@ import re
 
 import pytest
 from hipcache.errors import PassThrough
-from hipcache.outcome import REASONS
 from hipcache.planning import link_plan
 from hipcache.planning.link_plan import LinkPlan
-from recordings import KNOWN, LINKS, SHAPES, text
+from recordings import KNOWN, LINKS, SHAPES, parsed_or_left, text
 
 
 def parsed(raw: str) -> LinkPlan | None:
-    """The plan, or None where it is left to the compiler. Nothing else may be raised."""
-    try:
-        return link_plan.parse(raw)
-    except PassThrough as left:
-        assert left.reason in REASONS
-        return None
+    return parsed_or_left(link_plan.parse, raw)
 
 
 @pytest.mark.parametrize("name", LINKS)

@@ -9,23 +9,17 @@ from pathlib import Path
 import pytest
 import recordings
 from hipcache.errors import PassThrough
-from hipcache.outcome import REASONS
 from hipcache.planning import plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.driver_options import Side
 from hipcache.planning.plan import Plan
-from recordings import KNOWN, LEFT, SHAPES, recorded, text
+from recordings import KNOWN, LEFT, SHAPES, parsed_or_left, recorded, text
 
 CLANGS = ("clang15", "clang19")
 
 
 def parsed(raw: str) -> Plan | None:
-    """The plan, or None where it is left to the compiler. Nothing else may be raised."""
-    try:
-        return plan.parse(raw)
-    except PassThrough as left:
-        assert left.reason in REASONS
-        return None
+    return parsed_or_left(plan.parse, raw)
 
 
 # What a plan says

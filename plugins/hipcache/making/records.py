@@ -15,9 +15,12 @@ Blobs are digests in the store. A record that does not read is a miss.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from hipcache.values import asdict, dataclass
+
+Record = TypeVar("Record")
 
 # The contents of headers that one command has met lately: branches, and the state before an edit.
 MOST_ENTRIES = 16
@@ -84,10 +87,7 @@ def pack_back(record: BackRecord) -> bytes:
 
 
 def unpack_back(raw: bytes | None) -> BackRecord | None:
-    try:
-        return BackRecord(**json.loads(raw)) if raw else None
-    except (ValueError, TypeError):
-        return None
+    return _unpack(BackRecord, raw)
 
 
 def pack_neutral(record: NeutralRecord) -> bytes:
@@ -95,10 +95,7 @@ def pack_neutral(record: NeutralRecord) -> bytes:
 
 
 def unpack_neutral(raw: bytes | None) -> NeutralRecord | None:
-    try:
-        return NeutralRecord(**json.loads(raw)) if raw else None
-    except (ValueError, TypeError):
-        return None
+    return _unpack(NeutralRecord, raw)
 
 
 def pack_link(record: LinkRecord) -> bytes:
@@ -106,10 +103,7 @@ def pack_link(record: LinkRecord) -> bytes:
 
 
 def unpack_link(raw: bytes | None) -> LinkRecord | None:
-    try:
-        return LinkRecord(**json.loads(raw)) if raw else None
-    except (ValueError, TypeError):
-        return None
+    return _unpack(LinkRecord, raw)
 
 
 def pack_object(blob: str) -> bytes:
@@ -125,3 +119,10 @@ def unpack_object(raw: bytes | None) -> str:
 
 def _pack(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":")).encode()
+
+
+def _unpack(kind: Callable[..., Record], raw: bytes | None) -> Record | None:
+    try:
+        return kind(**json.loads(raw)) if raw else None
+    except (ValueError, TypeError):
+        return None
