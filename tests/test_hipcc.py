@@ -111,7 +111,8 @@ def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
     """hipcc asks rocm_agent_enumerator, which can be told by a file."""
     command = [word for word in words() if "-arch=" not in word]
     target = lab.write("target.lst", "gfx906\n")
-    env = {"ROCM_TARGET_LST": str(target)}
+    # The system's python3: pyenv's is a shell script, which opens the terminal.
+    env = {"ROCM_TARGET_LST": str(target), "PATH": "/usr/bin:/bin"}
     assert lab.same(command, env=env).counted.missed == {"gfx906", "host"}
     time.sleep(2)  # what was looked at must be old enough to be remembered
     assert [lab.same(command, env=env).outcome for _ in range(2)] == [HIT, HIT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import SearchPath
 from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.inputs.trace import RACY, TICK, Files, Untraceable, record
+from hipcache.inputs.trace import RACY, TICK, Files, Untraceable, came_since, record
 
 SEARCH = SearchPath((), ("inc", "later"))
 
@@ -228,6 +229,35 @@ def test_a_file_that_goes_while_it_is_looked_at_makes_the_pass_untraceable(tree:
     files = Vanishing(str(tree.root), now, tree.basedir)
     with pytest.raises(Untraceable, match="cannot be read again"):
         record(files, read=["k.hip"], user=None, first=[], macros=[], search=SEARCH, started=now, dated=False)
+
+
+BEGAN, BEFORE, AFTER = 1000.0, 500, 1500
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "came"),
+    [
+        (stat.S_IFDIR, [(BEFORE, BEFORE)], False),
+        (stat.S_IFDIR, [(AFTER, AFTER)], False),  # an entry was made in it
+        (stat.S_IFDIR, [(BEFORE, AFTER)], True),
+        (stat.S_IFDIR, [(BEFORE, AFTER), (AFTER, AFTER)], False),  # it was just being made
+        (stat.S_IFDIR, [(BEFORE, AFTER), (BEFORE, AFTER), (AFTER, AFTER)], False),
+        (stat.S_IFLNK, [(BEFORE, BEFORE)], False),
+        (stat.S_IFLNK, [(AFTER, AFTER)], True),
+    ],
+)
+def test_a_renamed_directory_is_told_from_one_whose_times_are_being_set(
+    kind: int, times: list[tuple[int, int]], came: bool
+) -> None:
+    """`times`: modification and change time at each look; the last one stays."""
+    looks = iter(times)
+    seen = [times[-1]]
+
+    def look() -> os.stat_result:
+        modified, changed = next(looks, seen[0])
+        return os.stat_result((kind, *[0] * 9), {"st_mtime_ns": modified, "st_ctime_ns": changed})
+
+    assert came_since(BEGAN, look) == came
 
 
 def test_a_file_of_a_branch_not_taken_that_appeared_during_the_pass_makes_it_untraceable(tree: Tree) -> None:
