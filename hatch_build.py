@@ -37,7 +37,7 @@ class LauncherHook(BuildHookInterface[Any]):
         launcher, library = built / "hipcache", built / LIBRARY
         try:
             self._compile(launcher, [*SHARED, "launcher.c"], [["-static"], []])
-            self._compile(library, [*SHARED, "library.c"], [["-shared", "-fPIC"]])
+            self._compile(library, [*SHARED, "bitcode.c", "library.c"], [["-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)

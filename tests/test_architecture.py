@@ -28,11 +28,11 @@ LAYERS = r"""
     planning.driver session planning.wrapper
     planning.answers planning.link_plan
     engine planning.units cli.explain report.telling
-    report.history inputs.identity inputs.place cli.clear cli.config cli.doctor cli.gc cli.stats
+    report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.doctor cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
-    inputs.includes inputs.readset inputs.watched planning.command planning.plan processes.runner store.upkeep
+    inputs.search inputs.readset inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode processes.observe
-    planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
+    inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
         making.splice planning.driver_options planning.tools processes.room processes.syscalls processes.together \

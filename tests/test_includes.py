@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs import pasted
-from hipcache.inputs.includes import Directory, Probes, Scan, SearchPath, probes, scan, scan_macro
+from hipcache.inputs.includes import Scan, scan, scan_macro
+from hipcache.inputs.search import Listings, Probes, SearchPath, probes
 from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
@@ -161,7 +162,7 @@ def test_a_directory_of_the_user_that_is_a_system_directory_too_counts_only_ther
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to("a")
     search = SearchPath.of(options("-Ia", "-Ib", "-isystem", "link", "-I", "gone", "-Ib"))
-    assert search.searched(Directory(lambda path: str(tmp_path / path))) == ("b", "gone", "link")
+    assert search.searched(Listings(lambda path: str(tmp_path / path))) == ("b", "gone", "link")
 
 
 # Held against clang
@@ -208,7 +209,7 @@ class Tree:
         assert status == 0, text
         scans = {path: scan((self.root / path).read_bytes()) for path in depfile.union([["k.hip"], read])}
         search = SearchPath.of(options(*self.flags))
-        return probes(scans, self.first, search, Directory(lambda path: str(self.root / path)))
+        return probes(scans, self.first, search, Listings(lambda path: str(self.root / path)))
 
     def holds(self, found: Probes) -> bool:
         """As a trace is checked."""
@@ -326,22 +327,22 @@ def test_a_header_in_the_place_of_a_directory_of_its_name_is_seen(tmp_path: Path
 
 def test_a_missing_directory_stands_for_all_below_it(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    directory = Directory(lambda path: str(tmp_path / path))
-    assert directory.missing_part("gone", "a/b/c.h") == "gone"
-    assert directory.missing_part("here", "a/b/c.h") == "here/a"
+    listings = Listings(lambda path: str(tmp_path / path))
+    assert listings.missing_part("gone", "a/b/c.h") == "gone"
+    assert listings.missing_part("here", "a/b/c.h") == "here/a"
 
 
 def test_what_exists_misses_nothing(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/c.h").touch()
-    directory = Directory(lambda path: str(tmp_path / path))
+    listings = Listings(lambda path: str(tmp_path / path))
     for place, name in (("a", "b/c.h"), ("a/b", "../b/./c.h"), ("", "a//b/c.h"), ("", str(tmp_path / "a/b/c.h"))):
-        assert directory.missing_part(place, name) is None
+        assert listings.missing_part(place, name) is None
 
 
 def test_a_file_in_the_place_of_a_directory_holds_no_headers(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    assert Directory(lambda path: str(tmp_path / path)).missing_part("", "a/x.h") == "a/x.h"
+    assert Listings(lambda path: str(tmp_path / path)).missing_part("", "a/x.h") == "a/x.h"
 
 
 def test_the_scan_of_a_real_header_is_whole() -> None:

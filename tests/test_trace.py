@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import SearchPath
 from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.inputs.trace import RACY, TICK, Files, Untraceable, came_since, record
+from hipcache.inputs.recording import TICK, came_since, record
+from hipcache.inputs.search import SearchPath
+from hipcache.inputs.trace import RACY, Files, Untraceable
 
 SEARCH = SearchPath((), ("inc", "later"))
 

@@ -86,6 +86,11 @@ class Session:
                 self._read_sets[digest] = None
         return self._read_sets[digest]
 
+    def keep_read_set(self, reads: ReadSet) -> str:
+        digest = self.keep(reads.pack())
+        self._read_sets[digest] = reads
+        return digest
+
     def keep(self, content: bytes) -> str:
         """Put a blob into the store, if that can be done; its digest either way."""
         try:

@@ -30,11 +30,16 @@ void hipcache_free(bytes *text) {
     *text = (bytes){0};
 }
 
+static size_t pair(const uint8_t *at) { return (size_t)at[0] << 8 | at[1]; }
+
 /* Which of `count` texts (of `size` bytes each, one after the other) stand anywhere in the file: `found[i]` becomes 1.
- * -1 where it cannot be read. One pass: a table of the first two bytes leaves few places to compare. */
+ * -1 where it cannot be read. Wu and Manber, "A fast algorithm for multi-pattern searching" (1994): the last two bytes of
+ * the place that is looked at tell how far away the next one is. */
 int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t count, uint8_t *found) {
     static const size_t PAIRS = 1 << 16;
     struct stat status;
+    if (size < 2 || size > UINT8_MAX)
+        return -1;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -43,25 +48,33 @@ int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t 
         return -1;
     }
     const size_t length = (size_t)status.st_size;
-    if (length < size || size < 2) {
+    if (length < size) {
         close(fd);
-        return size < 2 ? -1 : 0;
+        return 0;
     }
     const uint8_t *content = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
-    uint8_t *wanted = calloc(PAIRS, 1);
-    if (content == MAP_FAILED || !wanted) {
-        free(wanted);
+    uint8_t *away = malloc(PAIRS);
+    if (content == MAP_FAILED || !away) {
+        if (content != MAP_FAILED)
+            munmap((void *)content, length);
+        free(away);
         return -1;
     }
+    memset(away, (int)(size - 1), PAIRS);
     for (size_t i = 0; i < count; i++)
-        wanted[(size_t)texts[i * size] << 8 | texts[i * size + 1]] = 1;
-    for (size_t at = 0; at + size <= length; at++)
-        if (wanted[(size_t)content[at] << 8 | content[at + 1]])
-            for (size_t i = 0; i < count; i++)
-                if (memcmp(content + at, texts + i * size, size) == 0)
-                    found[i] = 1;
-    free(wanted);
+        for (size_t end = 2; end <= size; end++) {
+            uint8_t *here = &away[pair(texts + i * size + end - 2)];
+            *here = size - end < *here ? (uint8_t)(size - end) : *here;
+        }
+    for (size_t at = 0; at + size <= length;) {
+        const size_t steps = away[pair(content + at + size - 2)];
+        for (size_t i = 0; steps == 0 && i < count; i++)
+            if (memcmp(content + at, texts + i * size, size) == 0)
+                found[i] = 1;
+        at += steps ? steps : 1;
+    }
+    free(away);
     munmap((void *)content, length);
     return 0;
 }

@@ -72,6 +72,17 @@ def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
     return {text for text, there in zip(texts, found, strict=True) if there}
 
 
+def bitcode(content: bytes) -> bytes | None:
+    """What a module says to a back end, as `bitcode.c` writes it; None where that is not known."""
+    library = load()
+    if library is None:
+        return None
+    said = _Bytes()
+    known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
+    text = said.take(library)
+    return text if known else None
+
+
 def _texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     encoded = [os.fsencode(word) for word in words]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

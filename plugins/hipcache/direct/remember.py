@@ -143,11 +143,15 @@ def _depends(
         yield from map(watched.of_observation, one.looked)
     yield from session.files.watched()
     yield from session.identities.watched()
-    for front, product in zip(fronts, products, strict=True):
-        reads = session.read_set(product.reads) if product.reads else None
+    # Most architectures read the same files.
+    found = {
+        (product.reads, front.comments_matter or bool(product.text))
+        for front, product in zip(fronts, products, strict=True)
+    }
+    for digest, exact in sorted(found):
+        reads = session.read_set(digest) if digest else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
-        exact = front.comments_matter or bool(product.text)
         yield from session.files.watched_reads(reads, exact=exact)
 
 

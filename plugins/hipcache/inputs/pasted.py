@@ -33,7 +33,7 @@ _PIECES = frozenset(
     for end in range(start + 1, len(name) + 1)
     if end - start > 1 or name[start] == "_"
 ) - {name.encode() for name in _NAMES}
-_WORD = re.compile(rb"\w+")
+_WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
 _CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
 _HEAD = re.compile(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
@@ -59,7 +59,7 @@ def places(content: bytes) -> frozenset[str]:
 
 def pieces(content: bytes) -> frozenset[str]:
     """The words of a text that may be part of a name."""
-    return frozenset(word.decode() for word in _PIECES.intersection(_WORD.findall(content)))
+    return frozenset(word.decode() for word in _PIECES.intersection(content.translate(_WORDS_ONLY).split()))
 
 
 def composed(words: Collection[str], names: Collection[str]) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from hipcache.inputs import includes, pasted
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.includes import SearchPath
+from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])

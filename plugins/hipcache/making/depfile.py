@@ -17,6 +17,8 @@ def parse(text: str) -> list[str]:
     _, _, rest = text.partition(": ")
     rest = rest.split("\n\n", 1)[0].replace("\\\n", " ")
     rest = rest.split("\n", 1)[0]
+    if "\\" not in rest and "$" not in rest:
+        return [name for name in rest.replace("\t", " ").split(" ") if name]
     names, name, i = [], "", 0
     while i < len(rest):
         char = rest[i]

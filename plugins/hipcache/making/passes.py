@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs import place, trace
-from hipcache.inputs.includes import SearchPath
+from hipcache.inputs import place, recording
 from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile, records
 from hipcache.making.records import FrontEntry
@@ -100,7 +100,7 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
         if set_back:
             # Then the change time of a file does not tell whether it changed while the pass ran.
             raise Untraceable("the clock was set back while the compiler ran")
-        reads = trace.record(
+        reads = recording.record(
             session.files,
             read=read,
             user=user,
@@ -127,7 +127,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
     basedir = session.files.basedir
     named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))
     base = basedir.path if named or ran.bound or front.hides_paths else ""
-    entry = replace(entry, reads=session.keep(ran.reads.pack()), look=front.look, base=base)
+    entry = replace(entry, reads=session.keep_read_set(ran.reads), look=front.look, base=base)
     older = [
         old
         for old in records.unpack_front(session.engine.store.get_action(front.key.digest))

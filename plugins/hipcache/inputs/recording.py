@@ -1,0 +1,145 @@
+"""What a pass that has just run read and looked for, so that its result can be kept.
+
+A file that changed while the pass ran, or just before, may be another one than the pass read: then the result must not
+be kept. Neither where it depends on more than files.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from hipcache.inputs import includes, pasted
+from hipcache.inputs.includes import Scan
+from hipcache.inputs.readset import ReadFile, ReadSet, Status
+from hipcache.inputs.search import SearchPath, probes
+from hipcache.inputs.trace import Files, Untraceable
+
+# The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
+# pass began cannot be told from one during it.
+TICK = 0.02
+# Seconds between looks at a directory whose times are perhaps just being set.
+_LOOK_AGAIN = (0.0005, 0.002, 0.01)
+
+
+def record(
+    files: Files,
+    *,
+    read: list[str],
+    user: frozenset[str] | None,
+    first: list[str],
+    macros: list[str],
+    search: SearchPath,
+    started: float,
+    dated: bool,
+) -> ReadSet:
+    """The read set of a pass that began at `started` (wall clock, seconds).
+
+    `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
+    known, all count as such); `first`: names of -include; `macros`: the values of -D; `dated`: the date is given by
+    SOURCE_DATE_EPOCH.
+    Raises Untraceable where the result must not be kept.
+    """
+    began = (started - TICK) * 1e9
+    words: set[str] = set()
+    for macro in macros:
+        given = includes.scan_macro(macro)
+        _refuse(f"-D {macro}", given, dated=dated)
+        words |= given.pieces
+    looked: list[tuple[str, Status, str]] = []
+    scans: dict[str, Scan] = {}
+    for path in read:
+        try:
+            status, digest, scan = files.read(path, own=search.is_own(path, files.basedir))
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        if status[4] >= began:  # the change time: nobody can set it back
+            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+        _refuse(path, scan, dated=dated)
+        scans[path] = scan
+        words |= scan.pieces
+        looked.append((path, status, digest))
+    name = pasted.composed(words, (*pasted.QUESTIONS, *(("__TIMESTAMP__",) if dated else pasted.TIMES)))
+    if name:
+        raise Untraceable(f"its files may put {name} together from pieces")
+    # What #embed reads is no C++.
+    as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
+    found: list[ReadFile] = []
+    for path, status, digest in looked:
+        system = user is not None and path not in user
+        # A header of the system is not edited.
+        try:
+            bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
+    with files.listing:  # what another pass is listing now may be older than the end of this one
+        files.listings.refresh()
+        looked_for = probes(scans, first, search, files.listings)
+    for path in looked_for.present:
+        if "\\" in path:
+            # Clang's dependency file writes it with a slash, which may be the name of another file.
+            raise Untraceable(f"'{path}' has a backslash in its name")
+        try:
+            if files.status(path)[4] >= began and not path.endswith("/"):
+                raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+    moved = _moved(files, [*scans, *looked_for.present], began)
+    if moved:
+        raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
+    absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (looked_for.absent, looked_for.present))
+    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found))
+
+
+def _moved(files: Files, paths: Iterable[str], began: float) -> str:
+    """A link or a directory on the way to one of `paths` that came there since `began`; empty if there is none.
+
+    The files below a directory keep their times when it is renamed. Its own change time tells, and differs from its
+    modification time unless an entry was made in it since. Known weakness: both, within one compile.
+    """
+    parts = {files.resolve(path) for path in paths}
+    for directory in {os.path.dirname(path) for path in parts}:
+        for way in (directory, os.path.realpath(directory)):
+            part = way
+            while part not in parts and part not in ("", "/"):
+                parts.add(part)
+                part = os.path.dirname(part)
+    for part in parts:
+        try:
+            if os.lstat(part).st_ctime_ns >= began and came_since(began, partial(os.lstat, part)):
+                return part
+        except OSError:
+            return part
+    return ""
+
+
+def came_since(began: float, look: Callable[[], os.stat_result]) -> bool:
+    """Did the link or directory that `look` tells of come to its place since `began` (nanoseconds)? Raises OSError.
+
+    Where an entry is made in a directory, Linux sets both times one after the other, and a look between the two (for
+    some 50 us, measured on ext4) shows a directory that seems to have been renamed. So it is looked at again.
+    """
+    for pause in (*_LOOK_AGAIN, 0.0):
+        found = look()
+        if found.st_ctime_ns < began:
+            return False
+        if stat.S_ISLNK(found.st_mode):
+            return True
+        if not stat.S_ISDIR(found.st_mode) or found.st_mtime_ns >= found.st_ctime_ns:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def _refuse(path: str, scan: Scan, *, dated: bool) -> None:
+    times = scan.time_macros - ({"DATE", "TIME"} if dated else set())
+    if times:
+        raise Untraceable(f"'{path}' uses __{min(times)}__")
+    if scan.asks_computed:
+        raise Untraceable(f"'{path}' has a __has_include whose name is a macro")
+    if scan.assembler_files:
+        raise Untraceable(f"'{path}' has inline assembly that reads a file")

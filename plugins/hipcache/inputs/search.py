@@ -1,0 +1,239 @@
+"""What a pass looked for and did not find: names that would change it if they appeared.
+
+The dependency file names the headers that were read. A header that appears *earlier* in the search path, or a
+file that `__has_include` asked for in vain, changes the output as well; ccache and sccache go stale
+here. So each file that was read is scanned (`includes`) for the names that it asks for, and each
+name is looked for along the search path: every place before the first one that has it is recorded as absent. An absent
+path is recorded by its shortest missing part: where `/inc/rocprim` does not exist, one check stands for all headers
+below it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.includes import Scan
+from hipcache.planning.cc1 import Option, Role
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class SearchPath:
+    """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp). `system`: those
+    of system headers, each with a slash at its end, `own` those of the compiler and libc. `users`: how many of `angled`
+    are of -I."""
+
+    quote: tuple[str, ...]
+    angled: tuple[str, ...]
+    system: tuple[str, ...] = ()
+    users: int = 0
+    own: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: Iterable[Option]) -> SearchPath:
+        groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
+        own: list[str] = []
+        for option in options:
+            if option.role is not Role.SEARCH:
+                continue
+            if option.name.startswith("-internal-") and option.value.startswith("/"):
+                own.append(option.value.rstrip("/") + "/")
+            group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
+            groups[group].append(option.value)
+        angled = groups["angled"] + groups["system"] + groups["after"]
+        system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
+        return cls(
+            tuple(dict.fromkeys(groups["quote"])),
+            tuple(angled),
+            tuple(dict.fromkeys(system)),
+            len(groups["angled"]),
+            tuple(own),
+        )
+
+    def is_own(self, path: str, basedir: Basedir) -> bool:
+        """Is it a header of the compiler's own, or of libc? None of a checkout is."""
+        return path.startswith(self.own) and basedir.portable(path) == path
+
+    def searched(self, listings: Listings) -> tuple[str, ...]:
+        """`angled` as clang takes it: each directory once, and one of -I that is a system directory too only there."""
+        identities = [listings.identity(place) for place in self.angled]
+        system = set(identities[self.users :])
+        kept: dict[object, str] = {}
+        for number, (place, identity) in enumerate(zip(self.angled, identities, strict=True)):
+            if number >= self.users or identity not in system:
+                kept.setdefault(identity, place)
+        return tuple(kept.values())
+
+
+def identity(path: str) -> object:
+    """The same for two names of one file or directory. `path` is absolute."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
+
+
+class Listings:
+    """The names in directories: each is listed once, and again where it may have changed. `resolve` makes a path
+    absolute; `settled` tells of a time of change (nanoseconds) whether the next change will have another one."""
+
+    def __init__(self, resolve: Callable[[str], str], settled: Callable[[int], bool] = lambda _: False) -> None:
+        self._resolve = resolve
+        self._settled = settled
+        # Each with its status, None where the next change may not show in that.
+        self._listed: dict[str, tuple[object, frozenset[str] | None]] = {}
+        self._found: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
+        self._unsettled = False  # did the last answer need a listing whose status is None?
+
+    def refresh(self) -> None:
+        """Forget what may have changed since it was listed: what is said from now on is true now."""
+        for path, (status, _) in list(self._listed.items()):
+            if status is None:
+                del self._listed[path]  # no answer that is kept needed it
+            elif self._status(path) != status:
+                del self._listed[path]
+                self._found.clear()
+
+    def find(self, name: str, places: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """(the path of `name` in the first place that has it, empty if none has; what is missing in those before)."""
+        known = self._found.get((name, places))
+        if known is None:
+            self._unsettled = False
+            known = self._find(name, places)
+            if not self._unsettled:
+                self._found[name, places] = known
+        return known
+
+    def _find(self, name: str, places: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        absent: list[str] = []
+        for place in places:
+            missing = self.missing_part(place, name)
+            if missing is None:
+                return os.path.join(place, name) if place else name, tuple(absent)
+            absent.append(missing)
+        return "", tuple(absent)
+
+    def missing_part(self, directory: str, name: str) -> str | None:
+        """None if `directory`/`name` exists, else the shortest leading part of it that does not."""
+        path = directory
+        if not path and name.startswith("/"):
+            path, name = "/", name.lstrip("/")
+        elif self._list(path) is None:
+            return path
+        for part in name.split("/"):
+            if part in ("", "."):
+                continue
+            if part == "..":
+                path = os.path.join(path, part)
+                if self._list(path) is None:
+                    return path
+                continue
+            listing = self._list(path)
+            path = os.path.join(path, part)
+            if listing is None or part not in listing:
+                return path
+        return None
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._resolve(path))
+
+    def identity(self, path: str) -> object:
+        return identity(self._resolve(path))
+
+    def _list(self, path: str) -> frozenset[str] | None:
+        known = self._listed.get(path)
+        if known is None:
+            status = self._status(path)
+            try:
+                known = status, frozenset(os.listdir(self._resolve(path)))
+            except OSError:
+                known = status, None
+            self._listed[path] = known
+        self._unsettled = self._unsettled or known[0] is None
+        return known[1]
+
+    def _status(self, path: str) -> object:
+        """Not the same for two listings that differ; None where it may be."""
+        try:
+            found = os.stat(self._resolve(path))
+        except OSError as error:
+            return error.errno
+        settled = self._settled(found.st_mtime_ns) and self._settled(found.st_ctime_ns)
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns) if settled else None
+
+
+@dataclass(frozen=True)
+class Probes:
+    """`absent`: paths that must not exist; `present`: paths that must, though no pass read them. A directory among
+    those, which clang passed over, ends in a slash."""
+
+    absent: frozenset[str]
+    present: frozenset[str]
+
+
+def probes(scans: Mapping[str, Scan], first: Iterable[str], search: SearchPath, listings: Listings) -> Probes:
+    """What to look for besides the files that were read.
+
+    `scans`: path of each file that was read (as clang spells it) -> its scan. `first`: names of `-include`.
+    """
+    absent: set[str] = set()
+    present: set[str] = set()
+    done: set[tuple[str, str]] = set()
+    explained: set[str] = set()
+    angled = search.searched(listings)
+    behind = (*search.quote, *angled)
+
+    def look(name: str, places: tuple[str, ...]) -> None:
+        while True:
+            found, missing = listings.find(name, places)
+            absent.update(missing)
+            if not found or found in scans or not listings.is_directory(found):
+                break
+            present.add(found + "/")
+            places = places[len(missing) + 1 :]  # as clang does: a directory is no header
+        if found:
+            explained.add(found)
+            if found not in scans:
+                present.add(found)
+
+    for name in first:
+        look(name, ("", *behind))
+    for path, found in scans.items():
+        here = os.path.dirname(path)
+        around = (here, *behind)
+        for name in found.quoted:
+            if (here, name) not in done:
+                done.add((here, name))
+                look(name, ("",) if name.startswith("/") else around)
+        for name in found.angled:
+            if ("<", name) not in done:
+                done.add(("<", name))
+                look(name, ("",) if name.startswith("/") else angled)
+        for name in found.next:
+            for place in around:
+                look(name, (place,))  # which one is the next depends on where this file was found
+    absent.update(_computed(scans, behind, listings, explained))
+    return Probes(frozenset(absent), frozenset(present))
+
+
+def _computed(
+    scans: Mapping[str, Scan], places: tuple[str, ...], listings: Listings, explained: Collection[str]
+) -> Iterator[str]:
+    """Files that no name in the text explains (`#include MACRO`, a directive behind a comment of several lines): where
+    else they could have been."""
+    rest = [path for path in list(scans)[1:] if path not in explained]  # the source itself was not looked for
+    plain = set(map(os.path.normpath, explained)) if rest else set()
+    here = {os.path.dirname(path) for path in scans}
+    for path in rest:
+        if os.path.normpath(path) in plain:
+            continue
+        for i, place in enumerate(places):
+            if path.startswith(place.rstrip("/") + "/"):
+                name = path[len(place.rstrip("/")) + 1 :]
+                for earlier in (*here, *places[:i]):
+                    missing = listings.missing_part(earlier, name)
+                    if missing is not None:
+                        yield missing
