@@ -30,8 +30,8 @@ LAYERS = r"""
     engine planning.units cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.doctor cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
-    inputs.search inputs.readset inputs.watched planning.command planning.plan processes.runner store.upkeep
-    making.bitcode processes.observe
+    inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
+    making.bitcode processes.observe inputs.readset
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -14,6 +14,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.processes.runner import Completed, Runner
@@ -34,6 +35,7 @@ class Session:
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     notes: list[str] = field(default_factory=list)
+    _scans: Scans = field(init=False)
     _read_sets: dict[str, ReadSet | None] = field(default_factory=dict)
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
@@ -41,7 +43,8 @@ class Session:
 
     def __post_init__(self) -> None:
         now = self.engine.clock()
-        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir))
+        self._scans = Scans(self.action, self._keep_scans)
+        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans)
         self.runner = self.engine.runner.group()
         self.identities = Identities(self.runner, self.engine.environ, self.engine.memo, now)
 
@@ -50,6 +53,7 @@ class Session:
 
     def __exit__(self, *error: object) -> None:
         self._resources.close()
+        self._scans.save()
 
     @property
     def workdir(self) -> Path:
@@ -111,6 +115,10 @@ class Session:
 
     def action(self, key: str) -> bytes | None:
         return None if self.engine.recache else self.engine.store.get_action(key)
+
+    def _keep_scans(self, key: str, record: bytes) -> None:
+        with suppress(StoreError):  # only speed is lost; a compile that has more to store says so
+            self.engine.store.put_action(key, record)
 
     @contextmanager
     def alone(self, key: str) -> Iterator[bool]:

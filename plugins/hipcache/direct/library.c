@@ -67,12 +67,25 @@ int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t 
             uint8_t *here = &away[pair(texts + i * size + end - 2)];
             *here = size - end < *here ? (uint8_t)(size - end) : *here;
         }
-    for (size_t at = 0; at + size <= length;) {
-        const size_t steps = away[pair(content + at + size - 2)];
-        for (size_t i = 0; steps == 0 && i < count; i++)
-            if (memcmp(content + at, texts + i * size, size) == 0)
-                found[i] = 1;
-        at += steps ? steps : 1;
+    /* Several places in turn, each in its share of the file: a step waits for the one before it. */
+    enum { PLACES = 4 };
+    size_t at[PLACES], end[PLACES];
+    for (size_t p = 0, first = 0; p < PLACES; p++, first = end[p - 1]) {
+        at[p] = first;
+        end[p] = p + 1 < PLACES ? (length - size + 1) / PLACES * (p + 1) : length - size + 1;
+    }
+    for (size_t going = PLACES; going;) {
+        going = 0;
+        for (size_t p = 0; p < PLACES; p++) {
+            if (at[p] >= end[p])
+                continue;
+            const size_t steps = away[pair(content + at[p] + size - 2)];
+            for (size_t i = 0; steps == 0 && i < count; i++)
+                if (memcmp(content + at[p], texts + i * size, size) == 0)
+                    found[i] = 1;
+            at[p] += steps ? steps : 1;
+            going++;
+        }
     }
     free(away);
     munmap((void *)content, length);

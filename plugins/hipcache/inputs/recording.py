@@ -102,18 +102,22 @@ def _moved(files: Files, paths: Iterable[str], began: float) -> str:
     modification time unless an entry was made in it since. Known weakness: both, within one compile.
     """
     parts = {files.resolve(path) for path in paths}
-    for directory in {os.path.dirname(path) for path in parts}:
-        for way in (directory, os.path.realpath(directory)):
-            part = way
-            while part not in parts and part not in ("", "/"):
-                parts.add(part)
-                part = os.path.dirname(part)
-    for part in parts:
+    ways = [*parts]
+    while ways:
+        path = ways.pop()
         try:
-            if os.lstat(part).st_ctime_ns >= began and came_since(began, partial(os.lstat, part)):
-                return part
+            found = os.lstat(path)
+            if found.st_ctime_ns >= began and came_since(began, partial(os.lstat, path)):
+                return path
+            more = [path.rpartition("/")[0]]
+            if stat.S_ISLNK(found.st_mode):
+                more.append(os.path.join(more[0], os.readlink(path)))
         except OSError:
-            return part
+            return path
+        for part in more:
+            if part and part not in parts:
+                parts.add(part)
+                ways.append(part)
     return ""
 
 

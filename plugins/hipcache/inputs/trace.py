@@ -18,6 +18,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
+from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, SAME, Watched
 
@@ -33,11 +34,12 @@ class Files:
     """The files of one compile: each is looked at once, whichever pass read it.
 
     `cwd` is where relative paths begin; `now` is the wall clock in seconds. Paths below `basedir` stand in read
-    sets without it.
+    sets without it. `scans`: what earlier compiles found in files.
     """
 
-    def __init__(self, cwd: str, now: float, basedir: Basedir) -> None:
+    def __init__(self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None) -> None:
         self.basedir = basedir
+        self._scans = scans
         self._cwd = cwd
         self._now = now
         self._digests: dict[str, tuple[Status, str]] = {}
@@ -46,6 +48,7 @@ class Files:
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
         self._asked: dict[str, bool] = {}
+        self._reading = threading.Lock()
         self.listings = Listings(self.resolve, self._settled)
         self.listing = threading.Lock()  # for one who makes sure of them, and then asks
 
@@ -107,18 +110,31 @@ class Files:
         return time < (self._now - RACY) * 1e9
 
     def read(self, path: str, *, own: bool = False) -> tuple[Status, str, Scan]:
-        """(status, digest, scan) of a file that is read now. `own`: see `scan`. Raises OSError, Untraceable."""
+        """(status, digest, scan) of a file as it is now. `own`: see `scan`. Raises OSError, Untraceable."""
         status = self.status(path)
         known = self._read.get(path)
         if known is not None and known[0] == status:
             return known
-        with open(self.resolve(path), "rb") as file:
+        with self._reading:  # another pass may be at the same one
+            known = self._read.get(path)
+            if known is None or known[0] != status:
+                known = self._read[path] = self._scanned(path, status, own=own)
+                self._digests[path] = known[:2]
+        return known
+
+    def _scanned(self, path: str, status: Status, *, own: bool) -> tuple[Status, str, Scan]:
+        full = self.resolve(path)
+        known = self._scans.get(full, status, own=own) if self._scans else None
+        if known:
+            return status, known.digest, known.scan
+        with open(full, "rb") as file:
             content = file.read()
         if self.status(path) != status:
             raise Untraceable(f"'{path}' changed while it was read")
-        self._read[path] = (status, digest_bytes(content), includes.scan(content, own=own))
-        self._digests[path] = self._read[path][:2]
-        return self._read[path]
+        found = Scanned(status, own, digest_bytes(content), includes.scan(content, own=own))
+        if self._scans and self.lasting(status):
+            self._scans.put(full, found)
+        return status, found.digest, found.scan
 
     def bare(self, path: str, digest: str) -> str:
         """Digest of the text without comments, empty where it must be taken as it is. `digest` is that of the content

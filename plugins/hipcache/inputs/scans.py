@@ -1,0 +1,104 @@
+"""What earlier compiles found in files: digest and scan, by the file's status (as ccache's inode cache keeps digests).
+
+To read, hash and scan its headers takes longer than all else that hipcache does for a compile; so the first one that
+meets a header does it. A status stands for the content only where it was old enough when the content was read.
+
+Format of a record, one for each directory of files: zlib-compressed JSON {name: [status, own, digest, scan], ...}, a
+scan as the list of its fields.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from hipcache.inputs.includes import Scan
+from hipcache.inputs.keys import make_key
+from hipcache.inputs.readset import Status
+from hipcache.values import dataclass
+
+# To be raised with each change of what a scan looks for.
+_FORMAT = "1"
+_MOST_FILES = 2000
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """`own`: it was scanned as a header of the compiler's own."""
+
+    status: Status
+    own: bool
+    digest: str
+    scan: Scan
+
+
+class Scans:
+    """`load` gives the record of a key, None where there is none; `store` keeps one."""
+
+    def __init__(self, load: Callable[[str], bytes | None], store: Callable[[str, bytes], None]) -> None:
+        self._load = load
+        self._store = store
+        self._directories: dict[str, dict[str, Scanned]] = {}
+        self._new: set[str] = set()
+        self._lock = threading.Lock()
+
+    def get(self, path: str, status: Status, *, own: bool) -> Scanned | None:
+        """`path` is absolute."""
+        directory, name = os.path.split(path)
+        with self._lock:
+            known = self._directory(directory).get(name)
+        return known if known and known.status == status and known.own == own else None
+
+    def put(self, path: str, scanned: Scanned) -> None:
+        directory, name = os.path.split(path)
+        with self._lock:
+            self._directory(directory)[name] = scanned
+            self._new.add(directory)
+
+    def save(self) -> None:
+        """Keep what is new. Another process may keep less at the same time, and win: only speed is lost."""
+        with self._lock:
+            new, self._new = sorted(self._new), set()
+            for directory in new:
+                files = self._directories[directory]
+                if len(files) <= _MOST_FILES:
+                    self._store(_key(directory), _pack(files))
+
+    def _directory(self, directory: str) -> dict[str, Scanned]:
+        if directory not in self._directories:
+            packed = self._load(_key(directory))
+            self._directories[directory] = _unpack(packed) if packed else {}
+        return self._directories[directory]
+
+
+def _key(directory: str) -> str:
+    return make_key("scans", [("format", _FORMAT), ("directory", directory)]).digest
+
+
+def _pack(files: dict[str, Scanned]) -> bytes:
+    data = {name: [one.status, one.own, one.digest, _fields(one.scan)] for name, one in files.items()}
+    return zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 1)
+
+
+def _unpack(packed: bytes) -> dict[str, Scanned]:
+    try:
+        data = json.loads(zlib.decompress(packed))
+        return {
+            name: Scanned(tuple(status), own, digest, _scan(fields))
+            for name, (status, own, digest, fields) in data.items()
+        }
+    except (ValueError, TypeError, AttributeError, zlib.error):
+        return {}  # not a record of this format: all is read anew
+
+
+def _fields(scan: Scan) -> list[object]:
+    return [sorted(value) if isinstance(value, frozenset) else value for value in vars(scan).values()]
+
+
+def _scan(fields: list[Any]) -> Scan:
+    values: list[Any] = [frozenset(value) if isinstance(value, list) else value for value in fields]
+    return Scan(*values)
