@@ -3,7 +3,7 @@
 What is measured, each in turns within a round, on the same sources and in one run:
 
     ninja     many small sources, everything cached: the wall time of the whole build
-    single    one source with hundreds of headers for eight architectures, everything cached
+    single    one source with 900 headers for eight architectures, everything cached
     large     the same with 300,000 more entries in hipcache's store
     phases    where hipcache's time goes in that compile (a launcher built with `phases.h`)
     scons     the same compile asked for in this process, as the SCons tool does
@@ -49,6 +49,7 @@ extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, v
 extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
 __attribute__((global)) void k(int* p) { *p = 1; }
 """
+WIDE, PARTS = "wide.hip", 520
 LARGE = 300_000
 FLOOR = "copying"
 
@@ -130,6 +131,16 @@ class Warm:
             (self._sources / f"k{number}.hip").write_text(SMALL.format(number=number))
         shutil.copytree(HERE / "sources", self._sources, dirs_exist_ok=True)
         (self._sources / "smallest.hip").write_text(SMALLEST)
+        self._write_wide()
+
+    def _write_wide(self) -> None:
+        """The radix sort of rocPRIM, in a project of many headers."""
+        (self._sources / "parts").mkdir()
+        for number in range(PARTS):
+            text = f"#pragma once\ninline int part{number}(int x) {{ return x + {number}; }}\n"
+            (self._sources / "parts" / f"part{number}.hpp").write_text(text)
+        lines = ['#include "sort.hip"', *(f'#include "parts/part{number}.hpp"' for number in range(PARTS))]
+        (self._sources / WIDE).write_text("\n".join(lines) + "\n")
 
     def measure(self) -> dict[str, object]:
         rounds, takes = self._options.rounds, self._options.takes
@@ -167,7 +178,7 @@ class Warm:
         return [self._compile(tool, name, DEBIAN_ARCHS.base[:2]) for name in names]
 
     def _large(self, tool: Tool) -> Compile:
-        return self._compile(tool, "sort.hip", DEBIAN_ARCHS.many)
+        return self._compile(tool, WIDE, DEBIAN_ARCHS.many)
 
     def _place(self, tool: Tool) -> Path:
         return self._directory / f"build-{tool.name}"
@@ -199,7 +210,7 @@ class Warm:
 
     def _single(self, tool: Tool) -> float:
         place = self._place(tool)
-        for name in ("sort.hip.o", "sort.hip.o.d"):
+        for name in (f"{WIDE}.o", f"{WIDE}.o.d"):
             (place / name).unlink(missing_ok=True)
         return self._timed(list(self._large(tool).argv), tool, place)
 
@@ -251,7 +262,7 @@ class Warm:
         return {name: Figures.of(all_) for name, all_ in walls.items()}
 
     def _headers(self) -> int:
-        rule = (self._place(self._tools[-1]) / "sort.hip.o.d").read_text()
+        rule = (self._place(self._tools[-1]) / f"{WIDE}.o.d").read_text()
         return len(shlex.split(rule.replace("\\\n", " "))) - 1
 
     def _grow(self, tool: Tool) -> None:
