@@ -9,6 +9,7 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WARM_ARGS ?=
+LINK_ARGS ?=
 
 .PHONY: help setup demo test test-full check bench clean
 
@@ -44,6 +45,7 @@ bench:
 	@scripts/setup.sh test bench
 	.venv/bin/python bench/run.py $(BENCH_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
+	.venv/bin/python bench/link.py $(LINK_ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
