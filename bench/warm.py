@@ -8,6 +8,7 @@ What is measured, each in turns within a round, on the same sources and in one r
     phases    where hipcache's time goes in that compile (a launcher built with `phases.h`)
     scons     the same compile asked for in this process, as the SCons tool does
     miss      hipcache's own share of compiling the smallest kernel: CPU and wall time beside plain clang's
+    share     the CPU time of hipcache itself (not of the compilers) in cold compiles of rocPRIM, beside plain clang's
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from hipcache.direct import native
 from measure import timed
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
 from trouble import BenchError
-from workload import DEBIAN, DEBIAN_ARCHS, HERE, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile
 
 OUT = HERE.parent / "build" / "bench"
 NATIVE = HERE.parent / "plugins" / "hipcache" / "direct"
@@ -50,6 +51,15 @@ extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void
 __attribute__((global)) void k(int* p) { *p = 1; }
 """
 WIDE, PARTS = "wide.hip", 520
+# Compiles as the launcher does, and writes the CPU seconds of this process alone.
+OWN = """\
+import resource, sys
+from hipcache.__main__ import main
+status = main(sys.argv[2:])
+used = resource.getrusage(resource.RUSAGE_SELF)
+open(sys.argv[1], "w").write(str(used.ru_utime + used.ru_stime))
+sys.exit(status)
+"""
 LARGE = 300_000
 FLOOR = "copying"
 
@@ -159,6 +169,8 @@ class Warm:
         found["scons"] = Figures.of([self._in_process(hipcache) for _ in range(rounds * takes)])
         found["phases"] = self._phases(hipcache, rounds * takes)
         found["miss"] = self._miss(hipcache)
+        say("share")
+        found["share"] = self._share()
         say(f"large: {self._options.entries} more entries")
         self._grow(hipcache)
         found["large"] = Figures.of([self._single(hipcache) for _ in range(rounds * takes)])
@@ -261,6 +273,23 @@ class Warm:
             walls["plain"].append(times[0].wall)
         return {name: Figures.of(all_) for name, all_ in walls.items()}
 
+    def _share(self) -> dict[str, tuple[float, float]]:
+        """(hipcache's own CPU seconds, plain clang's) for each source in turn: the first one meets an empty store, in
+        which not even the tools are known, the others one that has tools and headers, but none of their units."""
+        env = base_environment(os.environ)
+        plain = Tool(self._directory / "tools" / "plain", env)
+        mine = Hipcache(self._directory / "tools" / "share", env)
+        place, told = self._fresh(mine), self._directory / "own"
+        mine.reset()
+        found: dict[str, tuple[float, float]] = {}
+        for name in ("scan.hip", *(name for name in WORKLOADS["rocprim"].sources if name != "scan.hip")):
+            words = list(self._compile(plain, name, DEBIAN_ARCHS.base).argv)
+            cpu = timed(words, cwd=place, env=plain.environment(), log=self._log).cpu
+            argv = [sys.executable, "-c", OWN, str(told), *words]
+            timed(argv, cwd=place, env=mine.environment(), log=self._log)
+            found[name] = float(told.read_text()), cpu
+        return found
+
     def _headers(self) -> int:
         rule = (self._place(self._tools[-1]) / f"{WIDE}.o.d").read_text()
         return len(shlex.split(rule.replace("\\\n", " "))) - 1
@@ -294,9 +323,10 @@ def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
     lines += [f"| | {options.objects} objects under ninja | one source, {found['headers']} headers, 8 architectures |"]
     lines += ["|---|---|---|"]
     lines += [f"| {tool} | {_shown(ninja[tool])} | {_shown(single[tool])} |" for tool in ninja]
-    one, scons = found["large"], found["scons"]
+    one, scons, share = found["large"], found["scons"], found["share"]
     assert isinstance(one, Figures)
     assert isinstance(scons, Figures)
+    assert isinstance(share, dict)
     lines += [
         f"| hipcache, {options.entries} more entries | | {_shown(one)} |",
         f"| hipcache, in process | | {_shown(scons)} |",
@@ -309,15 +339,22 @@ def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
         ("in process, ms per object", scons.median, 2.0),
         ("large store / small store", one.median / single["hipcache"].median, 1.1),
         ("own share of a miss, smallest kernel, wall ms", miss["wall"].median, 60),
+        ("own CPU of a cold compile of sort.hip / plain clang's", share["sort.hip"][0] / share["sort.hip"][1], 0.02),
     ]
     lines += ["\n| target | is | limit | |", "|---|---|---|---|"]
     lines += [
-        f"| {name} | {value:.2f} | {limit} | {'ok' if value <= limit else 'MISSED'} |" for name, value, limit in ratios
+        f"| {name} | {value:.3f} | {limit} | {'ok' if value <= limit else 'MISSED'} |" for name, value, limit in ratios
     ]
     lines += ["\n| phase of one warm compile | ms |", "|---|---|"]
     lines += [f"| {name} | {_shown(figures)} |" for name, figures in phases.items()]
     lines += ["\n| smallest kernel, compiled | ms |", "|---|---|"]
     lines += [f"| {name} | {_shown(figures)} |" for name, figures in miss.items()]
+    lines += [
+        "\n| cold compile, 4 architectures | hipcache's own CPU s | plain clang's CPU s | ratio |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {name} | {own:.3f} | {plain:.2f} | {own / plain:.3f} |" for name, (own, plain) in share.items()]
+    lines += ["\nThe first of these meets an empty store: it has to hash the tools, and to scan the headers."]
     return "\n".join(lines) + "\n"
 
 

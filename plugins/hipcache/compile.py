@@ -22,16 +22,9 @@ from hipcache.planning.command import Command
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import Units
-from hipcache.processes.together import side_by_side
-from hipcache.report.history import VARIABLES, Record, UnitRecord, why
-from hipcache.session import Damaged, Session
+from hipcache.report.history import Record, UnitRecord, why
+from hipcache.session import Damaged, Session, in_session
 from hipcache.values import dataclass, replace
-
-# An entry that is damaged is dropped when it is read: the next try does not find it. The first may find the object
-# damaged, the second what it is made of, the third reads only what it has made itself (and other processes).
-_TRIES = 5
-# Seconds for the other threads of a compile that ends early.
-_PATIENCE = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,11 +48,7 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     it must be run because it fails; in each case nothing has been written.
     """
     command, engine = wrapper.through_script(engine, command)
-    for _ in range(_TRIES):
-        # A session each: what ends one try kills its processes for good.
-        with suppress(Damaged), Session(engine, command) as session:
-            return _compile(session, columns)
-    raise PassThrough("store", "its entries are damaged again and again")
+    return in_session(engine, command, lambda session: _compile(session, columns))
 
 
 def _compile(session: Session, columns: int | None) -> Compiled:
@@ -107,7 +96,7 @@ def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) 
     # In threads also where it is only one: signals reach the main thread, which must not hold one of make's tokens.
     # What is ended removes its files and gives its slots (make's tokens) back; only who waits for another process, and
     # has neither, may take longer than our patience.
-    made = side_by_side(tasks, stop=session.runner.kill, patience=_PATIENCE)
+    made = session.side_by_side(tasks)
     return [one if isinstance(one, Product) else made[number] for number, one in enumerate(found)]
 
 
@@ -172,9 +161,7 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> 
 
 def _tell(session: Session, cut: Units, products: list[Product], path: str) -> Record:
     """How each unit ended, and why those that missed did: compared with the last compile of this object."""
-    command, history = session.command, session.engine.history
-    variables = {name: session.engine.environ[name] for name in VARIABLES if name in session.engine.environ}
-    old = history.load(path) if history and any(product.why for product in products) else None
+    old = session.last(path) if any(product.why for product in products) else None
     units = []
     fronts = [(unit.arch, unit.front, unit.inputs) for unit in cut.devices]
     fronts += [("host", cut.host, ())] if cut.host else []
@@ -182,13 +169,11 @@ def _tell(session: Session, cut: Units, products: list[Product], path: str) -> R
         served = product.hit or product.back is True
         unit = UnitRecord(name, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
         if product.why:
-            unit = replace(unit, why=why(unit, product.why, old, variables, session.read_set))
+            unit = replace(unit, why=why(unit, product.why, old, session.variables(), session.read_set))
         units.append(unit)
     hits, jobs = sum(unit.hit for unit in units), sum(bool(unit.frontend) for unit in units)
     end = HIT if all(product.hit for product in products) else PARTIAL if hits or jobs else MISS
-    notes = tuple(dict.fromkeys(session.notes))
-    now = session.engine.clock()
-    return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
+    return session.record(path, end, units)
 
 
 def _outcome(record: Record, products: list[Product]) -> CompileOutcome:

@@ -25,15 +25,10 @@ from hipcache.planning import driver, tools
 from hipcache.planning.command import Command
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import ToolJob
-from hipcache.processes.together import side_by_side
-from hipcache.report.history import VARIABLES, Record, UnitRecord, why
+from hipcache.report.history import Record, UnitRecord, why
 from hipcache.report.statistics import LINK
-from hipcache.session import Damaged, Session, decode
+from hipcache.session import Damaged, Session, decode, in_session
 from hipcache.values import replace
-
-_TRIES = 5
-# Seconds for the other threads of a link that ends early.
-_PATIENCE = 1.0
 
 
 def link(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -41,10 +36,7 @@ def link(engine: Engine, command: Command, columns: int | None) -> Compiled:
     would have written for the compiler, too."""
     if is_script(tools.which(command.compiler, command.cwd, engine.environ)):
         raise PassThrough("wrapper", "a script that links may do more than that")
-    for _ in range(_TRIES):
-        with suppress(Damaged), Session(engine, command) as session:
-            return _link(session, columns)
-    raise PassThrough("store", "its entries are damaged again and again")
+    return in_session(engine, command, lambda session: _link(session, columns))
 
 
 def _link(session: Session, columns: int | None) -> Compiled:
@@ -75,7 +67,7 @@ def _take_apart(session: Session, plan: LinkPlan) -> None:
         else:
             first[same] = one.outputs
             tasks[number] = partial(_run_silent, session, f"unbundling of '{one.source}'", one.job)
-    side_by_side(tasks, stop=session.runner.kill, patience=_PATIENCE)
+    session.side_by_side(tasks)
     for have, want in again:
         for source, destination in zip(have, want, strict=True):
             with suppress(OSError):
@@ -93,7 +85,7 @@ def _link_missing(session: Session, plan: LinkPlan, keys: list[Key]) -> list[Lin
         for number, key in enumerate(keys)
         if number not in codes
     }
-    made = side_by_side(tasks, stop=session.runner.kill, patience=_PATIENCE)
+    made = session.side_by_side(tasks)
     return [codes[number] if number in codes else made[number] for number in range(len(keys))]
 
 
@@ -122,20 +114,16 @@ def _run_silent(session: Session, name: str, job: ToolJob) -> None:
 
 
 def _tell(session: Session, plan: LinkPlan, keys: list[Key], codes: list[Linked]) -> Record:
-    command, history = session.command, session.engine.history
-    path = command.path(plan.output)
-    variables = {name: session.engine.environ[name] for name in VARIABLES if name in session.engine.environ}
-    old = history.load(path) if history and not all(code.hit for code in codes) else None
+    path = session.command.path(plan.output)
+    old = None if all(code.hit for code in codes) else session.last(path)
     units = []
     for one, key, code in zip(plan.devices, keys, codes, strict=True):
         unit = UnitRecord(one.arch, code.hit, None, None, (), key.inputs, "")
         if not code.hit:
-            unit = replace(unit, why=why(unit, code.why, old, variables, session.read_set))
+            unit = replace(unit, why=why(unit, code.why, old, session.variables(), session.read_set))
         units.append(unit)
     end = HIT if all(c.hit for c in codes) else PARTIAL if any(c.hit for c in codes) else MISS
-    notes = tuple(dict.fromkeys(session.notes))
-    now = session.engine.clock()
-    return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
+    return session.record(path, end, units)
 
 
 def _outcome(record: Record, codes: list[Linked]) -> CompileOutcome:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
@@ -18,7 +19,17 @@ from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.processes.runner import Completed, Runner
+from hipcache.processes.together import side_by_side
+from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.values import dataclass, field
+
+Result = TypeVar("Result")
+
+# An entry that is damaged is dropped when it is read: the next try does not find it. The first may find the object
+# damaged, the second what it is made of, the third reads only what it has made itself (and other processes).
+_TRIES = 5
+# Seconds for the other threads of a compile that ends early.
+_PATIENCE = 1.0
 
 
 class Damaged(Exception):
@@ -127,9 +138,36 @@ class Session:
         with self.engine.store.lock(key):
             yield not self.engine.recache
 
+    def side_by_side(self, tasks: Mapping[int, Callable[[], Result]]) -> dict[int, Result]:
+        """What each task comes to. If one fails, what the others have started is ended."""
+        return side_by_side(tasks, stop=self.runner.kill, patience=_PATIENCE)
+
+    def last(self, path: str) -> Record | None:
+        """How `path` was made before."""
+        return self.engine.history.load(path) if self.engine.history else None
+
+    def variables(self) -> dict[str, str]:
+        """Those of the environment that are told of."""
+        return {name: self.engine.environ[name] for name in VARIABLES if name in self.engine.environ}
+
+    def record(self, path: str, end: str, units: Iterable[UnitRecord]) -> Record:
+        """How `path` was made this time."""
+        command, notes = self.command, tuple(dict.fromkeys(self.notes))
+        now, variables = self.engine.clock(), self.variables()
+        return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
+
     def write(self, path: Path, content: bytes) -> Path:
         path.write_bytes(content)
         return path
+
+
+def in_session(engine: Engine, command: Command, story: Callable[[Session], Result]) -> Result:
+    """Tell the story in a session, from the beginning where an entry of the store turns out to be damaged."""
+    for _ in range(_TRIES):
+        # A session each: what ends one try kills its processes for good.
+        with suppress(Damaged), Session(engine, command) as session:
+            return story(session)
+    raise PassThrough("store", "its entries are damaged again and again")
 
 
 def decode(output: bytes) -> str:
