@@ -1,10 +1,10 @@
-/* See blake3.h. Eight chunks are hashed side by side in vectors that the compiler maps to what the machine has:
- * 1 to 3 GB/s. Official code would be faster still with AVX-512, and is 20 times as long. */
+/* See blake3.h. Eight or sixteen inputs are hashed side by side in vectors that the compiler maps to what the machine
+ * has: 1 to 6 GB/s. The official code is 20 times as long. */
 #include "blake3.h"
 
 #include <string.h>
 
-enum { CHUNK = 1024, BLOCK = 64, LANES = 8 };
+enum { CHUNK = 1024, BLOCK = 64 };
 enum { CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8 };
 
 static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
@@ -17,7 +17,12 @@ static const uint8_t SCHEDULE[7][16] = {
     {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
     {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
 
-typedef uint32_t lanes __attribute__((vector_size(4 * LANES)));
+/* What the inputs that are hashed side by side are: the first one's counter and how it grows, the flags of each first
+ * and last block, and of all. */
+typedef struct {
+    uint64_t counter;
+    uint32_t step, start, end, all;
+} input;
 
 #define ROTATE(x, n) (((x) >> (n)) | ((x) << (32 - (n))))
 #define MIX(v, a, b, c, d, x, y)                                                                                       \
@@ -67,33 +72,38 @@ static void chunk(const uint8_t *content, size_t size, uint64_t counter, uint32_
     compress(cv, last, counter, (uint32_t)size, flags | CHUNK_END | root);
 }
 
-/* LANES whole chunks that follow one another. */
+/* LANES inputs of `blocks` whole blocks, each `stride` bytes after the one before. */
+#define LANES 8
+#define HASH_LANES hash_8
+#define VECTOR vector_8
 #if defined(__x86_64__) && defined(__GLIBC__)
-__attribute__((target_clones("avx2", "default")))
+#define TARGET __attribute__((target_clones("avx2", "default")))
+#else
+#define TARGET
 #endif
-static void
-chunks(const uint8_t *content, uint64_t counter, uint32_t cv[LANES][8]) {
-    lanes h[8], low, high;
-    for (int i = 0; i < 8; i++)
-        h[i] = (lanes){0} + IV[i];
-    for (int l = 0; l < LANES; l++)
-        low[l] = (uint32_t)(counter + l), high[l] = (uint32_t)((counter + l) >> 32);
-    for (int b = 0; b < CHUNK / BLOCK; b++) {
-        const uint32_t flags = (b == 0 ? CHUNK_START : 0) | (b == CHUNK / BLOCK - 1 ? CHUNK_END : 0);
-        const lanes zero = {0};
-        lanes m[16], v[16] = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], zero + IV[0], zero + IV[1], zero + IV[2],
-                              zero + IV[3], low, high, zero + BLOCK, zero + flags};
-        for (int i = 0; i < 16; i++)
-            for (int l = 0; l < LANES; l++)
-                m[i][l] = little(content + l * CHUNK + b * BLOCK + 4 * i);
-        for (int r = 0; r < 7; r++)
-            ROUND(v, m, SCHEDULE[r]);
-        for (int i = 0; i < 8; i++)
-            h[i] = v[i] ^ v[i + 8];
-    }
-    for (int l = 0; l < LANES; l++)
-        for (int i = 0; i < 8; i++)
-            cv[l][i] = h[i][l];
+#include "blake3_lanes.h"
+
+#ifdef __x86_64__
+#define LANES 16
+#define HASH_LANES hash_16
+#define VECTOR vector_16
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512bw")))
+#include "blake3_lanes.h"
+#endif
+
+/* As many of `count` inputs as fit into the vectors of this machine; how many that were. */
+static size_t hash_many(const uint8_t *content, size_t stride, size_t blocks, input kind, size_t count,
+                        uint32_t cv[][8]) {
+    size_t done = 0;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        for (; count - done >= 16; done += 16, kind.counter += 16 * kind.step)
+            hash_16(content + done * stride, stride, blocks, kind, cv + done);
+#endif
+    for (; count - done >= 8; done += 8, kind.counter += 8 * kind.step)
+        hash_8(content + done * stride, stride, blocks, kind, cv + done);
+    return done;
 }
 
 static void parent(const uint32_t left[8], const uint32_t right[8], uint32_t root, uint32_t cv[8]) {
@@ -114,15 +124,18 @@ static void piece(const uint8_t *content, size_t size, uint64_t counter, uint32_
         chunk(content, size, counter, root, cv);
         return;
     }
-    size_t count = 0;
-    for (; size - count * CHUNK >= LANES * CHUNK && size > count * CHUNK; count += LANES)
-        chunks(content + count * CHUNK, counter + count, level + count);
+    const input chunks = {counter, 1, CHUNK_START, CHUNK_END, 0}, parents = {0, 0, 0, 0, PARENT};
+    size_t count = hash_many(content, CHUNK, CHUNK / BLOCK, chunks, size / CHUNK, level);
     for (; count * CHUNK < size; count++) {
         const size_t rest = size - count * CHUNK;
         chunk(content + count * CHUNK, rest < CHUNK ? rest : CHUNK, counter + count, 0, level[count]);
     }
     while (count > 1) { /* neighbours join; an odd one rises as it is */
-        for (size_t i = 0; i + 1 < count; i += 2)
+        size_t i = 0;
+        /* Two chaining values that follow one another are a block as it lies in memory. */
+        if (count > 2 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+            i = 2 * hash_many((const uint8_t *)level, BLOCK, 1, parents, count / 2, level);
+        for (; i + 1 < count; i += 2)
             parent(level[i], level[i + 1], count == 2 ? root : 0, level[i / 2]);
         if (count % 2)
             memmove(level[count / 2], level[count - 1], sizeof level[0]);
