@@ -452,6 +452,18 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     assert variables.never_asked(["ANOTHER_NAME"], tools, tmp_path) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
 
 
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 31, 32, 33, 40, 100, 1000])
+def test_the_search_finds_what_is_there_and_nothing_else(tmp_path: Path, length: int) -> None:
+    """Few letters, so that texts overlap and nearly match; each place of the file is the only one of some text."""
+    chosen, file = random.Random(length), tmp_path / "tool"
+    for _ in range(20):
+        content = bytes(chosen.choices(b"ab", k=length))
+        file.write_bytes(content)
+        texts = [bytes(chosen.choices(b"ab", k=8)) for _ in range(30)]
+        texts += [content[at : at + 8] for at in chosen.sample(range(length), k=min(length, 10)) if at + 8 <= length]
+        assert native.search(str(file), texts) == {text for text in texts if text in content}
+
+
 ONE_OUTPUT = [
     "--offload-compress",
     "--offload-new-driver",
