@@ -62,9 +62,10 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._resources.close()
-        self._scans.save()
+        if kind is None:
+            self._scans.save()
 
     @property
     def workdir(self) -> Path:
