@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, BARE, CUID, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Compiled, Lab, script
+from hip import (
+    ARCHS,
+    BARE,
+    CUID,
+    FAILED,
+    HIT,
+    LAUNCHER,
+    LLVM,
+    MISS,
+    PARTIAL,
+    PASSED_THROUGH,
+    Compiled,
+    Ended,
+    Lab,
+    script,
+)
 from hipcache.planning import tools
 from hipcache.processes import observe, watch
 
@@ -331,8 +348,138 @@ def test_a_directory_for_hip_clang_path_caches_what_hipcc_runs(lab: Lab) -> None
         assert lab.stats()["compiles"][expected] == 1  # type: ignore[index]
 
 
+# What the two hipcc that read HIP_CLANG_LAUNCHER do with a compile, in our words. The Perl one: bin/hipcc.pl of
+# ROCm/HIPCC, commit 4d09931 (pull request 148): the launcher is words for the shell, clang is quoted, and is never
+# clang++ (`-e` is asked about the name with its quotes). The binary: amd/hipcc/src/hipBin_amd.h of ROCm/llvm-project,
+# commit 1d6b906 (pull request 1490; ROCm 7.13): the launcher is quoted, too, what clang prints is read through a pipe,
+# and a command that fails is printed. Both quote the words of the user alike. Tried with the first itself and with
+# the second's change in the older binary (ROCm/HIPCC, branch develop): on Debian, ROCM_PATH must be a directory with
+# bin/.hipVersion, include/hip, amdgcn/bitcode and llvm/bin, as links; clang 15 looks nowhere else for HIP's version.
+NEWER_HIPCC = r"""#!/usr/bin/perl
+use strict;
+my $binary = BINARY;
+my $launcher = $ENV{HIP_CLANG_LAUNCHER};
+my $clang = "$ENV{HIP_CLANG_PATH}/" . ($binary ? "clang++" : "clang");
+`"$clang" --print-runtime-dir` unless $binary;
+my ($archs, $tool, $cxx, $links, $before) = ("", "", 0, 1, "");
+for my $word (@ARGV) {
+    my $shell = $word;
+    if ($before eq "-o") { $shell = "\"$word\""; } else { $shell =~ s/[^-a-zA-Z0-9_=+,.\/]/\\$&/g; }
+    $links = 0 if $word eq "-c";
+    if ($word =~ /^--offload-arch=(.*)/) {
+        $archs .= " --offload-arch=$_" for split(",", $1);
+    } else {
+        if ($word =~ /\.(cpp|hip)$/ && $before ne "-o") { $cxx = 1; $tool .= " -x hip"; }
+        $tool .= " $shell";
+    }
+    $before = $word;
+}
+my $early = " -mllvm -amdgpu-early-inline-all=true -mllvm -amdgpu-function-calls=false";
+my $command = $binary ? $clang : "\"$clang\"";
+$command = $binary ? "\"$launcher\" \"$clang\"" : "$launcher $command" if $launcher;
+$command .= " $archs -O3$early" if $cxx;
+$command .= " --driver-mode=g++ -O3 --hip-link" if $links;
+$command .= " --rtlib=compiler-rt -unwindlib=libgcc" if $links && !$binary;
+$command .= " $tool";
+if (!$binary) {
+    $ENV{HCC_EXTRA_LIBRARIES} = "\n";
+    system($command);
+    exit($? >> 8);
+}
+open(my $pipe, "-|", "/bin/sh", "-c", $command) or die;
+my $printed = join("", <$pipe>);
+close($pipe);
+my $status = $? >> 8;
+print $printed;
+print STDERR "failed to execute:$command\n" if $status;
+exit($status);
+"""
+KINDS = ("perl", "binary")
+
+
+def newer_hipcc(lab: Lab, kind: str) -> str:
+    path = lab.write("newer/hipcc", NEWER_HIPCC.replace("BINARY", str(int(kind == "binary"))))
+    path.chmod(0o755)
+    lab.environ["HIP_CLANG_PATH"] = f"{LLVM['15']}/bin"
+    return str(path)
+
+
+def plain_and_launched(lab: Lab, command: list[str], launcher: str) -> tuple[Ended, bytes, str]:
+    """What hipcc itself says and makes; with a launcher that is the same, and how that compile was counted."""
+    made = lab.root / "out.o"
+    results: list[tuple[Ended, bytes]] = []
+    for env in ({}, {"HIP_CLANG_LAUNCHER": launcher}):
+        made.unlink(missing_ok=True)
+        ended = lab.run(command, env=env)
+        err = re.sub(rb"(failed to execute:)[^\n]*", rb"\1", ended.err)  # it prints the launcher
+        results.append((replace(ended, err=err), made.read_bytes() if made.exists() else b""))
+    assert results[0] == results[1]
+    return (*results[0], lab.counted().outcome)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_newer_hipcc_runs_its_clang_through_the_launcher(lab: Lab, kind: str) -> None:
+    command = words("-DSAYS='a b'", hipcc=newer_hipcc(lab, kind))
+    for expected in (MISS, HIT):
+        ended, made, outcome = plain_and_launched(lab, command, LAUNCHER[0])
+        assert (ended.status, ended.out, ended.err, outcome) == (0, b"", b"", expected)
+        assert made
+
+
+def test_the_binary_hipcc_takes_a_launcher_in_a_directory_with_a_blank(lab: Lab) -> None:
+    command = words(hipcc=newer_hipcc(lab, "binary"))
+    launcher = lab.root / "two words" / "hipcache"
+    launcher.parent.mkdir()
+    launcher.symlink_to(LAUNCHER[0])
+    assert [plain_and_launched(lab, command, str(launcher))[2] for _ in range(2)] == [MISS, HIT]
+
+
+def test_the_perl_hipcc_takes_words_before_the_launcher(lab: Lab) -> None:
+    command = words(hipcc=newer_hipcc(lab, "perl"))
+    launcher = f"env SOME=thing {LAUNCHER[0]}"
+    assert [plain_and_launched(lab, command, launcher)[2] for _ in range(2)] == [MISS, HIT]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("perl", "clang"), ("binary", "clang++")])
+def test_newer_hipcc_takes_its_clang_from_the_directory_by_its_own_name(lab: Lab, kind: str, name: str) -> None:
+    command = words(hipcc=newer_hipcc(lab, kind))
+    assert lab.run(command).status == 0
+    made = (lab.root / "out.o").read_bytes()
+    script(lab.write(f"scripts/{name}", ""), f'exec {LAUNCHER[0]} {LLVM["15"]}/bin/{name} "$@"\n')
+    for expected in (MISS, HIT):
+        (lab.root / "out.o").unlink()
+        assert lab.run(command, env={"HIP_CLANG_PATH": str(lab.root / "scripts")}).status == 0
+        assert (lab.root / "out.o").read_bytes() == made
+        assert lab.stats()["compiles"][expected] == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_launcher_says_what_clang_says_where_nothing_is_compiled(lab: Lab, kind: str) -> None:
+    hipcc = newer_hipcc(lab, kind)
+    lab.write("wrong.hip", "int f() { return x; }\n")
+    for command, status, expected in (
+        ([hipcc, "--version"], 0, PASSED_THROUGH),
+        (words(hipcc=hipcc, source="wrong.hip"), 1, FAILED),
+        (words(hipcc=hipcc, source="absent.hip"), 1, PASSED_THROUGH),
+    ):
+        ended, _, outcome = plain_and_launched(lab, command, LAUNCHER[0])
+        assert (ended.status, outcome) == (status, expected), ended.err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hipcache_before_hipcc_and_inside_it_is_one_compile(lab: Lab, kind: str) -> None:
+    command = words(hipcc=newer_hipcc(lab, kind))
+    env = {"HIP_CLANG_LAUNCHER": LAUNCHER[0]}
+    assert lab.run(command, env=env).status == 0
+    assert lab.counted().outcome == MISS
+    made = (lab.root / "out.o").read_bytes()
+    assert lab.hipcache(*command, env=env).status == 0
+    assert lab.counted().outcome == HIT
+    assert (lab.root / "out.o").read_bytes() == made
+
+
 def test_a_launcher_inside_hipcc_is_no_hindrance(lab: Lab) -> None:
-    """Newer hipcc runs `"$HIP_CLANG_LAUNCHER" "$clang" ...`; here a script stands for it."""
+    """One that is not ours, and ours: the compiler is what stands behind it."""
     hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
     named = script(lab.root / "ccache", 'exec "$@"\n')
     other = script(lab.root / "hipcc.bin", f'exec {named} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')

@@ -10,7 +10,9 @@ Where no architecture is named, hipcc has `rocm_agent_enumerator` ask the kernel
 (`watch.GPUS`) is looked at again for each compile, too.
 
 A hipcc that prints something (as that program does where there is no GPU), opens a GPU itself, writes a file, or has
-more to do after clang is left alone: a command cannot stand for that.
+more to do after clang is left alone: a command cannot stand for that. What it prints after clang is not seen: the
+binary hipcc of 2023 ends each compile with an empty line, which is left out (the Perl one and the later binary do
+not). A compile that fails is run by hipcc itself, and says all that hipcc says.
 
 A script is looked at in the same way: it may do more after the compile (sign, strip, count), which would be left out
 where clang's own jobs are run. One that becomes clang (`exec clang++ "$@"`) has nothing to do after it. If it hands the
