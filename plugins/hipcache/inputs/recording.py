@@ -109,9 +109,10 @@ def _moved(files: Files, paths: Iterable[str], began: float) -> str:
             found = os.lstat(path)
             if found.st_ctime_ns >= began and came_since(began, partial(os.lstat, path)):
                 return path
-            more = [path.rpartition("/")[0]]
+            directory = path.rpartition("/")[0]
+            more = [directory]
             if stat.S_ISLNK(found.st_mode):
-                more.append(os.path.join(more[0], os.readlink(path)))
+                more.append(os.path.join(directory + "/", os.readlink(path)))
         except OSError:
             return path
         for part in more:
