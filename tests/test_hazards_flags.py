@@ -25,6 +25,7 @@ from hip import (
     kernel,
     only_15,
     only_19,
+    rewrite,
 )
 from hipcache.planning.cuid import make_cuid
 
@@ -107,7 +108,6 @@ def test_an_included_file_that_changed_is_seen(lab: Lab) -> None:
 def test_a_list_of_what_a_sanitizer_leaves_out_is_read_anew(lab: Lab, flag: str) -> None:
     lab.write("k.hip", kernel("1") + "int divide(int a, int b) { return a / b; }\n")
     listed = lab.write("list.txt", "fun:nothing\n")
-    flags = ("-Xarch_host", "-fsanitize=integer-divide-by-zero", flag + str(listed))
     flags = ("-fsanitize=integer-divide-by-zero", "-fno-gpu-sanitize", flag + str(listed))
     before = lab.compile(*flags)
     assert before.status == 0, before.messages
@@ -171,29 +171,65 @@ __attribute__((constructor)) static void loaded(void) { (void)!write(2, "loaded\
 """
 
 
-@pytest.mark.parametrize("flag", ["-fplugin=./plugin.so", "-fpass-plugin=./plugin.so"])
-def test_a_real_plugin_runs_in_the_compiler_each_time(lab: Lab, flag: str) -> None:
-    lab.write("plugin.c", PLUGIN)
-    assert lab.run([lab.compiler, "-x", "c", "plugin.c", "-shared", "-fPIC", "-o", "plugin.so"]).status == 0
-    for _ in range(2):
-        made = lab.compile(flag)
-        assert made.status == 0, made.messages
-        assert "loaded" in made.messages
-        assert made.counted.reason == "plugin"
+LOADS = [
+    "-fplugin=./plugin.so",
+    "-fpass-plugin=./plugin.so",
+    "-Xarch_host -fpass-plugin=./plugin.so",
+    "-Xclang -load -Xclang ./plugin.so",
+    "@plugin.rsp",
+    "--config ./plugin.cfg",
+]
+
+
+@pytest.mark.parametrize("flags", LOADS)
+def test_a_real_plugin_runs_in_the_compiler_each_time_as_it_is_then(lab: Lab, flags: str) -> None:
+    lab.write("plugin.rsp", "-fplugin=./plugin.so\n")
+    lab.write("plugin.cfg", f"-fpass-plugin={lab.root}/plugin.so\n")
+    for said in ("loaded", "LOADED"):
+        lab.write("plugin.c", PLUGIN.replace("loaded", said))
+        assert lab.run([lab.compiler, "-x", "c", "plugin.c", "-shared", "-fPIC", "-o", "new.so"]).status == 0
+        made = (lab.root / "new.so").read_bytes()
+        if said == "loaded":
+            lab.write("plugin.so", made)
+        else:
+            rewrite(lab.root / "plugin.so", made)
+        for _ in range(2):
+            ended = lab.compile(*flags.split())
+            assert ended.status == 0, ended.messages
+            assert said in ended.messages
+            assert ended.outcome == PASSED_THROUGH
+
+
+WAYS_TO_A_PCH = [
+    ("-include-pch", "first.pch"),
+    ("-Xclang", "-include-pch", "-Xclang", "first.pch"),
+    ("-include", "named.hpp"),
+    ("-include", "several.hpp"),
+]
 
 
 def test_a_real_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:
     """Clang takes one for each side of a HIP compile: with one alone it ends in an error, or compiles one side."""
-    lab.write("first.hpp", "#define VALUE 1\n")
-    lab.write("k.hip", 'extern "C" int host() { return VALUE; }\n')
+    lab.write("k.hip", 'extern "C" int guest() { return VALUE; }\nvoid launch() { in_header<<<1, 2>>>(nullptr); }\n')
+    lab.write("named.hpp", "")
     one_side = ("-x", "hip", "--cuda-host-only", *BARE, "-O2")
-    make = [lab.compiler, *one_side, "-Xclang", "-emit-pch", "-c", "first.hpp", "-o", "first.pch"]
-    assert lab.run(make).status == 0
-    for flags in (["-include-pch", "first.pch"], ["-Xclang", "-include-pch", "-Xclang", "first.pch"]):
-        for side, works in (([], False), (["--cuda-host-only"], True)):
-            made = lab.compile(*flags, *side)
-            assert (made.status == 0) == works, made.messages
-            assert made.outcome in (PASSED_THROUGH, FAILED)
+    found = []
+    for value in (1, 2):
+        lab.write("first.hpp", kernel(str(value)).replace("kernel", "in_header") + f"#define VALUE {value}\n")
+        make = [lab.compiler, *one_side, "-Xclang", "-emit-pch", "-c", "first.hpp", "-o", "first.pch"]
+        assert lab.run(make).status == 0
+        made = (lab.root / "first.pch").read_bytes()
+        lab.write("named.hpp.pch", made)
+        lab.write("several.hpp.pch/one.pch", made)
+        for flags in WAYS_TO_A_PCH:
+            for side, works in ((), False), (("--cuda-host-only",), True):
+                for _ in range(2):
+                    ended = lab.compile(*flags, *side)
+                    assert (ended.status == 0) == works, ended.messages
+                    assert ended.outcome in (PASSED_THROUGH, FAILED)
+                found.append((flags, side, ended.object))
+    half = len(found) // 2
+    assert all((one == other) == (not one[2]) for one, other in zip(found[:half], found[half:], strict=True))
 
 
 def test_a_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:
