@@ -130,7 +130,17 @@ def test_a_sanitizer_that_writes_the_modules_name_into_the_code_writes_the_sourc
     assert [lab.same(command).outcome for _ in range(2)] == [HIT, HIT]
 
 
-def test_a_profile_that_changed_is_read_anew(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        ("-fprofile-use=p.profdata", "p.profdata"),
+        ("-fprofile-instr-use=p.profdata", "p.profdata"),
+        ("-fprofile-use=profiles", "profiles/default.profdata"),
+        ("-fprofile-use", "default.profdata"),
+    ],
+)
+def test_a_profile_that_changed_is_read_anew(lab: Lab, flag: str, name: str) -> None:
+    (lab.root / "profiles").mkdir()
     lab.write("k.hip", kernel("1") + 'extern "C" int often(int a) { if (a > 3) return host() * a; return a; }\n')
 
     tools = LLVM[lab.version] / "bin"
@@ -146,14 +156,32 @@ def test_a_profile_that_changed_is_read_anew(lab: Lab) -> None:
     def profile(taken: int) -> None:
         counters = f"# Num Counters:\n2\n# Counter Values:\n1000\n{taken}\n"
         text = lab.write("p.proftext", f"often\n# Func Hash:\n{digest}\n{counters}\n")
-        assert lab.run([tools / "llvm-profdata", "merge", text, "-o", "p.profdata"]).status == 0
+        assert lab.run([tools / "llvm-profdata", "merge", text, "-o", name]).status == 0
 
     profile(1)
-    before = lab.compile("-fprofile-use=p.profdata")
+    before = lab.compile(flag)
     assert before.status == 0, before.messages
-    assert lab.compile("-fprofile-use=p.profdata").object == before.object
+    assert lab.compile(flag).object == before.object
     profile(999)
-    lab.changed(before, "-fprofile-use=p.profdata")
+    lab.changed(before, flag)
+
+
+LISTS = {
+    "-fprofile-instr-generate -fprofile-list=": ("[clang]\nfun:*\n", "[clang]\n!fun:*divide*\nfun:*\n"),
+    "-fsanitize-coverage=trace-pc-guard -fsanitize-coverage-allowlist=": ("src:*\nfun:*\n", "src:*\nfun:nothing\n"),
+    "-fsanitize-coverage=trace-pc-guard -fsanitize-coverage-ignorelist=": ("fun:nothing\n", "fun:*\n"),
+}
+
+
+@pytest.mark.parametrize("flags", LISTS)
+def test_a_list_of_what_is_instrumented_is_read_anew(lab: Lab, flags: str) -> None:
+    lab.write("k.hip", kernel("1") + "int divide(int a, int b) { return a / b; }\n")
+    old, new = LISTS[flags]
+    listed = lab.write("list.txt", old)
+    words = [word for flag in f"{flags}list.txt".split() for word in ("-Xarch_host", flag)]
+    before = lab.warm(*words)
+    listed.write_text(new)
+    assert lab.changed(before, *words).counted.missed == {"host"}
 
 
 def test_a_plugin_is_left_to_the_compiler(lab: Lab) -> None:
