@@ -78,15 +78,10 @@ def test_a_dependency_file_needs_a_target() -> None:
         "-split-dwarf-file",
         "-opt-record-file",
         "-serialize-diagnostic-file",
-        "-load",
-        "-plugin",
-        "-fpass-plugin=x.so",
-        "-include-pch",
         "-fmodules",
         "-ivfsoverlay",
         "-coverage-notes-file=k.gcno",
         "-flto",
-        "-emit-pch",
         "-E",
         "-fsyntax-only",
         "-ftime-trace=x.json",
@@ -101,6 +96,20 @@ def test_a_dependency_file_needs_a_target() -> None:
 )
 def test_an_option_that_reads_or_writes_more_is_left(word: str) -> None:
     assert why_left(word) == "compiler_option"
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("-load", "plugin"),
+        ("-plugin", "plugin"),
+        ("-fpass-plugin=x.so", "plugin"),
+        ("-include-pch", "pch"),
+        ("-emit-pch", "pch"),
+    ],
+)
+def test_a_plugin_and_a_precompiled_header_are_left_with_a_reason_of_their_own(word: str, reason: str) -> None:
+    assert why_left(word) == reason
 
 
 @pytest.mark.parametrize("word", ["-brand-new-option", "--brand-new", "-zzz", "-=", "-"])

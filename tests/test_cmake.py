@@ -534,6 +534,18 @@ class TestMainJob:
         assert (edited["gfx906"], edited["gfx90a"]) == (Tally(2, 0), Tally(2, 0))
 
 
+@pytest.mark.parametrize(("cmake", "generator"), [("debian", "Ninja"), ("newest", "Unix Makefiles")])
+def test_a_project_that_was_not_edited_builds_cold_and_warm(tmp_path: Path, cmake: str, generator: str) -> None:
+    line, option = WAYS_IN["top_level_includes"]
+    project = Project(tmp_path, cmake, generator).write(simple_project(line))
+    project.configure(option, ARCHES)
+    for tally in (Tally(0, 1), Tally(1, 0)):
+        project.build()
+        told = counters(project)
+        assert (told["gfx906"], told["gfx90a"], told["host"]) == (tally, tally, tally)
+        project.clean()
+
+
 def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
     """For one architecture and without optimization: its seven sources read all of rocPRIM."""
     shutil.copytree(MODULES.parent / "examples" / "cmake", tmp_path, dirs_exist_ok=True)

@@ -307,6 +307,18 @@ def test_an_object_or_dependency_file_that_is_no_plain_file_is_the_engines_affai
     assert target.read_text().startswith("out.o:")
 
 
+def test_a_tool_that_writes_into_the_object_does_not_reach_the_store(direct: Direct) -> None:
+    lab, flags = direct.lab, ("-MD",)
+    before = lab.warm(*flags)
+    for _ in range(3):
+        assert direct.ask(*flags)
+        assert (lab.root / "out.o").read_bytes() == before.object
+        for name in ("out.o", "out.d"):
+            assert (lab.root / name).stat().st_nlink == 1
+            with (lab.root / name).open("r+b") as file:
+                file.write(b"changed in place")
+
+
 @only_19
 def test_many_direct_hits_at_once_are_all_right_and_all_counted(direct: Direct) -> None:
     lab = direct.lab

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain
 from hipcache.cli.explain import describe
 from hipcache.outcome import OUTCOMES, REASONS
 from hipcache.report.history import Record, UnitRecord
@@ -48,3 +53,97 @@ def test_a_compile_without_an_object_is_named_by_its_command() -> None:
 
 def test_the_detail_of_a_failure_is_told() -> None:
     assert describe(record("failed", detail="host ended with status 1"))[1] == "  host ended with status 1"
+
+
+# The same of real compiles
+
+Change = Callable[[Lab, Path], object]
+
+
+def another_linker(lab: Lab, top: Path) -> None:
+    script(top / "llvm/bin/lld", f'exec {LLVM[lab.version]}/bin/lld "$@"\n')
+
+
+def another_library(lab: Lab, top: Path) -> None:
+    lab.write(top / "bitcode/oclc_unsafe_math_off.bc", (top / "bitcode/oclc_unsafe_math_on.bc").read_bytes())
+
+
+ALL, DEVICES = {"gfx906", "gfx90a", "host"}, {"gfx906", "gfx90a"}
+NEW_LINKER = "the linker is another one, or a library that it loads"
+# What is changed, the units that miss by it, and why.
+FILES: dict[str, tuple[Change, set[str], list[str]]] = {
+    "a header": (lambda lab, _: lab.write("value.hpp", "#define VALUE 2\n"), ALL, ["file 'value.hpp' changed"]),
+    "a header of one arch": (
+        lambda lab, _: lab.write("only.hpp", "#define MORE 1\n"),
+        {"gfx906"},
+        ["file 'only.hpp' changed"],
+    ),
+    "a header that shadows": (
+        lambda lab, _: lab.write("first/value.hpp", "#define VALUE 3\n"),
+        ALL,
+        ["file 'first/value.hpp' is read now", "file 'value.hpp' is no longer read"],
+    ),
+    "the linker": (another_linker, DEVICES, [NEW_LINKER]),
+    "a device library": (another_library, DEVICES, ["device library 'oclc_unsafe_math_off.bc' changed"]),
+}
+COMMANDS: dict[str, tuple[list[str], dict[str, str], set[str], list[str]]] = {
+    "an option": (["-DMORE=1"], {}, ALL, ["option '-D MORE=1' is new"]),
+    "an option of one side": (["-Xarch_host", "-DSIDE"], {}, {"host"}, ["option '-D SIDE' is new"]),
+    "a variable": (
+        [],
+        {"CPATH": "second"},
+        ALL,
+        ["variable 'CPATH' was not set, now 'second'", "option '-Isecond' is new"],
+    ),
+    "an arch": ([*ARCHS, "--offload-arch=gfx1030"], {}, {"gfx1030"}, ["gfx1030 is new for this object"]),
+}
+
+
+def explained(lab: Lab, top: Path, *more: str, env: dict[str, str] | None = None) -> dict[str, list[str]]:
+    """What `explain` tells after a compile: each unit that missed, and why."""
+    flags = ("-Ifirst", "-I.", f"--rocm-device-lib-path={top}/bitcode", *more)
+    assert lab.same([word for word in lab.words(*flags) if word != "-nogpulib"], env=env).status == 0
+    told = lab.hipcache("explain", "out.o").out.decode()
+    assert lab.hipcache("explain").out.decode() == told
+    why: list[tuple[str, list[str]]] = []
+    for line in told.splitlines()[1:]:
+        if line.startswith("   "):
+            why[-1][1].append(line.strip())
+        else:
+            why.append((line.split()[0], []))
+    return {unit: reasons for unit, reasons in why if reasons}
+
+
+@pytest.fixture
+def kept(lab: Lab, tmp_path: Path) -> Lab:
+    """A lab with tools and device libraries of its own, in which an object was compiled."""
+    lab.compiler = str(toolchain(tmp_path / "llvm", lab.version))
+    shutil.copytree(DEVICE_LIBRARIES, tmp_path / "bitcode")
+    (lab.root / "first").mkdir()
+    lab.write("value.hpp", "#define VALUE 1\n")
+    lab.write("only.hpp", "")
+    lab.write("k.hip", kernel("VALUE", '#include <value.hpp>\n#ifdef __gfx906__\n#include "only.hpp"\n#endif'))
+    assert set(explained(lab, tmp_path)) == ALL
+    assert explained(lab, tmp_path) == {}
+    return lab
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_that_differs_is_named_in_words(kept: Lab, tmp_path: Path, what: str) -> None:
+    change, units, why = FILES[what]
+    change(kept, tmp_path)
+    assert explained(kept, tmp_path) == dict.fromkeys(units, why)
+
+
+@pytest.mark.parametrize("what", COMMANDS)
+def test_what_differs_in_the_command_is_named_in_words(kept: Lab, tmp_path: Path, what: str) -> None:
+    more, env, units, why = COMMANDS[what]
+    assert explained(kept, tmp_path, *more, env=env) == dict.fromkeys(units, why)
+
+
+def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:
+    for words in (["explain"], ["explain", "none.o"]):
+        ended = lab.hipcache(*words)
+        assert (ended.status, ended.out) == (1, b"")
+        assert b"no compile" in ended.err.splitlines()[0]
+        assert b"HIPCACHE_DIR" in ended.err.splitlines()[1]

@@ -13,7 +13,6 @@ from hip import (
     BARE,
     CUID,
     DEVICE_LIBRARIES,
-    FAILED,
     HIT,
     LAUNCHER,
     LLVM,
@@ -25,6 +24,7 @@ from hip import (
     kernel,
     only_15,
     only_19,
+    rewrite,
 )
 from hipcache.planning.cuid import make_cuid
 
@@ -107,7 +107,6 @@ def test_an_included_file_that_changed_is_seen(lab: Lab) -> None:
 def test_a_list_of_what_a_sanitizer_leaves_out_is_read_anew(lab: Lab, flag: str) -> None:
     lab.write("k.hip", kernel("1") + "int divide(int a, int b) { return a / b; }\n")
     listed = lab.write("list.txt", "fun:nothing\n")
-    flags = ("-Xarch_host", "-fsanitize=integer-divide-by-zero", flag + str(listed))
     flags = ("-fsanitize=integer-divide-by-zero", "-fno-gpu-sanitize", flag + str(listed))
     before = lab.compile(*flags)
     assert before.status == 0, before.messages
@@ -130,7 +129,17 @@ def test_a_sanitizer_that_writes_the_modules_name_into_the_code_writes_the_sourc
     assert [lab.same(command).outcome for _ in range(2)] == [HIT, HIT]
 
 
-def test_a_profile_that_changed_is_read_anew(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        ("-fprofile-use=p.profdata", "p.profdata"),
+        ("-fprofile-instr-use=p.profdata", "p.profdata"),
+        ("-fprofile-use=profiles", "profiles/default.profdata"),
+        ("-fprofile-use", "default.profdata"),
+    ],
+)
+def test_a_profile_that_changed_is_read_anew(lab: Lab, flag: str, name: str) -> None:
+    (lab.root / "profiles").mkdir()
     lab.write("k.hip", kernel("1") + 'extern "C" int often(int a) { if (a > 3) return host() * a; return a; }\n')
 
     tools = LLVM[lab.version] / "bin"
@@ -146,14 +155,32 @@ def test_a_profile_that_changed_is_read_anew(lab: Lab) -> None:
     def profile(taken: int) -> None:
         counters = f"# Num Counters:\n2\n# Counter Values:\n1000\n{taken}\n"
         text = lab.write("p.proftext", f"often\n# Func Hash:\n{digest}\n{counters}\n")
-        assert lab.run([tools / "llvm-profdata", "merge", text, "-o", "p.profdata"]).status == 0
+        assert lab.run([tools / "llvm-profdata", "merge", text, "-o", name]).status == 0
 
     profile(1)
-    before = lab.compile("-fprofile-use=p.profdata")
+    before = lab.compile(flag)
     assert before.status == 0, before.messages
-    assert lab.compile("-fprofile-use=p.profdata").object == before.object
+    assert lab.compile(flag).object == before.object
     profile(999)
-    lab.changed(before, "-fprofile-use=p.profdata")
+    lab.changed(before, flag)
+
+
+LISTS = {
+    "-fprofile-instr-generate -fprofile-list=": ("[clang]\nfun:*\n", "[clang]\n!fun:*divide*\nfun:*\n"),
+    "-fsanitize-coverage=trace-pc-guard -fsanitize-coverage-allowlist=": ("src:*\nfun:*\n", "src:*\nfun:nothing\n"),
+    "-fsanitize-coverage=trace-pc-guard -fsanitize-coverage-ignorelist=": ("fun:nothing\n", "fun:*\n"),
+}
+
+
+@pytest.mark.parametrize("flags", LISTS)
+def test_a_list_of_what_is_instrumented_is_read_anew(lab: Lab, flags: str) -> None:
+    lab.write("k.hip", kernel("1") + "int divide(int a, int b) { return a / b; }\n")
+    old, new = LISTS[flags]
+    listed = lab.write("list.txt", old)
+    words = [word for flag in f"{flags}list.txt".split() for word in ("-Xarch_host", flag)]
+    before = lab.warm(*words)
+    listed.write_text(new)
+    assert lab.changed(before, *words).counted.missed == {"host"}
 
 
 def test_a_plugin_is_left_to_the_compiler(lab: Lab) -> None:
@@ -171,29 +198,65 @@ __attribute__((constructor)) static void loaded(void) { (void)!write(2, "loaded\
 """
 
 
-@pytest.mark.parametrize("flag", ["-fplugin=./plugin.so", "-fpass-plugin=./plugin.so"])
-def test_a_real_plugin_runs_in_the_compiler_each_time(lab: Lab, flag: str) -> None:
-    lab.write("plugin.c", PLUGIN)
-    assert lab.run([lab.compiler, "-x", "c", "plugin.c", "-shared", "-fPIC", "-o", "plugin.so"]).status == 0
-    for _ in range(2):
-        made = lab.compile(flag)
-        assert made.status == 0, made.messages
-        assert "loaded" in made.messages
-        assert made.counted.reason == "plugin"
+LOADS = [
+    "-fplugin=./plugin.so",
+    "-fpass-plugin=./plugin.so",
+    "-Xarch_host -fpass-plugin=./plugin.so",
+    "-Xclang -load -Xclang ./plugin.so",
+    "@plugin.rsp",
+    "--config ./plugin.cfg",
+]
+
+
+@pytest.mark.parametrize("flags", LOADS)
+def test_a_real_plugin_runs_in_the_compiler_each_time_as_it_is_then(lab: Lab, flags: str) -> None:
+    lab.write("plugin.rsp", "-fplugin=./plugin.so\n")
+    lab.write("plugin.cfg", f"-fpass-plugin={lab.root}/plugin.so\n")
+    for said in ("loaded", "LOADED"):
+        lab.write("plugin.c", PLUGIN.replace("loaded", said))
+        assert lab.run([lab.compiler, "-x", "c", "plugin.c", "-shared", "-fPIC", "-o", "new.so"]).status == 0
+        made = (lab.root / "new.so").read_bytes()
+        if said == "loaded":
+            lab.write("plugin.so", made)
+        else:
+            rewrite(lab.root / "plugin.so", made)
+        for _ in range(2):
+            ended = lab.compile(*flags.split())
+            assert ended.status == 0, ended.messages
+            assert said in ended.messages
+            assert ended.counted.reason == "plugin"
+
+
+WAYS_TO_A_PCH = [
+    ("-include-pch", "first.pch"),
+    ("-Xclang", "-include-pch", "-Xclang", "first.pch"),
+    ("-include", "named.hpp"),
+    ("-include", "several.hpp"),
+]
 
 
 def test_a_real_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:
     """Clang takes one for each side of a HIP compile: with one alone it ends in an error, or compiles one side."""
-    lab.write("first.hpp", "#define VALUE 1\n")
-    lab.write("k.hip", 'extern "C" int host() { return VALUE; }\n')
+    lab.write("k.hip", 'extern "C" int guest() { return VALUE; }\nvoid launch() { in_header<<<1, 2>>>(nullptr); }\n')
+    lab.write("named.hpp", "")
     one_side = ("-x", "hip", "--cuda-host-only", *BARE, "-O2")
-    make = [lab.compiler, *one_side, "-Xclang", "-emit-pch", "-c", "first.hpp", "-o", "first.pch"]
-    assert lab.run(make).status == 0
-    for flags in (["-include-pch", "first.pch"], ["-Xclang", "-include-pch", "-Xclang", "first.pch"]):
-        for side, works in (([], False), (["--cuda-host-only"], True)):
-            made = lab.compile(*flags, *side)
-            assert (made.status == 0) == works, made.messages
-            assert made.outcome in (PASSED_THROUGH, FAILED)
+    found = []
+    for value in (1, 2):
+        lab.write("first.hpp", kernel(str(value)).replace("kernel", "in_header") + f"#define VALUE {value}\n")
+        make = [lab.compiler, *one_side, "-Xclang", "-emit-pch", "-c", "first.hpp", "-o", "first.pch"]
+        assert lab.run(make).status == 0
+        made = (lab.root / "first.pch").read_bytes()
+        lab.write("named.hpp.pch", made)
+        lab.write("several.hpp.pch/one.pch", made)
+        for flags in WAYS_TO_A_PCH:
+            for side, works in ((), False), (("--cuda-host-only",), True):
+                for _ in range(2):
+                    ended = lab.compile(*flags, *side)
+                    assert (ended.status == 0) == works, ended.messages
+                    assert ended.counted.reason == "pch"
+                found.append((flags, side, ended.object))
+    half = len(found) // 2
+    assert all((one == other) == (not one[2]) for one, other in zip(found[:half], found[half:], strict=True))
 
 
 def test_a_precompiled_header_is_left_to_the_compiler(lab: Lab) -> None:

@@ -43,6 +43,31 @@ def config_that_is_named(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[
     return lab, ["--config", str(config)], lambda: config.write_text("-DVALUE=2\n")
 
 
+def config_that_another_names(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]]:
+    inner = lab.write("inner.cfg", "-DVALUE=5\n")
+    outer = lab.write("outer.cfg", "@inner.cfg\n")
+    return lab, ["--config", str(outer)], lambda: inner.write_text("-DVALUE=2\n")
+
+
+def config_in_the_users_directory(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]]:
+    (top / "users").mkdir()
+    (top / "systems").mkdir()
+    (top / "systems" / "own.cfg").write_text("-DVALUE=5\n")
+    flags = [f"--config-user-dir={top}/users", f"--config-system-dir={top}/systems", "--config", "own.cfg"]
+    return lab, flags, lambda: (top / "users" / "own.cfg").write_text("-DVALUE=2\n")
+
+
+def sanitizers_own_list(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]]:
+    """The one that the driver takes by itself where it is there."""
+    real = lab.run([lab.compiler, "-print-resource-dir"]).out.decode().strip()
+    shares = top / "resources" / "share"
+    shares.mkdir(parents=True)
+    (top / "resources" / "include").symlink_to(f"{real}/include")
+    lab.write("k.hip", kernel("1") + "int written(int* p, int i) { return p[i] = 1; }\n")
+    flags = [f"-resource-dir={top}/resources", "-fsanitize=address", "-fno-gpu-sanitize"]
+    return lab, flags, lambda: (shares / "asan_ignorelist.txt").write_text("fun:*\n")
+
+
 def nested_response_file(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]]:
     inner = lab.write("inner.rsp", "-DVALUE=5\n")
     lab.write("outer.rsp", "@inner.rsp\n")
@@ -113,6 +138,9 @@ def rocm_tree(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]
 WAYS = [
     config_beside_the_compiler,
     config_that_is_named,
+    config_that_another_names,
+    config_in_the_users_directory,
+    sanitizers_own_list,
     nested_response_file,
     newer_gcc,
     switched_link,

@@ -138,6 +138,20 @@ def test_a_library_that_appears_earlier_in_the_library_path_compiles_again(lab: 
     assert lab.compile(env=env).counted.missed == {"gfx906", "gfx90a", "host"}
 
 
+def test_a_preloaded_library_replaced_by_one_of_the_same_size_and_time_is_seen(lab: Lab) -> None:
+    made = []
+    for value in ("1", "2"):
+        lab.write("preloaded.c", f"int its_number = {value};\n")
+        words = [lab.compiler, "-x", "c", "-shared", "-fPIC", "preloaded.c", "-o", f"{value}.so"]
+        assert lab.run(words).status == 0
+        made.append((lab.root / f"{value}.so").read_bytes())
+    library = lab.write("preloaded.so", made[0])
+    env = {"LD_PRELOAD": str(library)}
+    lab.warm(env=env)
+    replace(library, made[1])
+    assert lab.compile(env=env).counted.missed == {"gfx906", "gfx90a", "host"}
+
+
 def test_a_library_that_appears_in_the_working_directory_where_the_library_path_names_it(lab: Lab) -> None:
     env = {"LD_LIBRARY_PATH": "/nowhere:"}
     lab.warm(env=env)
@@ -190,6 +204,29 @@ def test_a_configuration_file_that_appears_beside_the_compiler_is_seen(lab: Lab,
     for name in ("own-clang++.cfg", "own.cfg", "clang++.cfg"):
         (tmp_path / "llvm" / "bin" / name).write_text("-DVALUE=2\n")
     lab.changed(before, "-target", "x86_64-pc-linux-gnu")
+
+
+def test_a_file_that_a_configuration_file_names_is_read_anew(lab: Lab) -> None:
+    lab.write("own.cfg", "@inner.cfg\n")
+    inner = lab.write("inner.cfg", "-DVALUE=1\n")
+    lab.write("k.hip", kernel("VALUE"))
+    flags = ("--config", lab.root / "own.cfg")
+    before = lab.warm(*flags)
+    inner.write_text("-DVALUE=2\n")
+    lab.changed(before, *flags)
+
+
+@pytest.mark.parametrize("kind", ["user", "system"])
+def test_a_configuration_file_that_appears_in_a_directory_for_them_is_seen(lab: Lab, kind: str) -> None:
+    lab.write("k.hip", kernel("VALUE", "#ifndef VALUE\n#define VALUE 1\n#endif"))
+    (lab.root / "settings").mkdir()
+    flags = (f"--config-{kind}-dir={lab.root}/settings", *(["--config", "own.cfg"] if lab.version == "15" else []))
+    if lab.version == "15":  # which reads one by itself only where the compiler's name has a target
+        lab.write("settings/own.cfg", "-DVALUE=1\n")
+    before = lab.warm(*flags)
+    for name in ("own.cfg", "clang++.cfg", "x86_64-pc-linux-gnu-clang++.cfg"):
+        lab.write(f"settings/{name}", "-DVALUE=2\n")
+    lab.changed(before, *flags)
 
 
 def test_a_configuration_file_that_asks_for_a_second_output_is_left_to_the_compiler(lab: Lab) -> None:

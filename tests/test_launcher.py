@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace as with_changes
@@ -29,6 +30,7 @@ from hip import (
     in_terminal,
     kernel,
     only_15,
+    only_19,
     script,
     watched_compiler,
 )
@@ -110,6 +112,23 @@ def test_the_compiler_is_found_as_the_shell_finds_it(lab: Lab, way: str) -> None
     lab = with_changes(lab, compiler=names[way])
     assert lab.compile().outcome == MISS
     assert lab.compile().outcome == HIT
+
+
+@pytest.mark.parametrize("name", ["amdclang++", "amdclang", "clang++-99"])
+def test_a_clang_of_any_name_is_one(lab: Lab, name: str) -> None:
+    (lab.root / "bin").mkdir()
+    (lab.root / "bin" / name).symlink_to(LLVM[lab.version] / "bin" / "clang++")
+    env = {"PATH": f"{lab.root}/bin:{lab.environ['PATH']}"}
+    lab = with_changes(lab, compiler=name)
+    assert lab.compile(env=env).outcome == MISS
+    assert lab.compile(env=env).outcome == HIT
+
+
+def test_without_an_architecture_it_is_the_compilers_default(lab: Lab) -> None:
+    command = [lab.compiler, *BARE, CUID, "-c", "k.hip", "-o", "out.o"]
+    first, second = lab.same(command), lab.same(command)
+    assert (first.status, first.outcome, second.outcome) == (0, MISS, HIT)
+    assert second.counted.served == {{"15": "gfx803", "19": "gfx906"}[lab.version], "host"}
 
 
 def test_the_c_driver_compiles_hip_too(lab: Lab) -> None:
@@ -465,6 +484,26 @@ def test_a_store_that_may_not_be_written_is_no_reason_not_to_compile(lab: Lab, t
     assert made == (lab.root / "out.o").read_bytes()
 
 
+@only_19
+def test_a_full_disk_for_the_object_is_told_as_clang_does(lab: Lab, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False).returncode:
+        pytest.skip("no permission to mount a small disk")
+    try:
+        lab.write("k.hip", kernel("1") + 'extern const char big[] = "' + "x" * 700_000 + '";\n')
+        assert lab.compile().status == 0
+        plain = lab.run(lab.words(output=f"{disk}/out.o"))
+        assert plain.status != 0
+        for _ in range(2):
+            left = sorted(disk.iterdir())
+            cached = lab.hipcache(*lab.words(output=f"{disk}/out.o"))
+            assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
+            assert sorted(disk.iterdir()) == left
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 # Signals and kills
 
 SLOW = kernel("1") + "".join(
@@ -597,6 +636,71 @@ def test_many_processes_on_one_store_compile_each_unit_once(lab: Lab) -> None:
         "gfx90a": 1,
         "host": 1,
     }
+
+
+@only_15
+def test_a_reader_never_sees_half_an_object_or_half_a_dependency_file(lab: Lab) -> None:
+    """While the engine writes two of them by turns, and then the native launcher."""
+    flags = ("-MD", *(f"-DMACRO_{number}" for number in range(200)))
+    whole: set[bytes] = set()
+    for value in ("1", "2"):
+        lab.write(f"{value}.hpp", "")
+        text = f'\n#include "{value}.hpp"\nextern const char big[] = "' + value * 3_000_000 + '";\n'
+        lab.write(f"{value}.hip", kernel(value) + text)
+        assert lab.run(lab.words(*flags, source=f"{value}.hip")).status == 0
+        whole |= {(lab.root / name).read_bytes() for name in ("out.o", "out.d")}
+    ended = threading.Event()
+    seen: set[bytes] = set()
+
+    def read() -> None:
+        while not ended.is_set():
+            seen.update((lab.root / name).read_bytes() for name in ("out.o", "out.d"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(16):
+            assert lab.hipcache(*lab.words(*flags, source=f"{number % 2 + 1}.hip")).status == 0
+    finally:
+        ended.set()
+        reader.join()
+    assert seen == whole
+
+
+@only_15
+def test_who_waits_for_a_unit_makes_it_when_the_one_that_made_it_is_killed(lab: Lab) -> None:
+    hook = f"if mkdir {lab.root}/first 2>/dev/null; then sleep 60; fi"
+    lab = with_changes(lab, compiler=str(watched_compiler(lab.root / "compiler", lab.version, hook)))
+    words = [*LAUNCHER, *lab.words("--offload-arch=gfx906")]
+    first = subprocess.Popen(words, cwd=lab.root, env=lab.environ, start_new_session=True)
+    try:
+        while not (lab.root / "first").exists():
+            time.sleep(0.05)
+        second = subprocess.Popen([*words[:-1], "two.o"], cwd=lab.root, env=lab.environ, start_new_session=True)
+        time.sleep(0.5)
+        assert second.poll() is None, "it waits"
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    assert second.wait(timeout=30) == 0
+    plain = lab.run([str(LLVM[lab.version] / "bin" / "clang++"), *lab.words("--offload-arch=gfx906")[1:]])
+    assert plain.status == 0
+    assert (lab.root / "two.o").read_bytes() == (lab.root / "out.o").read_bytes()
+
+
+@only_15
+def test_a_store_with_room_for_little_is_held_to_its_size_and_gives_right_objects(lab: Lab) -> None:
+    size = 150_000
+    env = {"HIPCACHE_MAX_SIZE": str(size)}
+    outcomes = []
+    for _ in range(2):
+        for number in range(4):
+            lab.write("k.hip", kernel(str(number)))
+            outcomes.append(lab.compile(env=env).outcome)
+            kept = [path for name in ("actions", "blobs") for path in (lab.store / "v1" / name).glob("*/*")]
+            assert sum(path.stat().st_size for path in kept) <= size
+            assert lab.compile(env=env).outcome == HIT
+    assert MISS in outcomes[4:], "nothing was driven out: the test shows nothing"
 
 
 def most_at_once(log: Path) -> int:

@@ -200,6 +200,21 @@ def test_bitcode_that_names_its_checkout_is_not_shared_under_a_base_directory(la
     assert found == [True, True, False]
 
 
+def test_bitcode_of_the_users_own_that_changed_is_linked_in_anew(lab: Lab) -> None:
+    lab.write(
+        "k.hip", kernel("twice(p[2])", 'extern "C" __device__ int twice(int);').partition('extern "C" int host')[0]
+    )
+    end = ["-c", "--offload-device-only", "--offload-arch=gfx906", "-o", "out.o"]
+    end += ["-Xclang", "-mlink-bitcode-file", "-Xclang", "own.bc"]
+    objects = []
+    for factor in (2, 3):
+        lab.write("own.c", f"int twice(int a) {{ return a * {factor}; }}\n")
+        made = [lab.compiler, "-x", "c", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx906", "-nogpulib", "-emit-llvm"]
+        assert lab.run([*made, "-O1", "-c", "own.c", "-o", "own.bc"]).status == 0
+        objects.append(warm(lab, *end).one)
+    assert objects[0] != objects[1]
+
+
 def test_the_program_that_writes_an_objects_sections_is_in_the_bundles_key(lab: Lab, tmp_path: Path) -> None:
     lab = with_changes(lab, compiler=str(toolchain(tmp_path / "llvm", lab.version)))
     real = LLVM[lab.version] / "bin" / "llvm-objcopy"

@@ -126,6 +126,24 @@ def test_a_dependency_file_that_is_a_link_is_written_through(lab: Lab, target: s
         assert (lab.root / target).read_bytes() == expected
 
 
+@pytest.mark.parametrize("target", ["-", "/dev/stdout", "/dev/stderr", "fifo.d"])
+def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_clang(lab: Lab, target: str) -> None:
+    os.mkfifo(lab.root / "fifo.d")
+    command = "exec 3<>fifo.d; " if target == "fifo.d" else ""
+    ended = []
+    for launcher in ((), LAUNCHER, LAUNCHER):
+        words = [*launcher, *lab.words("-MD", "-MF", target)]
+        rules = "; timeout 0.5 cat <&3" if target == "fifo.d" else ""
+        ended.append(shell(lab, f'{command}"$@"{rules}; true', *words))
+    assert b"".join(ended[0][1:]).count(b"k.hip") == 3
+    assert ended[1:] == [ended[0]] * 2
+
+
+@only_19
+def test_a_dependency_file_that_nobody_wants_does_not_matter(lab: Lab) -> None:
+    lab.warm("-MD", "-MF", "/dev/null")
+
+
 def test_of_two_dependency_files_the_last_one_is_written(lab: Lab) -> None:
     words = lab.words("-MD", "-MF", "first.d", "-Xclang", "-dependency-file", "-Xclang", "last.d")
     lab.same(words)

@@ -18,7 +18,7 @@ from hipcache.making.device import Missing, Product
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.planning import driver, units, wrapper
 from hipcache.planning.cc1 import Role
-from hipcache.planning.command import Command
+from hipcache.planning.command import Command, is_stream
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import Units
@@ -136,8 +136,9 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
     path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
         return "", b""
-    if path == "-":
-        raise PassThrough("standard_streams", "-MF -")
+    whole = session.command.path(path)
+    if path == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
+        raise PassThrough("standard_streams", f"-MF {path}")  # a rule for each pass
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
     everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
     lists = [
@@ -147,7 +148,7 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
     phony = any(option.name == "-MP" for option in options)
     rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
     # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
-    whole, content = session.command.path(path), os.fsencode(rule)
+    content = os.fsencode(rule)
     _write_whole(Path(whole), content, through_links=True)
     return whole, content
 

@@ -138,6 +138,12 @@ _REFUSED = re.compile(
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
 )
 
+# Those of them that have a reason of their own.
+_REASONS = {
+    "plugin": ("-load", "-plugin", "-add-plugin", "-fplugin", "-fpass-plugin"),
+    "pch": ("-include-pch", "-emit-pch", "-pch-", "-building-pch"),
+}
+
 # What a pass writes.
 _EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S"])
 
@@ -179,7 +185,7 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
             yield Option(Role.EMIT, word, word, (word,))
             continue
         if _REFUSED.match(word):
-            raise PassThrough("compiler_option", word)
+            raise PassThrough(_why_refused(word), word)
         role = _SEPARATE.get(word)
         if role is not None:
             value = next(words, None)
@@ -198,3 +204,7 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
                 raise PassThrough("compiler_option", word)
             name, equals, value = word.partition("=")
             yield Option(Role.PLAIN, name + equals, value, (word,))
+
+
+def _why_refused(word: str) -> str:
+    return next((reason for reason, names in _REASONS.items() if word.startswith(names)), "compiler_option")
