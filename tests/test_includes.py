@@ -341,7 +341,7 @@ def test_what_exists_misses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_header_that_appears_is_found_from_the_next_refresh_on(tmp_path: Path, settled: bool) -> None:
+def test_a_header_that_appears_is_found_by_the_next_who_asks(tmp_path: Path, settled: bool) -> None:
     """`settled`: do the directory's times tell of each change?"""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -349,13 +349,13 @@ def test_a_header_that_appears_is_found_from_the_next_refresh_on(tmp_path: Path,
     listings = Listings(lambda path: str(tmp_path / path), lambda _: settled)
     assert listings.find("x.h", ("a", "gone", "b")) == ("b/x.h", ("a/x.h", "gone"))
     (tmp_path / "a/x.h").touch()
-    listings.refresh()
-    assert listings.find("x.h", ("a", "gone", "b")) == ("a/x.h", ())
+    with listings.up_to_date():
+        assert listings.find("x.h", ("a", "gone", "b")) == ("a/x.h", ())
     (tmp_path / "a/x.h").unlink()
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone/x.h").touch()
-    listings.refresh()
-    assert listings.find("x.h", ("a", "gone", "b")) == ("gone/x.h", ("a/x.h",))
+    with listings.up_to_date():
+        assert listings.find("x.h", ("a", "gone", "b")) == ("gone/x.h", ("a/x.h",))
     assert listings.find("y.h", ("a", "b")) == ("", ("a/y.h", "b/y.h"))
 
 

@@ -76,8 +76,7 @@ def record(
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
-    with files.listing:  # what another pass is listing now may be older than the end of this one
-        files.listings.refresh()
+    with files.listings.up_to_date():
         looked_for = probes(scans, first, search, files.listings)
     for path in looked_for.present:
         if "\\" in path:

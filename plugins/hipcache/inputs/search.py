@@ -11,7 +11,9 @@ below it.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
@@ -86,16 +88,21 @@ class Listings:
         # Each with its status, None where the next change may not show in that.
         self._listed: dict[str, tuple[object, frozenset[str] | None]] = {}
         self._found: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
+        self._lock = threading.Lock()
         self._unsettled = False  # did the last answer need a listing whose status is None?
 
-    def refresh(self) -> None:
-        """Forget what may have changed since it was listed: what is said from now on is true now."""
-        for path, (status, _) in list(self._listed.items()):
-            if status is None:
-                del self._listed[path]  # no answer that is kept needed it
-            elif self._status(path) != status:
-                del self._listed[path]
-                self._found.clear()
+    @contextmanager
+    def up_to_date(self) -> Iterator[None]:
+        """What is said meanwhile is true now: what may have changed since it was listed is forgotten before. One at a
+        time, since what another one is listing may be older."""
+        with self._lock:
+            for path, (status, _) in list(self._listed.items()):
+                if status is None:
+                    del self._listed[path]  # no answer that is kept needed it
+                elif self._status(path) != status:
+                    del self._listed[path]
+                    self._found.clear()
+            yield
 
     def find(self, name: str, places: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """(the path of `name` in the first place that has it, empty if none has; what is missing in those before)."""

@@ -50,7 +50,6 @@ class Files:
         self._asked: dict[str, bool] = {}
         self._reading = threading.Lock()
         self.listings = Listings(self.resolve, self._settled)
-        self.listing = threading.Lock()  # for one who makes sure of them, and then asks
 
     def resolve(self, path: str) -> str:
         return path if path.startswith("/") else os.path.join(self._cwd, path)
