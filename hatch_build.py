@@ -1,4 +1,4 @@
-"""Builds the native launcher (`plugins/hipcache/direct/*.c`) into the wheel, where there is a C compiler.
+"""Builds the native launcher (`plugins/hipcache/native/*.c`) into the wheel, where there is a C compiler.
 
 `hipcache` is that program, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
 answer of its own. Without a C compiler `hipcache` is a Python script that does the same, slower.
@@ -16,8 +16,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = Path("plugins/hipcache/direct")
-SHARED = ("blake3.c", "hit.c", "output.c", "state.c", "statistics.c")
+SOURCES = Path("plugins/hipcache/native")
+SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "state.c", "statistics.c")
 LIBRARY = "libhipcache.so"
 WITHOUT_COMPILER = """\
 #!python
@@ -36,7 +36,7 @@ class LauncherHook(BuildHookInterface[Any]):
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
         try:
-            self._compile(launcher, [*SHARED, "launcher.c"], [["-static"], []])
+            self._compile(launcher, [*SHARED, "resident.c", "launcher.c"], [["-static"], []])
             self._compile(library, [*SHARED, "bitcode.c", "library.c"], [["-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
@@ -48,7 +48,7 @@ class LauncherHook(BuildHookInterface[Any]):
             if version == "editable":
                 library.replace(Path(self.root) / SOURCES / LIBRARY)
             else:
-                build_data["force_include"][str(library)] = f"hipcache/direct/{LIBRARY}"
+                build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
         build_data["shared_scripts"][str(launcher)] = "hipcache"
 
     def _compile(self, output: Path, sources: list[str], ways: list[list[str]]) -> None:

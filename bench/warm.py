@@ -29,14 +29,14 @@ from pathlib import Path
 
 import machine
 from build import ninja_file
-from hipcache.direct import native
+from hipcache import native
 from measure import timed
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
 from trouble import BenchError
 from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile
 
 OUT = HERE.parent / "build" / "bench"
-NATIVE = HERE.parent / "plugins" / "hipcache" / "direct"
+NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
 SMALL = """\
 #include <hip/hip_runtime.h>
 #include <algorithm>
@@ -232,7 +232,9 @@ class Warm:
     def _in_process(self, tool: Tool) -> float:
         argv = list(self._large(tool).argv)[len(tool.launcher()) :]
         start = time.perf_counter()
-        hit = native.hit(str(tool.store), str(self._place(tool)), argv, tool.environment(), terminal=False)
+        hit = native.hit(
+            str(tool.store), str(self._place(tool)), argv, tool.environment(), terminal=False, resident=False
+        )
         seconds = time.perf_counter() - start
         if hit is None:
             raise BenchError("the compile in this process was no direct hit")

@@ -132,7 +132,7 @@ make_venv() {
 }
 
 fingerprint() {
-    { pwd; .venv/bin/python -V; cat pyproject.toml hatch_build.py scripts/setup.sh plugins/hipcache/direct/*.[ch] cmake/* meson/* meson/*/* plugins/hipcache_scons/* 2>/dev/null || true; } | sha256sum
+    { pwd; .venv/bin/python -V; cat pyproject.toml hatch_build.py scripts/setup.sh plugins/hipcache/native/*.[ch] cmake/* meson/* meson/*/* plugins/hipcache_scons/* 2>/dev/null || true; } | sha256sum
 }
 
 install_packages

@@ -36,7 +36,7 @@ LAYERS = r"""
         store.faults store.ledger store.output store.scratch cli.directories
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
         making.splice planning.driver_options planning.tools processes.room processes.syscalls processes.together \
-        store.layout store.locks cli.arches cli.screen direct.native
+        store.layout store.locks cli.arches cli.screen native
     direct store making planning inputs processes report hipcache
     values
 """

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, Lab, only_19, replace, rewrite, settle, toolchain
-from hipcache.direct import native, variables
+from hipcache import native
+from hipcache.direct import variables
 from hipcache.direct.record import key
 from hipcache.store.local import LocalStore
 
@@ -422,7 +423,7 @@ def test_pythons_own_variables_do_not_reach_the_engine(lab: Lab) -> None:
 
 
 def _hit(lab: Lab) -> native.DirectHit | None:
-    return native.hit(str(lab.store), str(lab.root), lab.words(), lab.environ, terminal=False)
+    return native.hit(str(lab.store), str(lab.root), lab.words(), lab.environ, terminal=False, resident=False)
 
 
 @only_19

@@ -50,7 +50,7 @@ def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
     expected = {
         *modules,
         "hipcache/py.typed",
-        "hipcache/direct/libhipcache.so",
+        "hipcache/native/libhipcache.so",
         f"{SCRIPTS}/hipcache",
         f"{DATA}/share/cmake/HipCache/HipCache.cmake",
         f"{DATA}/share/cmake/HipCache/HipCacheConfig.cmake",

@@ -55,6 +55,13 @@ SETTINGS = (
         "0",
         "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
     ),
+    Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
+    Setting(
+        "system_paths",
+        "directories",
+        "/usr:/opt:/etc:/bin:/sbin:/lib:/lib32:/lib64:/libx32:/nix/store:/gnu/store",
+        "What changes seldom, and is watched by that process; a colon between two.",
+    ),
 )
 
 
@@ -74,6 +81,8 @@ class Config:
     basedir: Path | None = None
     log: Path | None = None
     jobs: int = 0
+    resident: bool = True
+    system_paths: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -117,6 +126,8 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
             origins[setting.key] = written.origin
     if "dir" not in values:
         values["dir"] = _user_directory(environ, "XDG_CACHE_HOME", ".cache")
+    if "system_paths" not in values:
+        values["system_paths"] = tuple(VARIABLES[PREFIX + "SYSTEM_PATHS"].default.split(":"))
     origins["config_file"] = file_origin
     return Config(**values, config_file=file, origins=origins, warnings=tuple(warnings))
 
@@ -173,12 +184,21 @@ def _path(written: _Text, environ: Mapping[str, str]) -> Path:
     return Path(path)
 
 
+def _paths(written: _Text, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Absolute paths, without "/" at their ends."""
+    paths = tuple(path.rstrip("/") for path in written.text.split(":"))
+    if not all(path.startswith("/") for path in paths):
+        _bad_value(written, "is not a list of absolute paths", "write for example /usr:/opt; '/' alone is too much")
+    return paths
+
+
 _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
     "count": _count,
     "directory": _path,
     "file": _path,
+    "directories": _paths,
 }
 
 # HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.

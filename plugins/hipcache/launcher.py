@@ -144,6 +144,7 @@ def _finish(
             ended=done.outcome,
             history=History.name(done.record),
             settings=settings.config_path(environ),
+            system=config.system_paths,
         )
     except Exception as error:  # the compile is done, whatever happens here
         telling.log_fault(config, error)

@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config as settings
-from hipcache import outcome
+from hipcache import native, outcome
 from hipcache.compile import compile
 from hipcache.config import Config
-from hipcache.direct import native
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
@@ -136,6 +135,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
                 ended=done.outcome,
                 history=History.name(record),
                 settings=settings.config_path(cache.known),
+                system=cache.config.system_paths,
             )
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)
@@ -151,7 +151,7 @@ def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
     if not shadows.is_of(cache.engine, output, argv):
         return None
     store, terminal = str(cache.config.dir), os.isatty(2)
-    found = native.hit(store, cwd, words, cache.known, terminal=terminal)
+    found = native.hit(store, cwd, words, cache.known, terminal=terminal, resident=cache.config.resident)
     if found is None:
         return None
     say(os.fsdecode(found.messages))

@@ -9,11 +9,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hipcache import config
+from hipcache import config, native
 from hipcache.cli import Session, arches
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import Machine, Toolchain, compilers, examine, resolve
-from hipcache.direct import native
 from hipcache.errors import ConfigError, StoreError
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, replace

@@ -7,7 +7,7 @@ and the record is made anew.
 
 Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
 
-    state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives
+    state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives for `watched`
     ignored       string: the names of variables that are not part of the state, each followed by NUL
     object        string: absolute path; 32 bytes: digest of the blob
     dependencies  string: absolute path of the dependency file, empty where none is written
@@ -18,6 +18,10 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
+    system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
+                  `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`)
+    system paths  string: a list as `watched`, of paths of the system (see `is_of_system`), apart because there is
+                  a process that can answer for them
     rule          string: list of the lines of the dependency file
 
     list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these
@@ -38,6 +42,7 @@ from hipcache.inputs.watched import Watched
 from hipcache.values import dataclass
 
 DOMAIN = b"hipcache direct state 1\0"
+SYSTEM_DOMAIN = b"hipcache system state 1\0"
 _LONGEST = 0xFFFF
 
 
@@ -55,6 +60,8 @@ class DirectRecord:
     history: str
     uses: tuple[tuple[bool, str], ...]
     watched: tuple[Watched, ...]
+    system: str
+    system_watched: tuple[Watched, ...]
     rule: bytes
 
     def pack(self) -> bytes:
@@ -70,7 +77,9 @@ class DirectRecord:
                 _string(self.counted),
                 _string(self.history.encode()),
                 _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
-                _string(_list(one.kind.encode() + os.fsencode(one.path) for one in _once(self.watched))),
+                _string(_list(map(_text, _once(self.watched)))),
+                bytes.fromhex(self.system),
+                _string(_list(map(_text, _once(self.system_watched)))),
                 _string(_list(self.rule.splitlines(keepends=True))),
             ]
         )
@@ -78,12 +87,38 @@ class DirectRecord:
 
 def key(argv: Sequence[str], cwd: str) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself."""
-    return make_key("direct", [("version", __version__), ("directory", cwd), *(("word", word) for word in argv)]).digest
+    words = [("word", word) for word in argv]
+    return make_key("direct 2", [("version", __version__), ("directory", cwd), *words]).digest
 
 
 def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:
     names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
     return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names) + files)
+
+
+def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
+    """`found`: what `watched.look` gives."""
+    parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in _once(watched))
+    return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
+
+
+def is_of_system(path: str, roots: Iterable[str], working: Iterable[str]) -> bool:
+    """Does it lie in one of `roots`, and not where somebody works? `working`: directories that are worked in; where
+    one lies in a root, what both have in common with the next step (/usr/src, /opt/project) is not the system's."""
+    root = next((one for one in roots if _is_below(path, one)), None)
+    if root is None:
+        return False
+    steps = len(root.split("/")) + 1
+    trees = ("/".join(one.split("/")[:steps]) for one in working if _is_below(one, root))
+    return not any(_is_below(path, tree) for tree in trees)
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory + "/")
+
+
+def _text(one: Watched) -> bytes:
+    return one.kind.encode() + os.fsencode(one.path)
 
 
 def _once(watched: Sequence[Watched]) -> Iterable[Watched]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
-from hipcache.direct.record import DirectRecord, key, state_digest
+from hipcache.direct.record import DirectRecord, is_of_system, key, state_digest, system_digest
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
@@ -90,22 +90,26 @@ def remember(
     ended: CompileOutcome,
     history: str,
     settings: Path | None,
+    system: Sequence[str],
 ) -> None:
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
-    `ended`: how the compile ended; `history`: see `DirectRecord`; `settings`: where the config file is looked for. Only
-    speed is lost where the record cannot be kept."""
+    `ended`: how the compile ended; `history`: see `DirectRecord`; `settings`: where the config file is looked for;
+    `system`: directories of what is not worked on. Only speed is lost where the record cannot be kept."""
     if settings is None:
         return
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
     if not all(one.path.startswith("/") for one in depends) or not engine.store.has_blob(whole.outputs.blob):
         return
     old = engine.clock() - engine.racy
-    guarded = guards.guard(depends, old)
-    files = watched.state(depends, old)
-    if files is None:
+    working = (cwd, os.path.dirname(whole.outputs.object))
+    far = tuple(one for one in depends if is_of_system(one.path, system, working))
+    near = tuple(one for one in depends if not is_of_system(one.path, system, working))
+    guarded, system_guarded = guards.guard(near, old), guards.guard(far, old)
+    files, system_files = watched.state(near, old), watched.look(far, old)
+    if files is None or system_files is None:
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
-    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign))
+    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
     record = DirectRecord(
         state_digest(environ, ignored, files),
         ignored,
@@ -117,6 +121,8 @@ def remember(
         history,
         whole.uses,
         guarded,
+        system_digest(system_guarded, system_files),
+        system_guarded,
         outputs.rule,
     )
     with suppress(StoreError, ValueError):

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import atomic
-from hipcache.direct import native
+from hipcache import atomic, native
 from hipcache.inputs.keys import make_key
 
 _BEGINNING = 8

@@ -13,7 +13,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing
 
-`direct/state.c` takes the same digest, in a fraction of a millisecond. `direct/guards.py` spares it most of what is
+`native/state.c` takes the same digest, in a fraction of a millisecond. `direct/guards.py` spares it most of what is
 GONE or ABSENT.
 """
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -67,16 +67,19 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
 def state(watched: Sequence[Watched], old: float) -> bytes | None:
     """The text that the digest goes over; None where something is not as it is known. `old`: seconds of the epoch;
     a file that changed after that is too young."""
-    parts = []
-    before: Watched | None = None
+    found = look(watched, old)
+    return None if found is None else b"".join(found.values())
+
+
+def look(watched: Sequence[Watched], old: float) -> Mapping[tuple[str, str], bytes] | None:
+    """The same, by kind and path."""
+    parts: dict[tuple[str, str], bytes] = {}
     for one in watched:
         found = _look(one, old)
         if found is None:
             return None
-        if before is None or (before.kind, before.path) != (one.kind, one.path):
-            parts.append(found)
-        before = one
-    return b"".join(parts)
+        parts.setdefault((one.kind, one.path), found)
+    return parts
 
 
 def _look(one: Watched, old: float) -> bytes | None:

@@ -31,18 +31,27 @@ typedef struct {
     char *const *argv;     /* as typed, the compiler first */
     char *const *environ;
     bool terminal; /* would messages go to a terminal? */
+    bool resident; /* may the resident be asked? */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
 typedef struct {
     char path[PATH_MAX]; /* of the record itself */
     uint8_t *content;
-    bytes state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, rule;
+    bytes state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, system, system_watched,
+        rule;
+    bool alone; /* was there no resident to ask? */
 } record;
 
 /* state.c */
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context);
-bool state_holds(const record *found, char *const *environ);
+bool state_holds(const record *found, char *const *environ); /* the variables, and what is not of the system */
+bool system_holds(bytes watched, bytes digest);
+
+/* ask.c: what the resident says of the system's state; the protocol stands above it. */
+typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
+resident_answer resident_ask(bytes watched, bytes digest);
+void resident_start(void);
 
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
 bool direct_find(const request *asked, record *found);

@@ -27,7 +27,7 @@ static void key_text(bytes *key, const char *text) {
 static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
     bytes key = {0};
     uint8_t digest[DIGEST_BYTES];
-    key_text(&key, KEY_FORMAT), key_text(&key, "direct");
+    key_text(&key, KEY_FORMAT), key_text(&key, "direct 2");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
@@ -64,8 +64,9 @@ static bool unpack(record *found, uint8_t *payload, size_t size) {
            take_string(&rest, &found->object) && take(&rest, DIGEST_BYTES, &found->blob) &&
            take_string(&rest, &found->dependencies) && take_string(&rest, &found->messages) &&
            take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
-           take_string(&rest, &found->uses) && take_string(&rest, &found->watched) && take_string(&rest, &found->rule) &&
-           rest.size == 0;
+           take_string(&rest, &found->uses) && take_string(&rest, &found->watched) &&
+           take(&rest, DIGEST_BYTES, &found->system) && take_string(&rest, &found->system_watched) &&
+           take_string(&rest, &found->rule) && rest.size == 0;
 }
 
 /* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
@@ -102,6 +103,15 @@ static bool path_of(char path[PATH_MAX], bytes part) {
     return strlen(path) == part.size;
 }
 
+/* The resident has watched the system's files since it saw them so; else they are looked at. */
+static bool system_is_as_it_was(const request *asked, record *found) {
+    if (found->system_watched.size == 0)
+        return true;
+    const resident_answer said = asked->resident ? resident_ask(found->system_watched, found->system) : RESIDENT_CANNOT_SAY;
+    found->alone = said == RESIDENT_ABSENT;
+    return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && system_holds(found->system_watched, found->system));
+}
+
 bool direct_find(const request *asked, record *found) {
     char key[HEX_BYTES + 1], output[PATH_MAX];
     memset(found, 0, sizeof *found);
@@ -112,7 +122,7 @@ bool direct_find(const request *asked, record *found) {
     good = good && !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
            path_of(output, found->object) && is_plain_file_or_absent(output) &&
            (!found->dependencies.size || (path_of(output, found->dependencies) && is_plain_file_or_absent(output))) &&
-           state_holds(found, asked->environ);
+           state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);

@@ -10,6 +10,7 @@
 
 enum { GUARD_DIGITS = 32, STATUS_BYTES = 48 };
 static const char DOMAIN[] = "hipcache direct state 1"; /* with its NUL */
+static const char SYSTEM_DOMAIN[] = "hipcache system state 1";
 
 void append(bytes *text, const void *more, size_t size) {
     if (text->room - text->size < size) {
@@ -71,6 +72,7 @@ static uint64_t nanoseconds(struct timespec time) {
  * in the opened directory, not from the root again (the compiler's paths have up to 15 steps). */
 typedef struct {
     bytes state;
+    bool named; /* are the paths part of the state? */
     char directory[PATH_MAX];
     size_t length;
     int opened; /* NOT_YET, CANNOT_BE, or a file descriptor */
@@ -131,6 +133,8 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     struct stat found;
     if (size < 2 || strlen((const char *)text) != size)
         return false;
+    if (at->named)
+        append(&at->state, text, size + 1);
     const char kind = (char)text[0], *path = (const char *)text + 1;
     if (kind == 'd') {
         at->guarded = guard_holds(path, size - 1);
@@ -201,17 +205,27 @@ static void add_variables(bytes *state, bytes ignored, char *const *environ) {
     free(variables);
 }
 
+static bool ends_in(looking *at, bytes watched, bytes digest) {
+    uint8_t found[DIGEST_BYTES];
+    bool holds = digest.size == DIGEST_BYTES && unpack_list(watched, look, at);
+    leave_directory(at);
+    if (holds) {
+        blake3(at->state.at, at->state.size, found);
+        holds = memcmp(found, digest.at, DIGEST_BYTES) == 0;
+    }
+    free(at->state.at);
+    return holds;
+}
+
 bool state_holds(const record *found, char *const *environ) {
     looking at = {.opened = NOT_YET};
-    uint8_t digest[DIGEST_BYTES];
     append(&at.state, DOMAIN, sizeof DOMAIN);
     add_variables(&at.state, found->ignored, environ);
-    bool holds = unpack_list(found->watched, look, &at);
-    leave_directory(&at);
-    if (holds) {
-        blake3(at.state.at, at.state.size, digest);
-        holds = found->state.size == DIGEST_BYTES && memcmp(digest, found->state.at, DIGEST_BYTES) == 0;
-    }
-    free(at.state.at);
-    return holds;
+    return ends_in(&at, found->watched, found->state);
+}
+
+bool system_holds(bytes watched, bytes digest) {
+    looking at = {.opened = NOT_YET, .named = true};
+    append(&at.state, SYSTEM_DOMAIN, sizeof SYSTEM_DOMAIN);
+    return ends_in(&at, watched, digest);
 }

@@ -39,9 +39,10 @@ def load() -> ctypes.CDLL | None:
 
 
 def hit(
-    store: str, directory: str, argv: Sequence[str], environ: Mapping[str, str], *, terminal: bool
+    store: str, directory: str, argv: Sequence[str], environ: Mapping[str, str], *, terminal: bool, resident: bool
 ) -> DirectHit | None:
-    """Serve the command if nothing has changed for it since it was remembered. Other threads run meanwhile."""
+    """Serve the command if nothing has changed for it since it was remembered. `terminal`: would messages go to one?
+    `resident`: may the resident be asked? Other threads run meanwhile."""
     library = load()
     if library is None:
         return None
@@ -53,6 +54,7 @@ def hit(
         _texts(argv),
         _texts(variables),
         int(terminal),
+        int(resident),
         ctypes.byref(messages),
         ctypes.byref(rule),
     )

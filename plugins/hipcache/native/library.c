@@ -11,8 +11,8 @@
 
 /* 1 if the outputs were written; `messages` and `rule` (the dependency file's content) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
-                 bytes *messages, bytes *rule) {
-    const request asked = {store, directory, argv, environ, terminal != 0};
+                 int resident, bytes *messages, bytes *rule) {
+    const request asked = {store, directory, argv, environ, terminal != 0, resident != 0};
     record found;
     if (!direct_find(&asked, &found))
         return 0;

@@ -3,7 +3,7 @@
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
-#include "direct.h"
+#include "resident.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,8 +41,23 @@ static bool below(char path[PATH_MAX], const char *variable, const char *below_h
     return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
 }
 
+/* What the launcher has to know of the settings. */
+typedef struct {
+    char store[PATH_MAX];
+    bool file;     /* is there a config file? */
+    bool resident; /* may the resident be asked, and started? */
+} settings;
+
+static bool is_yes(const char *word) {
+    static const char *const words[] = {"1", "true", "yes", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
 /* The store that a config file names, if all of its lines are of the plainest kind: `key: value` without quotes. */
-static bool store_in_file(const char *file, char store[PATH_MAX], bool *named) {
+static bool read_file(const char *file, settings *found, bool *named) {
     char line[PATH_MAX + 64];
     FILE *text = fopen(file, "re");
     bool good = text != NULL;
@@ -57,7 +73,9 @@ static bool store_in_file(const char *file, char store[PATH_MAX], bool *named) {
         if (good && (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0)) {
             good = words[0] == '/' && !*named;
             *named = true;
-            snprintf(store, PATH_MAX, "%s", words);
+            snprintf(found->store, PATH_MAX, "%s", words);
+        } else if (good && (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)) {
+            found->resident = is_yes(words);
         }
     }
     if (text)
@@ -65,21 +83,25 @@ static bool store_in_file(const char *file, char store[PATH_MAX], bool *named) {
     return good;
 }
 
-/* Where the store is; `settings`: is there a config file? */
-static bool find_store(char store[PATH_MAX], bool *settings) {
+static bool find_settings(settings *found) {
     char file[PATH_MAX];
     struct stat status;
-    const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR");
+    const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR"), *resident = value("HIPCACHE_RESIDENT");
+    bool named = directory[0] != 0;
     if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
                   : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
-    *settings = lstat(file, &status) == 0;
-    if (directory[0])
-        return directory[0] == '/' && snprintf(store, PATH_MAX, "%s", directory) < PATH_MAX;
-    bool named = false;
-    if (*settings && !store_in_file(file, store, &named))
+    found->file = lstat(file, &status) == 0;
+    found->resident = true;
+    if (found->file && !named && !read_file(file, found, &named))
         return false;
-    return named || below(store, "XDG_CACHE_HOME", ".cache", "");
+    if (found->file && directory[0] && !read_file(file, found, &(bool){false}))
+        found->resident = false; /* what else is there, the engine knows: here it may say so */
+    if (resident[0])
+        found->resident = is_yes(resident);
+    if (directory[0])
+        return directory[0] == '/' && snprintf(found->store, PATH_MAX, "%s", directory) < PATH_MAX;
+    return named || below(found->store, "XDG_CACHE_HOME", ".cache", "");
 }
 
 static const char *base_name(const char *path) {
@@ -123,7 +145,8 @@ static bool is_plain(char *const *argv) {
 
 static bool has_settings(void) {
     for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR="))
+        if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
+            !starts(*variable, "HIPCACHE_RESIDENT="))
             return true;
     return false;
 }
@@ -156,13 +179,13 @@ static bool say(bytes messages) {
 }
 
 /* True if everything was there, and is where the build wants it. */
-static bool serve(const char *store, char *const *argv) {
+static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
     record found;
     sigset_t ending, before;
     if (!getcwd(directory, sizeof directory))
         return false;
-    const request asked = {store, directory, argv, environ, isatty(2)};
+    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident};
     if (!direct_find(&asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -179,6 +202,8 @@ static bool serve(const char *store, char *const *argv) {
     if (said)
         direct_count(&asked, &found);
     PHASE("count");
+    if (said && found.alone)
+        resident_start();
     direct_release(&found);
     return said;
 }
@@ -215,13 +240,14 @@ static bool streams_are_open(void) {
 }
 
 int main(int argc, char **argv) {
-    char store[PATH_MAX];
-    bool settings;
+    static settings set;
     PHASE("start");
-    if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_store(store, &settings)) {
-        if (!settings)
-            pass_by(store, argv + 1);
-        if (serve(store, argv + 1))
+    if (argc == 2 && strcmp(argv[1], RESIDENT_WORD) == 0)
+        return resident_main();
+    if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_settings(&set)) {
+        if (!set.file)
+            pass_by(set.store, argv + 1);
+        if (serve(&set, argv + 1))
             return 0;
     }
     start_engine(argv);

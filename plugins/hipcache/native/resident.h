@@ -1,0 +1,33 @@
+/* What the resident and those who ask it have in common: where it is, and what is said (ask.c). */
+#ifndef HIPCACHE_RESIDENT_H
+#define HIPCACHE_RESIDENT_H
+
+#include "direct.h"
+
+#include <sys/un.h>
+
+/* The number counts formats of packets and of digests: others are another resident's. */
+#define RESIDENT_NAME "resident-1-" HIPCACHE_VERSION
+#define RESIDENT_WORD "--resident"
+
+/* Mount namespace, device and inode of the root: paths of another process mean the same if these are equal. */
+typedef struct {
+    uint64_t numbers[3];
+} seen;
+
+typedef struct {
+    char kind[8]; /* the first of them says it: '?' */
+    seen files;
+    uint8_t digest[DIGEST_BYTES];
+} question;
+
+/* The path of the socket (and of what lies beside it), in a directory that is only this user's. */
+bool resident_place(char path[PATH_MAX], const char *suffix);
+bool resident_address(struct sockaddr_un *address);
+bool resident_sees(seen *files);
+bool resident_is_mine(int fd); /* is the other end of the socket this user's? */
+
+/* resident.c: serves until nobody has asked for a while; returns the exit status. */
+int resident_main(void);
+
+#endif
