@@ -185,6 +185,7 @@ class Lab:
             "HIPCACHE_DIR": str(root / "store"),
             "LC_ALL": "C",
             "HIP_PLATFORM": "amd",
+            "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         lab = cls(root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ)
@@ -328,6 +329,17 @@ class Lab:
         assert after.object != before.object, "the change does not change the object: the test shows nothing"
         assert after.outcome != HIT
         return after
+
+
+def apart(lab: Lab, before: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Ended:
+    """Runs `argv` where mounts are its own, after the shell's `before`, with the variables that it would have here.
+    Skips the test where this machine lets nobody mount."""
+    namespace = ["unshare", "--mount", "--map-root-user"]
+    if lab.run([*namespace, "true"]).status != 0:
+        pytest.skip("this machine lets nobody mount")
+    told = lab.environ.get("PWD")
+    same = ["env", f"PWD={told}" if told else "-uPWD"]
+    return lab.run([*namespace, "sh", "-c", f'{before}\nexec "$@"', "sh", *same, *argv], env=env)
 
 
 def script(path: Path, text: str) -> Path:

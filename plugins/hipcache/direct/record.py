@@ -109,7 +109,7 @@ def is_of_system(path: str, roots: Iterable[str], working: Iterable[str]) -> boo
     if root is None:
         return False
     steps = len(root.split("/")) + 1
-    trees = ("/".join(one.split("/")[:steps]) for one in working if _is_below(one, root))
+    trees = ("/".join(one.split("/")[:steps]) for one in working if one != root and _is_below(one, root))
     return not any(_is_below(path, tree) for tree in trees)
 
 

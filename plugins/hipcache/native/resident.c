@@ -44,57 +44,63 @@ static const uint32_t DIRECTORY_EVENTS =
     IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 static const uint32_t FILE_EVENTS = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
 
-/* A set of keys of one size, open addressing; `used` marks a taken place. */
+/* Numbers by digest, open addressing; 0 is none. */
 typedef struct {
-    uint8_t (*keys)[DIGEST_BYTES + 1];
+    uint8_t digest[DIGEST_BYTES];
+    int value;
+} entry;
+
+typedef struct {
+    entry *entries;
     size_t room, count;
-} set;
+} table;
 
 typedef struct {
     int events, mounts, listener, lock;
     seen files;
     size_t watches, most;
     time_t restless; /* until then nothing is learned */
-    set known;       /* digests of states that hold; the last byte: 'y', or 'n' where one cannot be watched */
-    set watched;     /* digests of resolved paths */
+    table known;     /* state -> 'y' if it holds, or 'n' where it cannot be watched */
+    table watched;   /* resolved path -> watch */
+    table names;     /* watch of a directory and a name in it, or that watch alone where every name matters -> 1 */
     struct sockaddr_un address;
     ino_t socket;
 } resident;
 
-static uint8_t *place(const set *all, const uint8_t digest[DIGEST_BYTES]) {
+static entry *place(const table *all, const uint8_t digest[DIGEST_BYTES]) {
     size_t at;
     memcpy(&at, digest, sizeof at);
-    for (at &= all->room - 1; all->keys[at][DIGEST_BYTES]; at = (at + 1) & (all->room - 1))
-        if (memcmp(all->keys[at], digest, DIGEST_BYTES) == 0)
+    for (at &= all->room - 1; all->entries[at].value; at = (at + 1) & (all->room - 1))
+        if (memcmp(all->entries[at].digest, digest, DIGEST_BYTES) == 0)
             break;
-    return all->keys[at];
+    return &all->entries[at];
 }
 
-static uint8_t find(const set *all, const uint8_t digest[DIGEST_BYTES]) {
-    return all->room ? place(all, digest)[DIGEST_BYTES] : 0;
+static int find(const table *all, const uint8_t digest[DIGEST_BYTES]) {
+    return all->room ? place(all, digest)->value : 0;
 }
 
-static void put(set *all, const uint8_t digest[DIGEST_BYTES], uint8_t mark) {
+static void put(table *all, const uint8_t digest[DIGEST_BYTES], int value) {
     if (all->count * 2 >= all->room) {
-        const set old = *all;
+        const table old = *all;
         all->room = old.room ? old.room * 2 : 1024;
-        all->keys = calloc(all->room, sizeof *all->keys);
-        if (!all->keys)
+        all->entries = calloc(all->room, sizeof *all->entries);
+        if (!all->entries)
             abort(); /* nobody waits for more than an answer */
         for (size_t i = 0; i < old.room; i++)
-            if (old.keys[i][DIGEST_BYTES])
-                memcpy(place(all, old.keys[i]), old.keys[i], sizeof *all->keys);
-        free(old.keys);
+            if (old.entries[i].value)
+                *place(all, old.entries[i].digest) = old.entries[i];
+        free(old.entries);
     }
-    uint8_t *here = place(all, digest);
-    all->count += here[DIGEST_BYTES] == 0;
-    memcpy(here, digest, DIGEST_BYTES);
-    here[DIGEST_BYTES] = mark;
+    entry *here = place(all, digest);
+    all->count += here->value == 0;
+    memcpy(here->digest, digest, DIGEST_BYTES);
+    here->value = value;
 }
 
-static void empty(set *all) {
-    free(all->keys);
-    *all = (set){0};
+static void empty(table *all) {
+    free(all->entries);
+    *all = (table){0};
 }
 
 static time_t now(void) {
@@ -108,16 +114,42 @@ static bool forget(resident *self) {
         close(self->events);
     self->events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     self->watches = 0;
-    empty(&self->known), empty(&self->watched);
+    empty(&self->known), empty(&self->watched), empty(&self->names);
     return self->events >= 0;
 }
 
-/* Takes up what has happened: any event, also that some were lost, and any change of what is mounted where. */
+/* The key in `names`; without a name: of "every name". */
+static void name_in(int watch, const char *name, size_t size, uint8_t digest[DIGEST_BYTES]) {
+    uint8_t text[sizeof watch + NAME_MAX + 1];
+    size = size > NAME_MAX + 1 ? NAME_MAX + 1 : size;
+    memcpy(text, &watch, sizeof watch);
+    memcpy(text + sizeof watch, name, size);
+    blake3(text, sizeof watch + size, digest);
+}
+
+/* Other names come and go beside those that matter (in /tmp, or where a toolchain lies beside what is built). */
+static bool matters(const resident *self, const struct inotify_event *event) {
+    uint8_t name[DIGEST_BYTES], every[DIGEST_BYTES];
+    if (event->len == 0 || event->wd < 0)
+        return true;
+    name_in(event->wd, event->name, strnlen(event->name, event->len), name), name_in(event->wd, "", 0, every);
+    return find(&self->names, name) || find(&self->names, every);
+}
+
+/* Takes up what has happened, also that some of it was lost, and any change of what is mounted where. False: something
+ * that matters, and all is forgotten. */
 static bool take_up(resident *self) {
-    char event[4096];
+    _Alignas(struct inotify_event) char events[1 << 14];
     struct pollfd mounts = {self->mounts, POLLPRI, 0};
-    const ssize_t size = read(self->events, event, sizeof event);
-    const bool quiet = size < 0 && errno == EAGAIN && poll(&mounts, 1, 0) == 0;
+    bool quiet = poll(&mounts, 1, 0) == 0;
+    ssize_t size = 0;
+    while (quiet && (size = read(self->events, events, sizeof events)) > 0)
+        for (ssize_t at = 0; quiet && at < size;) {
+            const struct inotify_event *event = (const struct inotify_event *)(events + at);
+            quiet = !matters(self, event);
+            at += (ssize_t)(sizeof *event + event->len);
+        }
+    quiet = quiet && size < 0 && errno == EAGAIN;
     if (!quiet) {
         self->restless = now() + QUIET + 1;
         if (!forget(self))
@@ -136,64 +168,82 @@ static bool can_be_watched(const char *path) {
     return false;
 }
 
-/* `path`: resolved, without links. */
-static bool watch(resident *self, const char *path, bool directory) {
+/* The watch of `path`, which is resolved, without links; 0 where it cannot be watched. */
+static int watch(resident *self, const char *path, bool directory) {
     uint8_t digest[DIGEST_BYTES];
     blake3((const uint8_t *)path, strlen(path), digest);
-    if (find(&self->watched, digest))
-        return true;
-    if (self->watches >= self->most || !can_be_watched(path) ||
-        inotify_add_watch(self->events, path, IN_DONT_FOLLOW | (directory ? DIRECTORY_EVENTS | IN_ONLYDIR : FILE_EVENTS)) < 0)
-        return false;
+    const int before = find(&self->watched, digest);
+    if (before)
+        return before;
+    if (self->watches >= self->most || !can_be_watched(path))
+        return 0;
+    const uint32_t events = IN_DONT_FOLLOW | (directory ? DIRECTORY_EVENTS | IN_ONLYDIR : FILE_EVENTS);
+    const int made = inotify_add_watch(self->events, path, events);
+    if (made <= 0)
+        return 0;
     self->watches++;
-    put(&self->watched, digest, 1);
-    return true;
+    put(&self->watched, digest, made);
+    return made;
 }
 
-/* Watches each step on the way to `path`, as far as there is one: `path_resolution(7)`. */
-static bool watch_way(resident *self, const char *path, bool follow_last) {
+static void mind(resident *self, int watch, const char *name, size_t size) {
+    uint8_t digest[DIGEST_BYTES];
+    name_in(watch, name, size, digest);
+    put(&self->names, digest, 1);
+}
+
+/* Watches each step on the way to `path`, as far as there is one: path_resolution(7). `kind`: as in a record. */
+static bool watch_way(resident *self, char kind, const char *path) {
     char here[PATH_MAX] = "/", rest[PATH_MAX], next[PATH_MAX], target[PATH_MAX];
-    if (path[0] != '/' || snprintf(rest, PATH_MAX, "%s", path) >= PATH_MAX || !watch(self, "/", true))
+    const bool follow_last = kind != 'l' && kind != 'a', entries_matter = kind == 'f' || kind == 'd';
+    int watched = watch(self, "/", true), links = 0;
+    if (!watched || path[0] != '/' || snprintf(rest, PATH_MAX, "%s", path) >= PATH_MAX)
         return false;
-    for (int links = 0; rest[0];) {
+    for (;;) {
         struct stat found;
         const char *step = rest + strspn(rest, "/");
         const size_t size = strcspn(step, "/");
-        const bool last = step[size + strspn(step + size, "/")] == 0;
-        const int length = snprintf(next, PATH_MAX, "%s%s%.*s", here, here[1] ? "/" : "", (int)size, step);
-        if (length >= PATH_MAX)
-            return false;
-        if (size == 0 || (size == 1 && step[0] == '.')) {
-            memmove(rest, step + size, strlen(step + size) + 1);
-            continue;
-        }
-        if (size == 2 && memcmp(step, "..", 2) == 0) {
+        const char *after = step + size;
+        if (size == 0)
+            break;
+        const bool up = size == 2 && memcmp(step, "..", 2) == 0;
+        if (up || (size == 1 && step[0] == '.')) {
             char *slash = strrchr(here, '/');
-            slash[slash == here] = 0;
-            memmove(rest, step + size, strlen(step + size) + 1);
+            if (up)
+                slash[slash == here] = 0;
+            memmove(rest, after, strlen(after) + 1);
+            if (!(watched = watch(self, here, true)))
+                return false;
             continue;
         }
+        if (snprintf(next, PATH_MAX, "%s%s%.*s", here, here[1] ? "/" : "", (int)size, step) >= PATH_MAX)
+            return false;
+        mind(self, watched, step, size);
         if (lstat(next, &found) != 0)
-            return errno == ENOENT; /* `here` would tell if it came */
+            return errno == ENOENT; /* the directory tells if it comes */
         if (S_ISLNK(found.st_mode)) {
-            if (last && !follow_last)
-                return true; /* `here` tells if it becomes another */
+            if (!follow_last && after[strspn(after, "/")] == 0)
+                return true; /* the directory tells if it becomes another */
             const ssize_t text = readlink(next, target, sizeof target);
             if (text <= 0 || text == (ssize_t)sizeof target || ++links > LINKS ||
-                snprintf(next, PATH_MAX, "%.*s%s", (int)text, target, step + size) >= PATH_MAX)
+                snprintf(next, PATH_MAX, "%.*s%s", (int)text, target, after) >= PATH_MAX)
                 return false;
-            if (next[0] == '/')
+            if (next[0] == '/') {
                 here[1] = 0;
+                watched = watch(self, here, true);
+            }
             memcpy(rest, next, strlen(next) + 1);
             continue;
         }
         if (!S_ISDIR(found.st_mode))
             return S_ISREG(found.st_mode) && watch(self, next, false); /* what follows cannot be there */
-        if (!watch(self, next, true))
+        if (!(watched = watch(self, next, true)))
             return false;
-        memcpy(here, next, (size_t)length + 1);
-        memmove(rest, step + size, strlen(step + size) + 1);
+        memcpy(here, next, strlen(next) + 1);
+        memmove(rest, after, strlen(after) + 1);
     }
+    if (entries_matter)
+        mind(self, watched, "", 0);
     return true;
 }
 
@@ -201,7 +251,7 @@ static bool watch_text(void *context, const uint8_t *text, size_t size) {
     enum { GUARD_DIGITS = 32 };
     const size_t before = text[0] == 'd' ? 1 + GUARD_DIGITS : 1;
     return size > before && strlen((const char *)text) == size &&
-           watch_way(context, (const char *)text + before, text[0] != 'l' && text[0] != 'a');
+           watch_way(context, (char)text[0], (const char *)text + before);
 }
 
 /* Learns that a state holds, if it does: all is watched first, and then looked at. */
@@ -224,7 +274,7 @@ static char answer(resident *self, const question *asked) {
         return 'n';
     if (!take_up(self) || now() < self->restless)
         return 'n';
-    const uint8_t found = find(&self->known, asked->digest);
+    const int found = find(&self->known, asked->digest);
     return found ? (char)found : 't';
 }
 
