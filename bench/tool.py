@@ -245,7 +245,7 @@ class Hipcache(Tool):
         return (self._program,)
 
     def settings(self) -> dict[str, str]:
-        return {"HIPCACHE_DIR": str(self.store), "HIPCACHE_CONFIG": str(self._empty_config)}
+        return {"HIPCACHE_DIR": str(self.store), "HIPCACHE_CONFIG": str(self._empty_config), "HIPCACHE_RESIDENT": "1"}
 
     def version(self) -> str:
         return self._ask(self._program, "--version").strip()

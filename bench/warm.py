@@ -3,7 +3,8 @@
 What is measured, each in turns within a round, on the same sources and in one run:
 
     ninja     many small sources, everything cached: the wall time of the whole build
-    single    one source with 900 headers for eight architectures, everything cached
+    single    one source with 900 headers for eight architectures, everything cached; here and in the build hipcache is
+              measured with its resident (which the first hit starts) and without
     large     the same with 300,000 more entries in hipcache's store
     phases    where hipcache's time goes in that compile (a launcher built with `phases.h`)
     scons     the same compile asked for in this process, as the SCons tool does
@@ -77,6 +78,16 @@ class Figures:
         return cls(round(statistics.median(seconds) * 1e3, 3), round(min(seconds) * 1e3, 3), len(seconds))
 
 
+class Alone(Hipcache):
+    """hipcache in the same places as `Hipcache`, without its resident."""
+
+    name = "hipcache-alone"
+    title = "hipcache without its resident"
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "HIPCACHE_RESIDENT": "0"}
+
+
 class Copying(Tool):
     """The floor: the program knows where the finished object is, and checks nothing."""
 
@@ -106,8 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         about = machine.describe(machine.keep_to(2))
         env = base_environment(os.environ)
-        for kind in (Copying, Ccache, Sccache, Hipcache):
-            tools.append(kind(directory / "tools" / kind.name, env))
+        for kind in (Copying, Ccache, Sccache, Alone, Hipcache):
+            tools.append(kind(directory / "tools" / _shared(kind), env))
         found = Warm(directory, tools, options).measure()
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
@@ -193,7 +204,7 @@ class Warm:
         return self._compile(tool, WIDE, DEBIAN_ARCHS.many)
 
     def _place(self, tool: Tool) -> Path:
-        return self._directory / f"build-{tool.name}"
+        return self._directory / f"build-{_shared(type(tool))}"
 
     def _fresh(self, tool: Tool) -> Path:
         place = self._place(tool)
@@ -206,6 +217,8 @@ class Warm:
     def _fill(self, tool: Tool) -> None:
         """Twice: what is remembered only of files that are some seconds old, is there at the second time."""
         say(f"  {tool.title}")
+        if isinstance(tool, Alone):
+            return
         if tool.name == FLOOR:
             shutil.copytree(self._place(self._tools[-1]), tool.store)
             return
@@ -233,7 +246,7 @@ class Warm:
         argv = list(self._large(tool).argv)[len(tool.launcher()) :]
         start = time.perf_counter()
         hit = native.hit(
-            str(tool.store), str(self._place(tool)), argv, tool.environment(), terminal=False, resident=False
+            str(tool.store), str(self._place(tool)), argv, tool.environment(), terminal=False, resident=True
         )
         seconds = time.perf_counter() - start
         if hit is None:
@@ -244,7 +257,7 @@ class Warm:
         program = self._directory / "phases"
         from hipcache import __version__
 
-        names = ("launcher", "blake3", "hit", "output", "state", "statistics")
+        names = ("launcher", "ask", "blake3", "hit", "output", "resident", "state", "statistics")
         words = ["cc", "-std=gnu11", "-O2", "-static", "-include", str(HERE / "phases.h")]
         words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', "-o", str(program)]
         subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)
@@ -306,6 +319,11 @@ class Warm:
             name = f"{number * 2654435761 % 2**32:08x}{number:056x}"
             with open(spaces[number % 2] / name[:2] / name[2:], "xb"):
                 pass
+
+
+def _shared(kind: type[Tool]) -> str:
+    """The name of its store and build directory."""
+    return Hipcache.name if issubclass(kind, Hipcache) else kind.name
 
 
 def say(text: str) -> None:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab, apart, replace, rewrite, same_times
+from hipcache import __version__
 from hipcache.direct.record import is_of_system
 from test_direct import Direct
 
 HOLDS, TELL, CANNOT_SAY = b"y", b"t", b"n"
-NAME = "resident-1-0.1.0"
+NAME = f"resident-1-{__version__}"
 # After an event it learns nothing for a moment (`QUIET` in resident.c).
 QUIET = 2.1
 
@@ -89,9 +90,9 @@ class System:
     def address(self) -> Path:
         return self.home / "hipcache" / NAME
 
-    def start(self) -> None:
+    def start(self, *words: str) -> None:
         subprocess.Popen(
-            ["hipcache", "--resident"],
+            ["hipcache", "--resident", *words],
             executable=LAUNCHER[0],
             env={"XDG_RUNTIME_DIR": str(self.home)},
             stdin=subprocess.DEVNULL,
@@ -144,13 +145,13 @@ class System:
 class Fake:
     """A resident that says the same to everyone. `heard`: the first packet of each that asked."""
 
-    def __init__(self, home: Path, says: bytes) -> None:
+    def __init__(self, home: Path, says: bytes, name: str = NAME) -> None:
         self.home, self._says = home, says
         self.heard: list[bytes] = []
         (home / "hipcache").mkdir(parents=True, mode=0o700, exist_ok=True)
-        (home / "hipcache" / NAME).unlink(missing_ok=True)
+        (home / "hipcache" / name).unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(home / "hipcache" / NAME))
+        self._listener.bind(str(home / "hipcache" / name))
         self._listener.listen()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -170,13 +171,13 @@ class Fake:
             except OSError:
                 return
             with asking:
-                self.heard.append(asking.recv(1 << 18))
-                if self._says:
-                    asking.send(self._says)
                 asking.settimeout(10)
                 try:
+                    self.heard.append(asking.recv(1 << 18))
+                    if self._says:
+                        asking.send(self._says)
                     asking.recv(1 << 18)
-                except OSError:
+                except OSError:  # who asked has waited long enough
                     continue
 
 
@@ -205,9 +206,8 @@ def test_its_word_is_taken(system: System) -> None:
     system.lab.warm(*system.flags)
     rewrite(system.header, system.header.read_text().replace("1", "3"))
     assert not system.served()
-    with Fake(system.home, HOLDS) as liar:
-        assert system.served()
-    assert len(liar.heard) == 1
+    with Fake(system.home, HOLDS):
+        system.wait_for(system.served)  # nobody waits for long for an answer
 
 
 @pytest.mark.parametrize("says", [b"", CANNOT_SAY, TELL, b"?", b"\0"])
@@ -527,3 +527,27 @@ ROOTS = ("/usr", "/opt")
 )
 def test_what_somebody_works_on_is_not_the_systems(path: str, working: str, expected: bool) -> None:
     assert is_of_system(path, ROOTS, [working]) is expected
+
+
+# How it ends
+
+
+def test_it_ends_when_nobody_asks(system: System) -> None:
+    system.start("1")
+    system.wait_for(lambda: not system.address.exists())
+    system.wait_for(lambda: _residents(system.home) == [])
+
+
+def test_it_ends_when_its_place_is_gone(system: System) -> None:
+    system.start("10")
+    shutil.rmtree(system.address.parent)
+    system.wait_for(lambda: _residents(system.home) == [], seconds=8)
+
+
+def test_another_version_has_another_resident(system: System) -> None:
+    """What an upgraded hipcache asks, an old resident is never asked: the version is in the name."""
+    assert system.address.name.endswith(f"-{__version__}")
+    with Fake(system.home, HOLDS, name="resident-1-0.0.9") as old:
+        system.lab.warm(*system.flags)
+        assert system.served()
+    assert old.heard == []

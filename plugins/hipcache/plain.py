@@ -19,11 +19,13 @@ _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
+# Settings that say nothing of such a compile.
+_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT"])
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
     """Become the compiler if that is all there is to do; else return, with nothing done. Raises OSError."""
-    if not is_plain(argv) or any(name.startswith("HIPCACHE_") and name != "HIPCACHE_DIR" for name in environ):
+    if not is_plain(argv) or any(name.startswith("HIPCACHE_") and name not in _HARMLESS for name in environ):
         return
     store = environ.get("HIPCACHE_DIR") or _below(environ, "XDG_CACHE_HOME", ".cache")
     config = _below(environ, "XDG_CONFIG_HOME", ".config") + "/hipcache.yaml"

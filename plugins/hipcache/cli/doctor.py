@@ -158,6 +158,8 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(NOTE, "there is no native launcher here: each hit starts Python, 0.1 s", hint)
     else:
         yield Check(OK, "hits are served by the native launcher")
+        if not settings.resident:
+            yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
 
 
 def _check_store(settings: config.Config) -> Check:

@@ -71,7 +71,7 @@ static bool read_file(const char *file, settings *found, bool *named) {
         good = good && sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) == 2 &&
                strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") == strlen(words);
         if (good && (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0)) {
-            good = words[0] == '/' && !*named;
+            good = words[0] == '/' && (!*named || value("HIPCACHE_DIR")[0]);
             *named = true;
             snprintf(found->store, PATH_MAX, "%s", words);
         } else if (good && (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)) {
@@ -93,10 +93,11 @@ static bool find_settings(settings *found) {
         return false;
     found->file = lstat(file, &status) == 0;
     found->resident = true;
-    if (found->file && !named && !read_file(file, found, &named))
-        return false;
-    if (found->file && directory[0] && !read_file(file, found, &(bool){false}))
-        found->resident = false; /* what else is there, the engine knows: here it may say so */
+    if (found->file && status.st_size && !read_file(file, found, &named)) {
+        if (!directory[0])
+            return false;
+        found->resident = false; /* what stands there, only the engine can read */
+    }
     if (resident[0])
         found->resident = is_yes(resident);
     if (directory[0])
@@ -242,8 +243,8 @@ static bool streams_are_open(void) {
 int main(int argc, char **argv) {
     static settings set;
     PHASE("start");
-    if (argc == 2 && strcmp(argv[1], RESIDENT_WORD) == 0)
-        return resident_main();
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], RESIDENT_WORD) == 0)
+        return resident_main(argc == 3 ? atoi(argv[2]) : 0);
     if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_settings(&set)) {
         if (!set.file)
             pass_by(set.store, argv + 1);

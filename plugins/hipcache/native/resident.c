@@ -331,7 +331,9 @@ static size_t watches_of_user(void) {
     return most;
 }
 
-int resident_main(void) {
+int resident_main(int idle) {
+    idle = idle > 0 ? idle : IDLE;
+    const int tick = idle < TICK ? 1 : TICK;
     resident self = {.events = -1, .mounts = -1, .listener = -1, .lock = -1, .most = watches_of_user() / SHARE};
     struct pollfd waiting[1 + ASKERS];
     uint8_t *packet = malloc(PACKET);
@@ -340,8 +342,8 @@ int resident_main(void) {
         return 1;
     prctl(PR_SET_NAME, "hipcache-watch");
     waiting[0] = (struct pollfd){self.listener, POLLIN, 0};
-    for (time_t asked = now(); now() - asked < IDLE;) {
-        const int ready = poll(waiting, count, TICK * 1000);
+    for (time_t asked = now(); now() - asked < idle;) {
+        const int ready = poll(waiting, count, tick * 1000);
         if (ready < 0 && errno != EINTR)
             return 1;
         if (ready <= 0) {

@@ -27,7 +27,7 @@ bool resident_address(struct sockaddr_un *address);
 bool resident_sees(seen *files);
 bool resident_is_mine(int fd); /* is the other end of the socket this user's? */
 
-/* resident.c: serves until nobody has asked for a while; returns the exit status. */
-int resident_main(void);
+/* resident.c: serves until nobody has asked for `idle` seconds (0: as long as is usual); returns the exit status. */
+int resident_main(int idle);
 
 #endif
