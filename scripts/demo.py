@@ -253,7 +253,7 @@ def run(work: Path, screen: Screen, plan: tuple[Step, ...]) -> Iterator[Row]:
     shutil.copytree(EXAMPLE, source)
     # The store of the demo, and no setting of the user: the numbers are to be the same everywhere.
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HIPCACHE_")}
-    environ |= {"HIPCACHE_DIR": str(work / "store"), "HIP_PLATFORM": "amd"}
+    environ |= {"HIPCACHE_DIR": str(work / "store"), "HIPCACHE_RESIDENT": "0", "HIP_PLATFORM": "amd"}
     environ.pop("CMAKE_HIP_COMPILER_LAUNCHER", None)
 
     module = f"-DCMAKE_MODULE_PATH={CHECKOUT / 'cmake'}"

@@ -82,7 +82,8 @@ class Project:
         """No setting of the machine reaches a test, and no test another's store."""
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE", "CMAKE_", "MAKE", "MFLAGS"))}
         environ["PATH"] = f"{PROGRAMS}:{environ.get('PATH', os.defpath)}"
-        return environ | {"HIPCACHE_DIR": str(self.root / "store"), "HIP_PLATFORM": "amd"} | self.environ
+        settings = {"HIPCACHE_DIR": str(self.root / "store"), "HIPCACHE_RESIDENT": "0", "HIP_PLATFORM": "amd"}
+        return environ | settings | self.environ
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

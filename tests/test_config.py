@@ -61,7 +61,14 @@ def test_environment_wins_over_file_wins_over_default(tmp_path: Path) -> None:
 
 
 def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
-    sample = {"size": "3G", "flag": "yes", "count": "3", "directory": "/three", "file": "/three", "directories": "/three:/four"}
+    sample = {
+        "size": "3G",
+        "flag": "yes",
+        "count": "3",
+        "directory": "/three",
+        "file": "/three",
+        "directories": "/three:/four",
+    }
     for variable, setting in config.VARIABLES.items():
         if setting.key == "config_file":
             continue

@@ -57,7 +57,8 @@ class Project:
         # No setting of the machine reaches a test, and no test another's store.
         foreign = ("HIPCACHE", "HIP", "ROCM", "MESON", "NINJA", "CXX", "CC", "CMAKE", "CPPFLAGS", "CFLAGS", "LDFLAGS")
         environ = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-        environ |= {"PATH": f"{PROGRAMS}:{PLAIN_PATH}", "HIPCACHE_DIR": str(self.root / "store"), "LC_ALL": "C.UTF-8"}
+        environ |= {"PATH": f"{PROGRAMS}:{PLAIN_PATH}", "LC_ALL": "C.UTF-8"}
+        environ |= {"HIPCACHE_DIR": str(self.root / "store"), "HIPCACHE_RESIDENT": "0"}
         return subprocess.run(
             [str(word) for word in command],
             cwd=self.root,

@@ -77,7 +77,8 @@ class Project:
 
     def variables(self) -> dict[str, str]:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE", "MAKE", "MFLAGS", "SCONS"))}
-        return environ | {"HIPCACHE_DIR": str(self.root / "store"), "LC_ALL": "C"} | self.environ
+        settings = {"HIPCACHE_DIR": str(self.root / "store"), "HIPCACHE_RESIDENT": "0"}
+        return environ | settings | {"LC_ALL": "C"} | self.environ
 
     def try_build(self, *arguments: str) -> Built:
         done = subprocess.run(
