@@ -36,7 +36,7 @@ class LauncherHook(BuildHookInterface[Any]):
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
         try:
-            self._compile(launcher, [*SHARED, "resident.c", "launcher.c"], [["-static"], []])
+            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "launcher.c"], [["-static"], []])
             self._compile(library, [*SHARED, "bitcode.c", "library.c"], [["-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
