@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hip import LAUNCHER, Lab, apart, replace, rewrite, same_times
+from hip import FULL, LAUNCHER, Lab, apart, replace, rewrite, same_times
 from hipcache import __version__
 from hipcache.direct.record import is_of_system
 from test_direct import Direct
@@ -551,3 +552,39 @@ def test_another_version_has_another_resident(system: System) -> None:
         system.lab.warm(*system.flags)
         assert system.served()
     assert old.heard == []
+
+
+@pytest.mark.parametrize("seed", range(60 if FULL else 3))
+def test_whatever_happens_it_says_so_only_of_what_is_so(system: System, seed: int) -> None:
+    """Random changes, some of which do not matter: where the resident says that all is as it was, a look agrees."""
+    random_ = random.Random(seed)
+    question = system.warm()
+    include, first = system.tree / "include", system.tree / "first"
+    changes: list[Callable[[], object]] = [
+        lambda: (system.tree / "unrelated").write_text("text"),
+        lambda: (include / "unrelated.hpp").write_text("text"),
+        lambda: (include / "unrelated.hpp").unlink(missing_ok=True),
+        lambda: (system.tree / "unrelated").chmod(0o600) if (system.tree / "unrelated").exists() else None,
+        lambda: (system.tree / "deep/er").mkdir(parents=True, exist_ok=True),
+        system.header.read_bytes,
+        lambda: list(include.iterdir()),
+        lambda: (first / "value.hpp").write_text("#define VALUE 3\n"),
+        lambda: (first / "value.h").write_text("#define VALUE 3\n"),
+        lambda: system.header.chmod(random_.choice([0o600, 0o644])),
+        lambda: os.utime(system.header),
+        lambda: os.link(system.header, system.home / f"link{random_.random()}"),
+        lambda: os.truncate(system.header, random_.randrange(40)),
+        lambda: (include.rename(system.tree / "away"), (system.tree / "away").rename(include)),
+        lambda: (include.rename(system.tree / "away"), shutil.copytree(system.tree / "away", include)),
+        lambda: (first.rmdir(), first.symlink_to("include")) if not any(first.iterdir()) else None,
+        lambda: first.chmod(random_.choice([0o700, 0o755])),
+    ]
+    said = []
+    for _ in range(12):
+        random_.choice(changes)()
+        said.append(system.ask(question))
+        if said[-1] == HOLDS:
+            assert system.served(resident=False)
+        elif random_.random() < 0.3:
+            break
+    assert said
