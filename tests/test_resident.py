@@ -560,6 +560,10 @@ def test_whatever_happens_it_says_so_only_of_what_is_so(system: System, seed: in
     random_ = random.Random(seed)
     question = system.warm()
     include, first = system.tree / "include", system.tree / "first"
+
+    def fresh() -> Path:
+        return system.tree / f"away{random_.random()}"
+
     changes: list[Callable[[], object]] = [
         lambda: (system.tree / "unrelated").write_text("text"),
         lambda: (include / "unrelated.hpp").write_text("text"),
@@ -574,8 +578,8 @@ def test_whatever_happens_it_says_so_only_of_what_is_so(system: System, seed: in
         lambda: os.utime(system.header),
         lambda: os.link(system.header, system.home / f"link{random_.random()}"),
         lambda: os.truncate(system.header, random_.randrange(40)),
-        lambda: (include.rename(system.tree / "away"), (system.tree / "away").rename(include)),
-        lambda: (include.rename(system.tree / "away"), shutil.copytree(system.tree / "away", include)),
+        lambda: (include.rename(away := fresh()), away.rename(include)),
+        lambda: (include.rename(away := fresh()), shutil.copytree(away, include)),
         lambda: (first.rmdir(), first.symlink_to("include")) if not any(first.iterdir()) else None,
         lambda: first.chmod(random_.choice([0o700, 0o755])),
     ]
