@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs import pasted
-from hipcache.inputs.includes import Scan, scan, scan_macro
+from hipcache.inputs.includes import Scan, pieces_of_code, scan, scan_macro
 from hipcache.inputs.search import Listings, Probes, SearchPath, probes
 from hipcache.making import depfile
 from hipcache.planning import cc1
@@ -412,3 +412,33 @@ def test_words_that_make_a_name_are_told(words: set[str], name: str) -> None:
 
 def test_single_letters_are_no_pieces() -> None:
     assert pasted.pieces(b"template <class T, class D> __ __DA _ TE__ __DATE__ TE") == {"__", "__DA", "_", "TE__", "TE"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/* has */ x // include\n", set()),
+        ('f("std::__", \'_\', R"(has)", u8R"x(has)x");\n', set()),
+        ("#include <a>\n  # include_next <b>\n", set()),
+        ("int __has_ = _;\n", {"__has_", "_"}),
+        ("#define X a \\\n#include\n", {"include"}),
+        ("#define X a /*\n*/ #include\n", {"include"}),
+        ("#define X(include) #include\n", {"include"}),
+        ("%:include <a>\n", {"include"}),
+        ("#define X has/*\n", {"has"}),
+        ("don't has\n", {"has"}),
+        ('#define S(x) "_" #x has\n', {"has"}),
+        ('"__" has\n#include "_"\n__', {"has", "__"}),
+        ("__has\\\n_ include\n", {"__has_", "include"}),
+        ("??/\n#include <a>\n", {"include"}),
+    ],
+)
+def test_only_words_that_a_macro_can_put_together_are_pieces_of_code(text: str, words: set[str]) -> None:
+    assert pieces_of_code(text.encode()) == words
+
+
+def test_the_pieces_of_code_are_pieces() -> None:
+    headers = [*Path("/usr/include/rocprim").rglob("*.hpp"), *Path("/usr/include/hip").rglob("*.h")]
+    found = [(pasted.pieces(header.read_bytes()), pieces_of_code(header.read_bytes())) for header in headers]
+    assert sum(code < words for words, code in found) > len(headers) / 2, "no comments: the test shows nothing"
+    assert all(code <= words for words, code in found)
