@@ -301,6 +301,91 @@ def test_variables_that_name_the_same_architectures_in_their_own_ways_agree(mach
     assert "disagree" not in text
 
 
+def test_architectures_in_variables_with_options_count_too(machine: FakeMachine) -> None:
+    machine.clang()
+    environ = {
+        "GPU_TARGETS": "gfx906;gfx90a",
+        "HIPFLAGS": "-O3 --offload-arch=gfx906,gfx90a --offload-arch=gfx1030",
+        "CXXFLAGS": "-O2",
+        "HIPCC_COMPILE_FLAGS_APPEND": "--amdgpu-target=gfx90a --offload-arch gfx906:xnack+",
+    }
+    text = machine.examine(**environ)[1]
+    assert "HIPFLAGS names architectures: gfx906 gfx90a gfx1030\n" in text
+    assert "HIPCC_COMPILE_FLAGS_APPEND names architectures: gfx906:xnack+ gfx90a\n" in text
+    lacking = (
+        "GPU_TARGETS lacks gfx906:xnack+ gfx1030, HIPFLAGS lacks gfx906:xnack+, "
+        "HIPCC_COMPILE_FLAGS_APPEND lacks gfx906 gfx1030\n"
+    )
+    assert f"they disagree: {lacking}" in text
+    assert "CXXFLAGS" not in text
+    del environ["GPU_TARGETS"], environ["HIPCC_COMPILE_FLAGS_APPEND"]
+    assert "disagree" not in machine.examine(**environ)[1]
+
+
+INSTEAD = (
+    'put hipcache before hipcc (make CXX="hipcache hipcc"), or clang in scripts into a directory for HIP_CLANG_PATH'
+)
+
+
+def hipcc(machine: FakeMachine, text: str, path: str = "usr/bin/hipcc") -> Path:
+    file = machine.program(path)
+    file.write_text(text)
+    return file
+
+
+def test_a_hipcc_that_ignores_the_launcher_is_told_with_what_to_do_instead(machine: FakeMachine) -> None:
+    machine.clang()
+    old = hipcc(machine, "#!/usr/bin/perl\nexec 'hipcc.pl', @ARGV\n")
+    machine.program("usr/bin/hipcc.pl").write_text("#!/usr/bin/perl\nsystem($CMD)\n")
+    text = machine.examine()[1]
+    assert f"  ok     '{old}' reads no HIP_CLANG_LAUNCHER\n         {INSTEAD}" in text
+    status, text = machine.examine(HIP_CLANG_LAUNCHER=str(machine.program("bin/hipcache")))
+    assert status == 0
+    assert f"  note   HIP_CLANG_LAUNCHER is set, but '{old}' does not read it\n         {INSTEAD}" in text
+
+
+@pytest.mark.parametrize("where", ["hipcc", "hipcc.pl", "hipcc.bin"])
+def test_a_hipcc_that_runs_its_clang_through_a_launcher_is_known(machine: FakeMachine, where: str) -> None:
+    """By the variable's name, in the script or the binary; that of /opt/rocm where none is on PATH."""
+    machine.clang()
+    newer = hipcc(machine, "\x7fELF", "opt/rocm-7.13/bin/hipcc")
+    with (newer.parent / where).open("a") as file:
+        file.write("\0HIP_CLANG_LAUNCHER\0")
+    launcher = str(machine.program("bin/hipcache"))
+    for environ in ({}, {"HIP_CLANG_LAUNCHER": launcher}, {"HIP_CLANG_LAUNCHER": f"{launcher} with words"}):
+        status, text = machine.examine(**environ)
+        assert status == 0
+        assert f"  ok     '{newer}' runs its clang through HIP_CLANG_LAUNCHER\n" in text
+
+
+def test_a_launcher_that_is_no_program_is_a_fault_where_it_is_read(machine: FakeMachine) -> None:
+    machine.clang()
+    newer = hipcc(machine, "\x7fELF HIP_CLANG_LAUNCHER")
+    (machine.root / "usr/bin/directory").mkdir()
+    for launcher in ("/nowhere/else/hipcache", "hipcashe -v", "directory"):
+        status, text = machine.examine(HIP_CLANG_LAUNCHER=launcher)
+        assert status == 1
+        assert (
+            f"HIP_CLANG_LAUNCHER is '{launcher}', which is not a program: each compile by '{newer}'" in faults(text)[0]
+        )
+        assert "export HIP_CLANG_LAUNCHER=$(command -v hipcache)" in faults(text)[0]
+
+
+def test_nothing_is_said_of_a_hipcc_that_is_somebodys_script_or_not_there(machine: FakeMachine) -> None:
+    machine.clang()
+    assert "hipcc" not in machine.examine()[1]
+    hipcc(machine, '#!/bin/sh\nexec hipcache /opt/rocm/bin/hipcc "$@"\n')
+    assert "LAUNCHER" not in machine.examine()[1]
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/hipcc.pl"), reason="Debian's hipcc is not installed")
+def test_debians_own_hipcc_ignores_the_launcher(tmp_path: Path) -> None:
+    out = io.StringIO()
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIP_PLATFORM": "amd", "HIP_CLANG_LAUNCHER": "/bin/true"}
+    dispatch(["doctor", "--compiler", "clang++-15"], Session(environ, out, io.StringIO()))
+    assert "HIP_CLANG_LAUNCHER is set, but '/usr/bin/hipcc' does not read it" in out.getvalue()
+
+
 def test_the_doctor_is_green_and_red_on_a_terminal(machine: FakeMachine) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
