@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -349,14 +350,33 @@ int main()
         assert project.units()["gfx906"][1] == 3  # four.o has the same device code as one.hip's object
 
     @each_meson
-    def test_the_commands_are_in_ninjas_compilation_database_but_not_in_mesons(
-        self, tmp_path: Path, meson: str
-    ) -> None:
-        project = Project(tmp_path, meson).write(simple())
-        project.setup(BARE)
-        assert ".hip" not in (project.build_dir / "compile_commands.json").read_text()
-        text = project.ninja("--quiet", "-t", "compdb", "CUSTOM_COMMAND_DEP")
-        assert {Path(entry["file"]).name for entry in json.loads(text)} == {"one.hip", "two.hip"}
+    def test_compile_commands_has_the_compiles_of_hip_from_the_compiler_on(self, tmp_path: Path, meson: str) -> None:
+        """They are real: run as they stand, they make the objects."""
+        project = Project(tmp_path, meson).write(simple(LIBRARY + "executable('program', 'main.cpp')\n"))
+        project.write({"main.cpp": "int main() { return 0; }\n"})
+        project.setup(f'{BARE},-DQUOTED="a b"')
+
+        def entries() -> dict[str, dict[str, str]]:
+            listed = json.loads((project.build_dir / "compile_commands.json").read_text())
+            return {Path(entry["file"]).name: entry for entry in listed}
+
+        assert set(entries()) == {"main.cpp", "one.hip", "two.hip"}
+        project.ninja()
+        for name in ("one.hip", "two.hip"):
+            entry = entries()[name]
+            words = shlex.split(entry["command"])
+            assert words[0] == COMPILER
+            assert '-DQUOTED="a b"' in words
+            output = Path(entry["directory"], entry["output"])
+            output.unlink()
+            assert subprocess.run(words, cwd=entry["directory"], check=False).returncode == 0
+            assert output.is_file()
+
+        # Ninja configures again by itself.
+        settle()
+        project.write({"meson.build": HEAD + LIBRARY.replace(", 'two.hip'", "")})
+        project.ninja()
+        assert set(entries()) == {"one.hip"}
 
     @each_meson
     def test_a_source_may_be_the_output_of_another_target(self, tmp_path: Path, meson: str) -> None:
@@ -476,6 +496,16 @@ class TestBadInput:
                 "-Dhipcache:hip_compiler=g++",
                 "hip_compiler: '/usr/bin/g++' is not clang",
                 id="a compiler that is not clang",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_flags=-O2,--no-such-option",
+                f"hip_flags: clang 15.0.6 of '{COMPILER}' says: unsupported option '--no-such-option' correct ",
+                id="an unknown option",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_flags=-fno-such-option",
+                f"hip_flags: clang 15.0.6 of '{COMPILER}' says: unknown argument: '-fno-such-option' correct ",
+                id="another unknown option",
             ),
             pytest.param(
                 "-Dhipcache:hip_flags=--rocm-path=/nowhere,--hip-path=/nowhere",
