@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,7 +123,7 @@ class FakeMachine:
     def examine(self, *named: str, **environ: str) -> tuple[int, str]:
         out = io.StringIO()
         session = Session({**self.environ, **environ}, out, io.StringIO(), self.runner)
-        return doctor.examine_all(list(named), session, self.root), out.getvalue()
+        return doctor.examine_all(list(named), session, self.root, self.root / "build"), out.getvalue()
 
 
 @pytest.fixture
@@ -322,6 +323,38 @@ def test_architectures_in_variables_with_options_count_too(machine: FakeMachine)
     assert "disagree" not in machine.examine(**environ)[1]
 
 
+def test_architectures_in_cmakes_cache_count_with_those_in_the_environment(machine: FakeMachine) -> None:
+    machine.clang()
+    cache = machine.program("build/CMakeCache.txt")
+    cache.write_text(
+        "# This is the CMakeCache file.\n//Architectures\nCMAKE_HIP_ARCHITECTURES:STRING=gfx906;gfx90a\n"
+        "CMAKE_HIP_FLAGS:STRING=-O3\nAMDGPU_TARGETS-ADVANCED:INTERNAL=1\nGPU_TARGETS:UNINITIALIZED=\n"
+        "CMAKE_CXX_FLAGS:STRING=-x hip --offload-arch=gfx906\n"
+    )
+    place = f" in '{cache}'"
+    text = machine.examine(PYTORCH_ROCM_ARCH="gfx906 gfx90a")[1]
+    assert f"CMAKE_HIP_ARCHITECTURES is set{place}: gfx906;gfx90a\n" in text
+    assert f"CMAKE_CXX_FLAGS{place} names architectures: gfx906\n" in text
+    assert f"they disagree: CMAKE_CXX_FLAGS{place} lacks gfx90a\n" in text
+    cache.write_text("CMAKE_HIP_ARCHITECTURES:STRING=gfx906;gfx90a\n")
+    assert "disagree" not in machine.examine(PYTORCH_ROCM_ARCH="gfx906 gfx90a")[1]
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake")
+def test_the_cache_of_a_real_cmake_is_read(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.21)\nproject(p LANGUAGES NONE)\n")
+    ways = ["-DGPU_TARGETS=gfx906;gfx1030", "-DCMAKE_HIP_ARCHITECTURES:STRING=gfx90a"]
+    subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", *ways], check=True, capture_output=True)
+    out = io.StringIO()
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIP_PLATFORM": "amd"}
+    dispatch(["doctor", "--compiler", "clang++-15", "--build", str(tmp_path / "b")], Session(environ, out, out))
+    place = f" in '{tmp_path}/b/CMakeCache.txt'"
+    assert (
+        f"they disagree: CMAKE_HIP_ARCHITECTURES{place} lacks gfx906 gfx1030, GPU_TARGETS{place} lacks gfx90a\n"
+        in out.getvalue()
+    )
+
+
 INSTEAD = (
     'put hipcache before hipcc (make CXX="hipcache hipcc"), or clang in scripts into a directory for HIP_CLANG_PATH'
 )
@@ -392,7 +425,7 @@ def test_the_doctor_is_green_and_red_on_a_terminal(machine: FakeMachine) -> None
             return True
 
     out = Terminal()
-    doctor.examine_all([], Session(machine.environ, out, io.StringIO(), machine.runner), machine.root)
+    doctor.examine_all([], Session(machine.environ, out, io.StringIO(), machine.runner), machine.root, machine.root)
     assert "\x1b[31mfault\x1b[0m" in out.getvalue()
     assert "\x1b[32mok   \x1b[0m" in out.getvalue()
 

@@ -27,14 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compiler", action="append", default=[], metavar="CLANG++", help="check this one (may be repeated)"
     )
+    parser.add_argument(
+        "--build", default=".", metavar="DIRECTORY", help="look for architectures in its CMakeCache.txt, too"
+    )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    return examine_all(options.compiler, session, Path("/"))
+    return examine_all(options.compiler, session, Path("/"), Path(options.build))
 
 
-def examine_all(named: list[str], session: Session, root: Path) -> int:
-    machine = Machine(session.runner, session.environ, root)
+def examine_all(named: list[str], session: Session, root: Path, build: Path) -> int:
+    machine = Machine(session.runner, session.environ, root, build)
     screen = Screen(session.out, session.environ)
     faults = 0
     for title, checks in (

@@ -55,11 +55,12 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to look. `root` is "/" except in tests."""
+    """Where to look. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's."""
 
     runner: Runner
     environ: Mapping[str, str] = field(default_factory=dict)
     root: Path = Path("/")
+    build: Path = Path(".")
 
 
 def compilers(machine: Machine) -> list[str]:

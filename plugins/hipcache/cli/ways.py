@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache.cli import arches
@@ -18,7 +18,9 @@ _ARCHITECTURES = (
 )
 # Options of the compiler, among them perhaps architectures: for CMake's HIP support and SCons, for make, CMake and
 # setup.py, for hipcc.
-_OPTIONS = ("HIPFLAGS", "CXXFLAGS", "CFLAGS", "HIPCC_COMPILE_FLAGS_APPEND")
+_OPTIONS = ("HIPFLAGS", "CXXFLAGS", "CFLAGS", "HIPCC_COMPILE_FLAGS_APPEND", "CMAKE_HIP_FLAGS", "CMAKE_CXX_FLAGS")
+# An entry of CMakeCache.txt: NAME:TYPE=VALUE (manual of cmake(1), "CMakeCache.txt").
+_CACHED = re.compile(r"^(\w+):\w+=(.*)$", re.MULTILINE)
 _ARCHITECTURE_OPTION = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)[= ]([^ \"']+)")
 # Read by compilers, hipcc and CMake's HIP support: a stray one explains much.
 _VARIABLES = (
@@ -54,7 +56,7 @@ def check_platform(machine: Machine) -> Iterator[Check]:
     else:
         yield Check(OK, "no nvcc that HIP could take for its compiler")
     yield from check_hipcc(machine)
-    yield from check_architectures(machine.environ)
+    yield from check_architectures(machine)
     for variable in _VARIABLES:
         if machine.environ.get(variable):
             yield Check(NOTE, f"{variable} is set: {machine.environ[variable]}")
@@ -103,23 +105,33 @@ def _reads_launcher(hipcc: str) -> bool | None:
     return False
 
 
-def check_architectures(environ: Mapping[str, str]) -> Iterator[Check]:
-    """The variables that name architectures, and which of them do not say the same."""
+def check_architectures(machine: Machine) -> Iterator[Check]:
+    """The variables that name architectures, in the environment and in CMake's cache, and which of them do not say the
+    same."""
     lists: dict[str, frozenset[str]] = {}
-    for name in _ARCHITECTURES:
-        if environ.get(name):
-            yield Check(NOTE, f"{name} is set: {environ[name]}")
-            lists[name] = frozenset(re.split(r"[;,\s]+", environ[name].strip("; ,\t")))
-    for name in _OPTIONS:
-        words = _ARCHITECTURE_OPTION.findall(environ.get(name, ""))
-        if words:
-            lists[name] = frozenset(arch for word in words for arch in word.split(",") if arch)
-            yield Check(NOTE, f"{name} names architectures: {_listed(lists[name])}")
+    for where, variables in (("", machine.environ), (f" in '{machine.build}/CMakeCache.txt'", _cached(machine.build))):
+        for name in _ARCHITECTURES:
+            if variables.get(name):
+                yield Check(NOTE, f"{name} is set{where}: {variables[name]}")
+                lists[name + where] = frozenset(re.split(r"[;,\s]+", variables[name].strip("; ,\t")))
+        for name in _OPTIONS:
+            words = _ARCHITECTURE_OPTION.findall(variables.get(name, ""))
+            if words:
+                lists[name + where] = frozenset(arch for word in words for arch in word.split(",") if arch)
+                yield Check(NOTE, f"{name}{where} names architectures: {_listed(lists[name + where])}")
     every = frozenset[str]().union(*lists.values())
     lacking = [f"{name} lacks {_listed(every - archs)}" for name, archs in lists.items() if every - archs]
     if lacking:
         hint = "each is for another build tool; where several are at work, they compile for other GPUs"
         yield Check(NOTE, f"they disagree: {', '.join(lacking)}", hint)
+
+
+def _cached(build: Path) -> dict[str, str]:
+    """What CMake has in its cache for the build directory; nothing where it has none."""
+    try:
+        return dict(_CACHED.findall((build / "CMakeCache.txt").read_text("utf-8", "replace")))
+    except OSError:
+        return {}
 
 
 def _listed(archs: frozenset[str]) -> str:
