@@ -598,7 +598,12 @@ add_project_arguments('-x', 'hip', '-nogpuinc', '-nogpulib', '--offload-arch=gfx
 static_library('kernels', 'one.cpp')
 """
     project = Project(tmp_path, meson).write(
-        {"meson.build": text, "hip_in_short.hpp": HIP_IN_SHORT, "one.cpp": source("one")}
+        {
+            "meson.build": text,
+            "hip_in_short.hpp": HIP_IN_SHORT,
+            "only_device.hpp": "#define ADDED 1\n",
+            "one.cpp": source("one", '#ifdef __HIP_DEVICE_COMPILE__\n#include "only_device.hpp"\n#endif'),
+        }
     )
     own = tmp_path / "own.ini"
     own.write_text("[constants]\ncompiler = 'clang++-15'\n")
@@ -607,6 +612,11 @@ static_library('kernels', 'one.cpp')
     project.ninja("-t", "clean")
     project.ninja()
     assert project.units() == {"gfx906": (1, 1), "host": (1, 1)}
+    assert project.ninja().endswith("no work to do.\n")
+    settle()
+    project.write({"only_device.hpp": "#define ADDED 2\n"})
+    project.ninja()
+    assert project.units() == {"gfx906": (1, 2), "host": (2, 1)}
 
 
 @each_meson
