@@ -605,6 +605,20 @@ def test_ccache_gets_what_is_no_hip_and_hipcache_keeps_what_is(lab: Lab) -> None
     assert len((lab.root / "ccache.log").read_text().splitlines()) == 1
 
 
+@pytest.mark.skipif(not shutil.which("ccache"), reason="ccache is not installed")
+def test_a_real_ccache_behind_hipcache_keeps_plain_cpp_alone(lab: Lab) -> None:
+    lab.environ |= {"CCACHE_DIR": str(lab.root / "ccache"), "CCACHE_CONFIGPATH": str(lab.root / "ccache.conf")}
+    lab.write("x.cpp", "int x() { return 1; }\n")
+    hip = ["ccache", "clang++-15", *ARCHS, *BARE, CUID, "-x", "hip", "-c", "k.cpp", "-o", "out.o"]
+    for served in range(2):
+        assert lab.hipcache("ccache", "clang++-15", "-c", "x.cpp", "-o", "x.o").status == 0
+        assert lab.counted().reason == "not_hip"
+        assert lab.hipcache(*hip).status == 0
+        assert lab.counted().outcome == (MISS, HIT)[served]
+        counted = dict(line.split("\t") for line in lab.run(["ccache", "--print-stats"]).out.decode().splitlines())
+        assert (counted["direct_cache_hit"], counted["cache_miss"]) == (str(served), "1")
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
