@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hip import FULL
 from hipcache.inputs import pasted
 from hipcache.inputs.includes import Scan, pieces_of_code, scan, scan_macro
 from hipcache.inputs.search import Listings, Probes, SearchPath, probes
@@ -442,3 +445,49 @@ def test_the_pieces_of_code_are_pieces() -> None:
     found = [(pasted.pieces(header.read_bytes()), pieces_of_code(header.read_bytes())) for header in headers]
     assert sum(code < words for words, code in found) > len(headers) / 2, "no comments: the test shows nothing"
     assert all(code <= words for words, code in found)
+
+
+# What clang's lexer is given below, put together by chance.
+LEXED = (
+    *("has", "__", "include", " ", "\n", "//", "/*", "*/", '"', "'", "\\", "\\\n", "#", "#include ", "#define X "),
+    *('R"(', ')"', "1'0", "_"),
+)
+# One of -dump-raw-tokens: kind, text as it stands, whether the token begins a line, and which text it is of.
+_RAW = re.compile(
+    r"^(\w+) '(.*?)'\t(?: \[(StartOfLine)\])?.*?\tLoc=<[^>]*/text(\d+)\.cpp:",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def words_of_clang(root: Path, texts: list[str]) -> list[set[str]]:
+    """The identifiers that clang's lexer finds in each text, but for the names of #include directives."""
+    files = [root / f"text{number}.cpp" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    command = ["/usr/lib/llvm-15/bin/clang", "-cc1", "-w", "-std=c++17", "-dump-raw-tokens", "-x", "c++", *files]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    found: list[set[str]] = [set() for _ in texts]
+    starting = directive = False
+    for kind, text, starts, number in _RAW.findall(said):
+        word = text.replace("\\\n", "")
+        blank = kind == "comment" or (kind == "unknown" and not word.strip())
+        if kind == "raw_identifier" and not (directive and word in ("include", "include_next")):
+            found[int(number)].add(word)
+        starting = starting or bool(starts)
+        directive = (starting and kind == "hash") or (directive and blank)
+        starting = starting and blank
+    return found
+
+
+def test_each_word_that_clang_takes_for_code_is_a_piece_of_code(tmp_path: Path) -> None:
+    chosen = random.Random(3)
+    count = 30_000 if FULL else 3000
+    texts = sorted({"".join([*chosen.choices(LEXED, k=chosen.randint(2, 9)), "\nhas\n"]) for _ in range(count)})
+    fewer = 0
+    for start in range(0, len(texts), 1000):
+        some = texts[start : start + 1000]
+        for text, words in zip(some, words_of_clang(tmp_path, some), strict=True):
+            found = pieces_of_code(text.encode())
+            assert words & {"has", "__", "_", "include"} <= found, repr(text)
+            fewer += found < pasted.pieces(text.encode())
+    assert fewer > count / 20, "nothing was left out: the test shows nothing"

@@ -72,5 +72,5 @@ def code(content: bytes) -> bytes | None:
     text = without_comments(content)
     if text is None:
         return None
-    words = (b" " if token.lastgroup in ("text", "delimiter") else token.group() for token in _TOKEN.finditer(text))
+    words = (b'""' if token.lastgroup in ("text", "delimiter") else token.group() for token in _TOKEN.finditer(text))
     return _INCLUDE.sub(b"\n", b"".join(words))
