@@ -434,6 +434,10 @@ def test_single_letters_are_no_pieces() -> None:
         ('"__" has\n#include "_"\n__', {"has", "__"}),
         ("__has\\\n_ include\n", {"__has_", "include"}),
         ("??/\n#include <a>\n", {"include"}),
+        ("#define X a \\\r\n#include\r\n#include <b>\r\n", {"include"}),
+        ("// has ?? /* include\r\n#include <b>\r\n", set()),
+        ("// \\\n has\n", {"has"}),
+        ("/*\n*/ #include <a>\n", set()),
     ],
 )
 def test_only_words_that_a_macro_can_put_together_are_pieces_of_code(text: str, words: set[str]) -> None:
@@ -450,7 +454,7 @@ def test_the_pieces_of_code_are_pieces() -> None:
 # What clang's lexer is given below, put together by chance.
 LEXED = (
     *("has", "__", "include", " ", "\n", "//", "/*", "*/", '"', "'", "\\", "\\\n", "#", "#include ", "#define X "),
-    *('R"(', ')"', "1'0", "_"),
+    *('R"(', ')"', "1'0", "_", "\r\n", "\\\r\n", "??"),
 )
 # One of -dump-raw-tokens: kind, text as it stands, whether the token begins a line, and which text it is of.
 _RAW = re.compile(
@@ -463,13 +467,13 @@ def words_of_clang(root: Path, texts: list[str]) -> list[set[str]]:
     """The identifiers that clang's lexer finds in each text, but for the names of #include directives."""
     files = [root / f"text{number}.cpp" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
-        file.write_text(text)
+        file.write_bytes(text.encode())
     command = ["/usr/lib/llvm-15/bin/clang", "-cc1", "-w", "-std=c++17", "-dump-raw-tokens", "-x", "c++", *files]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    said = subprocess.run(command, capture_output=True, check=False).stderr.decode()
     found: list[set[str]] = [set() for _ in texts]
     starting = directive = False
     for kind, text, starts, number in _RAW.findall(said):
-        word = text.replace("\\\n", "")
+        word = re.sub(r"\\\r?\n", "", text)
         blank = kind == "comment" or (kind == "unknown" and not word.strip())
         if kind == "raw_identifier" and not (directive and word in ("include", "include_next")):
             found[int(number)].add(word)

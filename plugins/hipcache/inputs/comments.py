@@ -33,8 +33,8 @@ _UNCLEAR = re.compile(
     # A comment mark that a line break or a trigraph hides; a header's name that looks like a comment.
     rb"/\\\r?\n|\?\?/|\\[ \t]+\r?\n|include[^\n]*<[^>\n]*/[/*]|\r(?!\n)|\f|\v"
 )
-# At the start of a line that neither a backslash nor a comment joins to the one before.
-_INCLUDE = re.compile(rb"(?:\A|(?<![\\\0])\n)[ \t]*#[ \t]*include(?:_next)?\b")
+# At the start of a line that no backslash joins to the one before.
+_INCLUDE = re.compile(rb"(?:\A|(?<!\\)(?<!\\\r)\n)[ \t]*#[ \t]*include(?:_next)?\b")
 _NOT_NEWLINE = re.compile(rb"[^\n]")
 _BEFORE_LINE_END = re.compile(rb"[ \t\r]+$", re.MULTILINE)
 
@@ -69,8 +69,13 @@ def without_comments(content: bytes) -> bytes | None:
 def code(content: bytes) -> bytes | None:
     """The words of a text that macros may put together: all but those in comments and literals, and the names of
     #include directives. None where it is not plain which these are."""
-    text = without_comments(content)
-    if text is None:
+    if _UNCLEAR.search(content):
         return None
-    words = (b'""' if token.lastgroup in ("text", "delimiter") else token.group() for token in _TOKEN.finditer(text))
-    return _INCLUDE.sub(b"\n", b"".join(words))
+    parts: list[bytes] = []
+    for token in _TOKEN.finditer(content):
+        kind, text = token.lastgroup, token.group()
+        if kind in ("open", "raw", "quote") or (kind == "line" and text.endswith((b"\\", b"\\\r"))):
+            return None
+        # A comment counts as one blank, wherever it ends [lex.phases]; a directive has no literal before it.
+        parts.append(b" " if kind in ("line", "block") else b'""' if kind in ("text", "delimiter") else text)
+    return _INCLUDE.sub(b"\n", b"".join(parts))
