@@ -15,14 +15,20 @@ import sys
 compiler, *ninja = sys.argv[1:]
 build = os.environ["MESON_BUILD_ROOT"]
 path = os.path.join(build, "compile_commands.json")
-asked = subprocess.run([*ninja, "-t", "compdb", "CUSTOM_COMMAND_DEP"], cwd=build, stdout=subprocess.PIPE, check=True)
+asked = subprocess.run([*ninja, "-t", "compdb", "CUSTOM_COMMAND_DEP"], cwd=build, stdout=subprocess.PIPE, check=False)
+try:
+    commands = json.loads(asked.stdout)
+except ValueError:
+    # Only editors miss them: the project can be built all the same.
+    print(f"hipcache: '{ninja[0]}' tells no commands: compile_commands.json has no HIP sources")
+    sys.exit()
 entries = {}
 try:
     with open(path, encoding="utf-8") as file:
         entries = {entry.get("output", entry["file"]): entry for entry in json.load(file)}
 except FileNotFoundError:
     pass
-for entry in json.loads(asked.stdout):
+for entry in commands:
     words = shlex.split(entry["command"])
     if compiler in words and " -x hip " in entry["command"]:
         entries[entry["output"]] = {**entry, "command": shlex.join(words[words.index(compiler) :])}

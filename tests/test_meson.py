@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ import cmake_project
 import hipcache
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
-from hip import FULL, HIP_IN_SHORT, settle, write_files
+from hip import FULL, HIP_IN_SHORT, script, settle, write_files
 
 SUBPROJECT = CHECKOUT / "meson"
 EXAMPLE = CHECKOUT / "examples" / "meson"
@@ -377,6 +378,21 @@ int main()
         project.write({"meson.build": HEAD + LIBRARY.replace(", 'two.hip'", "")})
         project.ninja()
         assert set(entries()) == {"one.hip"}
+
+    def test_a_ninja_that_tells_no_commands_is_no_hindrance(self, tmp_path: Path) -> None:
+        ninja = script(tmp_path / "ninja", "echo no such tool\nexit 1\n")
+        listed = '[{"directory": ".", "command": "c++ -c main.cpp", "file": "main.cpp"}]'
+        (tmp_path / "compile_commands.json").write_text(listed)
+        done = subprocess.run(
+            [sys.executable, SUBPROJECT / "compile-commands.py", COMPILER, ninja],
+            env={"MESON_BUILD_ROOT": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "compile_commands.json has no HIP sources" in done.stdout
+        assert (tmp_path / "compile_commands.json").read_text() == listed
 
     @each_meson
     def test_a_source_may_be_the_output_of_another_target(self, tmp_path: Path, meson: str) -> None:
