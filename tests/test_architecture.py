@@ -27,8 +27,8 @@ LAYERS = r"""
     making.passes
     planning.driver session planning.wrapper
     planning.answers planning.link_plan
-    engine planning.units cli.explain report.telling
-    report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.doctor cli.gc cli.stats
+    engine planning.units cli.doctor cli.explain report.telling
+    report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode processes.observe inputs.readset

@@ -332,6 +332,29 @@ include(HipCache)
         assert answer.warnings == 0
 
 
+@pytest.mark.parametrize("cmake", ["newest", pytest.param("debian", marks=full)])
+def test_a_language_that_is_enabled_in_subdirectories_alone_is_covered(tmp_path: Path, cmake: str) -> None:
+    """As in rocm-examples: each program is a project of its own, with HIP by enable_language() and by property."""
+    one = """\
+project({0} LANGUAGES CXX)
+enable_language(HIP)
+add_executable({0} main.cpp ../common.cpp)
+set_source_files_properties(main.cpp PROPERTIES LANGUAGE HIP)
+"""
+    project = Project(tmp_path, cmake).write(
+        {
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.21)\nproject(all LANGUAGES CXX)\n"
+            "add_subdirectory(first)\nadd_subdirectory(second)\nadd_library(plain STATIC common.cpp)\n",
+            "common.cpp": "int common() { return 1; }\n",
+            **{f"{name}/CMakeLists.txt": one.format(name) for name in ("first", "second")},
+            **{f"{name}/main.cpp": "int main() { return 0; }\n" for name in ("first", "second")},
+        }
+    )
+    answer = project.configure(WAYS_IN["top_level_includes"][1], ARCHES)
+    assert "HipCache: clang++ 15.0.6, gfx906 gfx90a, store" in answer.text, answer.text
+    assert project.launchers() == {"first": str(HIPCACHE), "second": str(HIPCACHE)}
+
+
 def fake_hipcache(path: Path, body: str = 'exec "$@"') -> Path:
     """A program that answers --version and runs the compiler, where the real one would be too much."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, PARTIAL, Lab, kernel, only_15, only_19, rewrite
+from hipcache.inputs import pasted
 
 
 def test_an_unchanged_source_is_served(lab: Lab) -> None:
@@ -350,6 +351,34 @@ def test_a_time_put_together_from_pieces_is_never_stored(lab: Lab, how: str) -> 
         assert lab.hipcache(*lab.words("-Wno-backslash-newline-escape")).status == 0
         assert "host" in lab.counted().missed
     assert re.search(rb"\d\d:\d\d:\d\d\0", (lab.root / "out.o").read_bytes()), "no time: the test shows nothing"
+
+
+# As in googletest 1.11: none of these words meet, but together they make `__has_include`.
+WORDS_OF_A_TEST_FRAMEWORK = """\
+// A name that has a suite; include this header first.
+#define NAME(suite, test) suite##_##test
+inline bool is_inline(const char* name) { return name[0] == "std::__"[5]; }
+"""
+
+
+def test_words_of_comments_and_strings_that_would_make_a_name_are_no_hindrance(lab: Lab) -> None:
+    lab.write("framework.hpp", WORDS_OF_A_TEST_FRAMEWORK)
+    lab.write("k.hip", kernel("1", '#include "framework.hpp"'))
+    assert pasted.composed(pasted.pieces(WORDS_OF_A_TEST_FRAMEWORK.encode()), pasted.QUESTIONS)
+    lab.warm()
+
+
+@pytest.mark.parametrize("where", ["header", "source", "flag"])
+def test_the_words_count_where_one_of_them_stands_in_code_too(lab: Lab, where: str) -> None:
+    """`__` makes the difference here: behind it, a header may be asked for by way of any macro."""
+    ask = "#define JOIN(a, b, c, d) a##b##c##d\n#define ASK(x) JOIN(MARK, has, _, include)(x)\n"
+    mark = "#define MARK __\n"
+    lab.write("framework.hpp", WORDS_OF_A_TEST_FRAMEWORK + ask + (mark if where == "header" else ""))
+    lab.write("k.hip", kernel("1", (mark if where == "source" else "") + '#include "framework.hpp"'))
+    flags = ("-DMARK=__",) if where == "flag" else ()
+    for _ in range(2):
+        assert lab.compile(*flags).outcome != HIT
+    assert b"from pieces" in lab.hipcache("explain", "out.o").out
 
 
 def test_a_time_whose_pieces_come_from_the_source_and_from_a_flag_is_never_stored(lab: Lab) -> None:

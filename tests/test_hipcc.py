@@ -157,6 +157,18 @@ def test_a_file_of_the_kernel_about_gpus_counts_by_its_content(tmp_path: Path, m
     assert observe.sign("read", f"{tmp_path}/other") == ""
 
 
+def test_another_clang_by_hipccs_variable_is_another_compiler(lab: Lab) -> None:
+    before = warm(lab, "-g")
+    (lab.root / "newer" / "bin").mkdir(parents=True)
+    (lab.root / "newer" / "lib" / "clang" / "19.1.7").mkdir(parents=True)  # hipcc 5 looks for it there
+    for name in ("clang", "clang++"):
+        (lab.root / "newer" / "bin" / f"{name}-15").symlink_to(LLVM["19"] / "bin" / name)
+    newer = {"HIP_CLANG_PATH": str(lab.root / "newer" / "bin")}
+    after = warm(lab, "-g", env=newer)
+    assert after.object != before.object
+    assert lab.same(words("-g")).outcome == HIT
+
+
 def test_hipccs_variable_may_name_others_for_the_shell(lab: Lab) -> None:
     env = {"HIPCC_COMPILE_FLAGS_APPEND": "-DVALUE=$MY_VALUE", "MY_VALUE": "7"}
     before = warm(lab, env=env)
@@ -261,6 +273,17 @@ def test_a_link_is_left_to_hipcc(lab: Lab) -> None:
     assert lab.counted().reason == "link"
 
 
+def test_a_compile_that_links_at_once_is_left_with_what_to_do(lab: Lab) -> None:
+    """As the Makefiles of rocm-examples do. Clang by itself, and hipcc, are told the same."""
+    lab.write("k.hip", SOURCE + "int main() { return 0; }\n")
+    for compiler in ("hipcc", str(LLVM["15"] / "bin" / "clang++")):
+        command = [compiler, *ARCHS, *BARE, "k.hip", "-o", "program", "-Wl,--unresolved-symbols=ignore-all"]
+        assert lab.hipcache(*command).status == 0
+        assert lab.counted().reason == "link"
+        said = b"it links (it compiles and links at once: only what is compiled with -c is cached)"
+        assert said in lab.hipcache("explain", "program").out
+
+
 def test_questions_to_hipcc_are_left_to_hipcc(lab: Lab) -> None:
     assert b"HIP version" in lab.hipcache("hipcc", "--version").out
     assert lab.counted().outcome == PASSED_THROUGH
@@ -329,6 +352,23 @@ def test_a_script_named_hipcc_that_does_more_than_compile_runs_once(lab: Lab, li
     assert lab.counted().reason == "wrapper"
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--offload-arch=gfx1100",), "cannot find ROCm device library for gfx1100"),
+        (("--offload-arch=gfx90f",), "gfx90f"),
+        (("--no-such-option",), "no-such-option"),
+    ],
+    ids=["an architecture that the device libraries do not cover", "one that is none", "an unknown option"],
+)
+def test_bad_input_is_told_in_hipccs_own_words(lab: Lab, flags: tuple[str, ...], said: str) -> None:
+    lab.write("h.cpp", "#include <hip/hip_runtime.h>\n")
+    archs = () if "arch" in flags[0] else ("--offload-arch=gfx906",)
+    failed = lab.same(["hipcc", *archs, *flags, CUID, "-c", "h.cpp", "-o", "out.o"])
+    assert failed.status != 0
+    assert failed.messages.count(said) == 1
+
+
 def test_no_hipcc_at_all_is_said(lab: Lab) -> None:
     ended = lab.hipcache(*words(hipcc="/nowhere/hipcc"))
     assert ended.status == 127
@@ -339,12 +379,19 @@ def test_no_hipcc_at_all_is_said(lab: Lab) -> None:
 
 
 def test_a_directory_for_hip_clang_path_caches_what_hipcc_runs(lab: Lab) -> None:
-    directory = lab.root / "clang-bin"
-    directory.mkdir()
-    script(directory / "clang++-15", f'exec {" ".join(LAUNCHER)} {LLVM["15"]}/bin/clang++ "$@"\n')
-    env = {"HIP_CLANG_PATH": str(directory)}
+    """With clang's own `lib` beside it hipcc gives clang the same options, and has nothing to complain about."""
+    lab.write("h.cpp", "#include <hip/hip_runtime.h>\n__global__ void kernel(int* p) { *p = __popc(p[1]); }\n")
+    command = ["hipcc", *ARCHS, CUID, "-c", "h.cpp", "-o", "out.o"]
+    plain = lab.run(command)
+    made = (lab.root / "out.o").read_bytes()
+    (lab.root / "clang" / "bin").mkdir(parents=True)
+    (lab.root / "clang" / "lib").symlink_to(LLVM["15"] / "lib")
+    script(lab.root / "clang/bin/clang++-15", f'exec {" ".join(LAUNCHER)} {LLVM["15"]}/bin/clang++ "$@"\n')
+    env = {"HIP_CLANG_PATH": str(lab.root / "clang/bin")}
     for expected in (MISS, HIT):
-        assert lab.run(words(), env=env).status == 0
+        (lab.root / "out.o").unlink()
+        assert lab.run(command, env=env) == plain == Ended(0, b"", b"")
+        assert (lab.root / "out.o").read_bytes() == made
         assert lab.stats()["compiles"][expected] == 1  # type: ignore[index]
 
 
@@ -556,6 +603,20 @@ def test_ccache_gets_what_is_no_hip_and_hipcache_keeps_what_is(lab: Lab) -> None
         assert lab.hipcache(*hip).status == 0
         assert lab.counted().outcome == expected
     assert len((lab.root / "ccache.log").read_text().splitlines()) == 1
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="ccache is not installed")
+def test_a_real_ccache_behind_hipcache_keeps_plain_cpp_alone(lab: Lab) -> None:
+    lab.environ |= {"CCACHE_DIR": str(lab.root / "ccache"), "CCACHE_CONFIGPATH": str(lab.root / "ccache.conf")}
+    lab.write("x.cpp", "int x() { return 1; }\n")
+    hip = ["ccache", "clang++-15", *ARCHS, *BARE, CUID, "-x", "hip", "-c", "k.cpp", "-o", "out.o"]
+    for served in range(2):
+        assert lab.hipcache("ccache", "clang++-15", "-c", "x.cpp", "-o", "x.o").status == 0
+        assert lab.counted().reason == "not_hip"
+        assert lab.hipcache(*hip).status == 0
+        assert lab.counted().outcome == (MISS, HIT)[served]
+        counted = dict(line.split("\t") for line in lab.run(["ccache", "--print-stats"]).out.decode().splitlines())
+        assert (counted["direct_cache_hit"], counted["cache_miss"]) == (str(served), "1")
 
 
 @pytest.mark.parametrize(

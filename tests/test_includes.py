@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hip import FULL
 from hipcache.inputs import pasted
-from hipcache.inputs.includes import Scan, scan, scan_macro
+from hipcache.inputs.includes import Scan, pieces_of_code, scan, scan_macro
 from hipcache.inputs.search import Listings, Probes, SearchPath, probes
 from hipcache.making import depfile
 from hipcache.planning import cc1
@@ -412,3 +415,83 @@ def test_words_that_make_a_name_are_told(words: set[str], name: str) -> None:
 
 def test_single_letters_are_no_pieces() -> None:
     assert pasted.pieces(b"template <class T, class D> __ __DA _ TE__ __DATE__ TE") == {"__", "__DA", "_", "TE__", "TE"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("/* has */ x // include\n", set()),
+        ('f("std::__", \'_\', R"(has)", u8R"x(has)x");\n', set()),
+        ("#include <a>\n  # include_next <b>\n", set()),
+        ("int __has_ = _;\n", {"__has_", "_"}),
+        ("#define X a \\\n#include\n", {"include"}),
+        ("#define X a /*\n*/ #include\n", {"include"}),
+        ("#define X(include) #include\n", {"include"}),
+        ("%:include <a>\n", {"include"}),
+        ("#define X has/*\n", {"has"}),
+        ("don't has\n", {"has"}),
+        ('#define S(x) "_" #x has\n', {"has"}),
+        ('"__" has\n#include "_"\n__', {"has", "__"}),
+        ("__has\\\n_ include\n", {"__has_", "include"}),
+        ("??/\n#include <a>\n", {"include"}),
+        ("#define X a \\\r\n#include\r\n#include <b>\r\n", {"include"}),
+        ("// has ?? /* include\r\n#include <b>\r\n", set()),
+        ("// \\\n has\n", {"has"}),
+        ("/*\n*/ #include <a>\n", set()),
+    ],
+)
+def test_only_words_that_a_macro_can_put_together_are_pieces_of_code(text: str, words: set[str]) -> None:
+    assert pieces_of_code(text.encode()) == words
+
+
+def test_the_pieces_of_code_are_pieces() -> None:
+    headers = [*Path("/usr/include/rocprim").rglob("*.hpp"), *Path("/usr/include/hip").rglob("*.h")]
+    found = [(pasted.pieces(header.read_bytes()), pieces_of_code(header.read_bytes())) for header in headers]
+    assert sum(code < words for words, code in found) > len(headers) / 2, "no comments: the test shows nothing"
+    assert all(code <= words for words, code in found)
+
+
+# What clang's lexer is given below, put together by chance.
+LEXED = (
+    *("has", "__", "include", " ", "\n", "//", "/*", "*/", '"', "'", "\\", "\\\n", "#", "#include ", "#define X "),
+    *('R"(', ')"', "1'0", "_", "\r\n", "\\\r\n", "??"),
+)
+# One of -dump-raw-tokens: kind, text as it stands, whether the token begins a line, and which text it is of.
+_RAW = re.compile(
+    r"^(\w+) '(.*?)'\t(?: \[(StartOfLine)\])?.*?\tLoc=<[^>]*/text(\d+)\.cpp:",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def words_of_clang(root: Path, texts: list[str]) -> list[set[str]]:
+    """The identifiers that clang's lexer finds in each text, but for the names of #include directives."""
+    files = [root / f"text{number}.cpp" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_bytes(text.encode())
+    command = ["/usr/lib/llvm-15/bin/clang", "-cc1", "-w", "-std=c++17", "-dump-raw-tokens", "-x", "c++", *files]
+    said = subprocess.run(command, capture_output=True, check=False).stderr.decode()
+    found: list[set[str]] = [set() for _ in texts]
+    starting = directive = False
+    for kind, text, starts, number in _RAW.findall(said):
+        word = re.sub(r"\\\r?\n", "", text)
+        blank = kind == "comment" or (kind == "unknown" and not word.strip())
+        if kind == "raw_identifier" and not (directive and word in ("include", "include_next")):
+            found[int(number)].add(word)
+        starting = starting or bool(starts)
+        directive = (starting and kind == "hash") or (directive and blank)
+        starting = starting and blank
+    return found
+
+
+def test_each_word_that_clang_takes_for_code_is_a_piece_of_code(tmp_path: Path) -> None:
+    chosen = random.Random(3)
+    count = 30_000 if FULL else 3000
+    texts = sorted({"".join([*chosen.choices(LEXED, k=chosen.randint(2, 9)), "\nhas\n"]) for _ in range(count)})
+    fewer = 0
+    for start in range(0, len(texts), 1000):
+        some = texts[start : start + 1000]
+        for text, words in zip(some, words_of_clang(tmp_path, some), strict=True):
+            found = pieces_of_code(text.encode())
+            assert words & {"has", "__", "_", "include"} <= found, repr(text)
+            fewer += found < pasted.pieces(text.encode())
+    assert fewer > count / 20, "nothing was left out: the test shows nothing"

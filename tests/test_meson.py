@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,7 @@ import cmake_project
 import hipcache
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
-from hip import FULL, HIP_IN_SHORT, settle, write_files
+from hip import FULL, HIP_IN_SHORT, script, settle, write_files
 
 SUBPROJECT = CHECKOUT / "meson"
 EXAMPLE = CHECKOUT / "examples" / "meson"
@@ -350,14 +352,48 @@ int main()
         assert project.units()["gfx906"][1] == 3  # four.o has the same device code as one.hip's object
 
     @each_meson
-    def test_the_commands_are_in_ninjas_compilation_database_but_not_in_mesons(
-        self, tmp_path: Path, meson: str
-    ) -> None:
-        project = Project(tmp_path, meson).write(simple())
-        project.setup(BARE)
-        assert ".hip" not in (project.build_dir / "compile_commands.json").read_text()
-        text = project.ninja("--quiet", "-t", "compdb", "CUSTOM_COMMAND_DEP")
-        assert {Path(entry["file"]).name for entry in json.loads(text)} == {"one.hip", "two.hip"}
+    def test_compile_commands_has_the_compiles_of_hip_from_the_compiler_on(self, tmp_path: Path, meson: str) -> None:
+        """They are real: run as they stand, they make the objects."""
+        project = Project(tmp_path, meson).write(simple(LIBRARY + "executable('program', 'main.cpp')\n"))
+        project.write({"main.cpp": "int main() { return 0; }\n"})
+        project.setup(f'{BARE},-DQUOTED="a b"')
+
+        def entries() -> dict[str, dict[str, str]]:
+            listed = json.loads((project.build_dir / "compile_commands.json").read_text())
+            return {Path(entry["file"]).name: entry for entry in listed}
+
+        assert set(entries()) == {"main.cpp", "one.hip", "two.hip"}
+        project.ninja()
+        for name in ("one.hip", "two.hip"):
+            entry = entries()[name]
+            words = shlex.split(entry["command"])
+            assert words[0] == COMPILER
+            assert '-DQUOTED="a b"' in words
+            output = Path(entry["directory"], entry["output"])
+            output.unlink()
+            assert subprocess.run(words, cwd=entry["directory"], check=False).returncode == 0
+            assert output.is_file()
+
+        # Ninja configures again by itself.
+        settle()
+        project.write({"meson.build": HEAD + LIBRARY.replace(", 'two.hip'", "")})
+        project.ninja()
+        assert set(entries()) == {"one.hip"}
+
+    def test_a_ninja_that_tells_no_commands_is_no_hindrance(self, tmp_path: Path) -> None:
+        ninja = script(tmp_path / "ninja", "echo no such tool\nexit 1\n")
+        listed = '[{"directory": ".", "command": "c++ -c main.cpp", "file": "main.cpp"}]'
+        (tmp_path / "compile_commands.json").write_text(listed)
+        done = subprocess.run(
+            [sys.executable, SUBPROJECT / "compile-commands.py", COMPILER, ninja],
+            env={"MESON_BUILD_ROOT": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "compile_commands.json has no HIP sources" in done.stdout
+        assert (tmp_path / "compile_commands.json").read_text() == listed
 
     @each_meson
     def test_a_source_may_be_the_output_of_another_target(self, tmp_path: Path, meson: str) -> None:
@@ -479,6 +515,16 @@ class TestBadInput:
                 id="a compiler that is not clang",
             ),
             pytest.param(
+                "-Dhipcache:hip_flags=-O2,--no-such-option",
+                f"hip_flags: clang 15.0.6 of '{COMPILER}' says: unsupported option '--no-such-option' correct ",
+                id="an unknown option",
+            ),
+            pytest.param(
+                "-Dhipcache:hip_flags=-fno-such-option",
+                f"hip_flags: clang 15.0.6 of '{COMPILER}' says: unknown argument: '-fno-such-option' correct ",
+                id="another unknown option",
+            ),
+            pytest.param(
                 "-Dhipcache:hip_flags=--rocm-path=/nowhere,--hip-path=/nowhere",
                 f"'{COMPILER}' cannot compile HIP: cannot find ",
                 id="flags with which HIP is not found",
@@ -569,7 +615,12 @@ add_project_arguments('-x', 'hip', '-nogpuinc', '-nogpulib', '--offload-arch=gfx
 static_library('kernels', 'one.cpp')
 """
     project = Project(tmp_path, meson).write(
-        {"meson.build": text, "hip_in_short.hpp": HIP_IN_SHORT, "one.cpp": source("one")}
+        {
+            "meson.build": text,
+            "hip_in_short.hpp": HIP_IN_SHORT,
+            "only_device.hpp": "#define ADDED 1\n",
+            "one.cpp": source("one", '#ifdef __HIP_DEVICE_COMPILE__\n#include "only_device.hpp"\n#endif'),
+        }
     )
     own = tmp_path / "own.ini"
     own.write_text("[constants]\ncompiler = 'clang++-15'\n")
@@ -578,6 +629,11 @@ static_library('kernels', 'one.cpp')
     project.ninja("-t", "clean")
     project.ninja()
     assert project.units() == {"gfx906": (1, 1), "host": (1, 1)}
+    assert project.ninja().endswith("no work to do.\n")
+    settle()
+    project.write({"only_device.hpp": "#define ADDED 2\n"})
+    project.ninja()
+    assert project.units() == {"gfx906": (1, 2), "host": (2, 1)}
 
 
 @each_meson

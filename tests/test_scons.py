@@ -503,6 +503,45 @@ def test_a_dry_run_prints_the_command_and_does_nothing(project: Project) -> None
     assert project.outcomes == {}
 
 
+def test_a_dry_run_after_a_change_says_what_and_why_and_leaves_the_object(project: Project) -> None:
+    """The run after it does what it said."""
+    project.construct('env.HipObject("one.hip")')
+    project.build()
+    assert project.build("-n").up_to_date
+    before = (project.root / "one.o").read_bytes()
+    project.write({"hip_in_short.hpp": HIP_IN_SHORT + "#define MORE\n", "one.hip": hip_source("longer")})
+    for arguments in (("-n", "--debug=explain"), ("--debug=explain",)):
+        assert (project.root / "one.o").read_bytes() == before
+        built = project.build(*arguments)
+        assert built.compiled == ["one.o"]
+        assert "rebuilding `one.o' because:\n" in built.out
+        assert "`one.hip' changed" in built.out
+        assert "`hip_in_short.hpp' changed" in built.out
+    assert project.outcomes == {"miss": 2}
+
+
+_ACTION_CHANGED = "the contents of the build action changed"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ('env["HIP_ARCHS"] += ["gfx1030"]', _ACTION_CHANGED),
+        ('env.Append(CPPDEFINES=["MORE"])', _ACTION_CHANGED),
+        ('env["ENV"]["CCC_OVERRIDE_OPTIONS"] = "+-DMORE"', _ACTION_CHANGED),
+        ('env["HIPCXX"] = "/usr/lib/llvm-19/bin/clang++"', "`/usr/lib/llvm-19/bin/clang++' is a new dependency"),
+    ],
+)
+def test_a_changed_command_is_explained(project: Project, change: str, why: str) -> None:
+    project.construct('env.HipObject("one.hip")')
+    project.build()
+    project.construct(f'{change}\nenv.HipObject("one.hip")')
+    built = project.build("--debug=explain")
+    assert f"rebuilding `one.o' because {why}" in built.out
+    assert built.compiled == ["one.o"]
+    assert project.build().up_to_date
+
+
 def test_silent_runs_print_nothing_and_comstr_is_used(newest: Project) -> None:
     newest.construct('env["HIPCOMSTR"] = "HIP $TARGET"\nenv.HipObject("one.hip")')
     assert newest.build().out == "HIP one.o\n"
@@ -597,6 +636,27 @@ env.HipObject("one.hip")
     assert (project.root / "one.o").read_bytes() != first
 
 
+def test_a_cachedir_keeps_what_is_no_hip_and_a_library_of_hip_objects(project: Project) -> None:
+    project.write({"plain.cpp": "int plain() { return 1; }\n"})
+    project.construct('CacheDir("cachedir")\nenv.StaticLibrary("all", ["one.hip", "plain.cpp"])')
+    project.build()
+    archive = project.root / "liball.a"
+    first = archive.read_bytes()
+    project.build("-c")
+    again = project.build()
+    assert again.compiled == ["one.o"]
+    assert "Retrieved `plain.o' from cache" in again.out
+    assert "Retrieved `liball.a' from cache" in again.out
+    assert archive.read_bytes() == first
+    project.write({"one.hip": hip_source("longer")})
+    project.build("-c")
+    again = project.build()
+    assert again.compiled == ["one.o"]
+    assert "Retrieved `liball.a'" not in again.out
+    assert archive.read_bytes() != first
+    assert project.outcomes == {"hit": 1, "miss": 2}
+
+
 def test_clean_removes_what_the_compiler_wrote_beside_the_object(project: Project) -> None:
     project.construct('env.Append(HIPFLAGS=["-MMD"])\nenv.HipObject("one.hip")')
     project.build()
@@ -635,6 +695,47 @@ atexit.register(lambda: print("engines", len(cached._open)))
     assert "engines 1" in built.out
     assert project.outcomes == {"miss": 6}
     assert project.build("-j4").up_to_date
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_parallel_jobs_share_the_limit_of_compilers(newest: Project, limit: int) -> None:
+    """Three sources of three passes each under -j3: never more compilers at once than the limit, but as many."""
+    log = newest.root / "log"
+    compiler = watched_compiler(
+        newest.root / "counted",
+        "15",
+        f'echo + >>{log}; sleep 0.1; /usr/lib/llvm-15/bin/clang "$@"; status=$?; echo - >>{log}; exit $status',
+    )
+    newest.environ["HIPCACHE_JOBS"] = str(limit)
+    newest.write({f"k{number}.hip": hip_source("k" * (number + 1)) for number in range(3)})
+    newest.construct(f'env["HIPCXX"] = "{compiler}"\nfor number in range(3):\n    env.HipObject("k%d.hip" % number)')
+    newest.build("-j3")
+    assert newest.outcomes == {"miss": 3}
+    running = most = 0
+    for mark in log.read_text().split():
+        running += 1 if mark == "+" else -1
+        most = max(most, running)
+    assert (running, most) == (0, limit)
+
+
+def test_compiles_change_neither_the_directory_nor_the_environment_of_scons(newest: Project) -> None:
+    """Its other threads would see that. (SCons itself goes to the directory of the SConstruct.)"""
+    newest.write({f"k{number}.hip": hip_source(f"k{number}") for number in range(3)})
+    newest.construct("""
+import os, sys
+for number in range(3):
+    env.HipObject("k%d.hip" % number)
+env.HipObject("flto.o", "one.hip", HIPFLAGS=["-flto", *env["HIPFLAGS"]])
+scons = os.getpid()
+def look(event, what):
+    if event in ("os.chdir", "os.putenv", "os.unsetenv") and os.getpid() == scons:
+        caller = sys._getframe(1).f_code.co_filename
+        print("changed by", "SCons" if "/SCons/" in caller else caller, event, what)
+sys.addaudithook(look)
+""")
+    built = newest.build("-j2")
+    assert newest.outcomes == {"miss": 3, "passed_through": 1}
+    assert set(re.findall(r"changed by (\S+)", built.out)) == {"SCons"}, built.out
 
 
 def test_an_interrupt_ends_the_build_and_leaves_no_object(project: Project) -> None:

@@ -153,7 +153,8 @@ def test_cmake_hip_as_cxx_builds_cold_and_warm(tmp_path: Path) -> None:
     assert counted.compiles() == {"hit": 2}
 
 
-def test_cmake_hip_device_of_debian_builds_cold_and_warm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", ["GPU_TARGETS", "AMDGPU_TARGETS"])
+def test_cmake_hip_device_of_debian_builds_cold_and_warm(tmp_path: Path, variable: str) -> None:
     """`find_package(hip)` in a subdirectory: its targets are not seen from the top."""
     project = cxx_project(tmp_path, "add_subdirectory(sub)\n")
     project.write(
@@ -169,7 +170,7 @@ target_link_libraries(h PRIVATE hip::host)
             "sub/h.cpp": "int h() { return 1; }\n",
         }
     )
-    flags = [f"-DCMAKE_CXX_FLAGS={DEBIAN_FLAGS}", "-DGPU_TARGETS=gfx906;gfx90a"]
+    flags = [f"-DCMAKE_CXX_FLAGS={DEBIAN_FLAGS}", f"-D{variable}=gfx906;gfx90a"]
     project.configure(MODULE_PATH, CXX, *flags, "-DCMAKE_POLICY_VERSION_MINIMUM=3.5")
     assert targets(project) == {"k": str(HIPCACHE), "h": ""}
     counted = Counted(project)
@@ -180,46 +181,79 @@ target_link_libraries(h PRIVATE hip::host)
     assert counted.compiles() == {"hit": 1}
 
 
-def test_cmake_with_hipcc_as_the_cxx_compiler_builds_cold_and_warm(tmp_path: Path) -> None:
-    project = cxx_project(tmp_path, "add_library(both STATIC one.cpp two.cpp)\n")
-    flags = "-DCMAKE_CXX_FLAGS=--offload-arch=gfx906 -nogpuinc -nogpulib"
+@pytest.mark.parametrize(("cmake", "generator"), [("newest", "Ninja"), ("debian", "Unix Makefiles")])
+def test_cmake_with_hipcc_as_the_cxx_compiler_builds_cold_and_warm(tmp_path: Path, cmake: str, generator: str) -> None:
+    """Without the cache it makes the same objects."""
+    project = cxx_project(tmp_path, "add_library(both STATIC one.cpp two.cpp)\n", cmake=cmake)
+    project.generator = generator
+    flags = "-DCMAKE_CXX_FLAGS=--offload-arch=gfx906 -nogpuinc -nogpulib -cuid=5eed"
     answer = project.configure(MODULE_PATH, "-DCMAKE_CXX_COMPILER=/usr/bin/hipcc", flags)
     assert "HipCache: hipcc" in answer.text
     counted = Counted(project)
-    project.build()
-    assert counted.compiles() == {"miss": 2, "gfx906 compiled": 2, "host compiled": 2}
-    project.clean()
-    project.build()
-    assert counted.compiles() == {"hit": 2}
+    objects = []
+    for expected in ({"miss": 2, "gfx906 compiled": 2, "host compiled": 2}, {"hit": 2}, {}):
+        project.build()
+        assert counted.compiles() == expected
+        objects.append({path.name: path.read_bytes() for path in project.build_dir.rglob("*.cpp.o")})
+        project.clean()
+        if expected == {"hit": 2}:
+            project.configure("-DHIPCACHE=OFF")
+    assert objects[0].keys() == {"one.cpp.o", "two.cpp.o"}
+    assert objects[0] == objects[1] == objects[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--offload-arch=gfx1100", "cannot find ROCm device library for gfx1100"),
+        ("--offload-arch=gfx906 --no-such-option", "no-such-option"),
+    ],
+)
+def test_cmake_hip_as_cxx_says_what_the_compiler_cannot_do_once(tmp_path: Path, flags: str, said: str) -> None:
+    lines = f"add_library(one STATIC one.cpp)\ntarget_compile_options(one PRIVATE -xhip {flags} {DEBIAN_FLAGS})\n"
+    project = cxx_project(tmp_path, lines)
+    project.configure(MODULE_PATH, CXX)
+    assert targets(project) == {"one": str(HIPCACHE)}
+    done = project.run(CMAKES["newest"], "--build", project.build_dir)
+    assert done.returncode != 0
+    assert [said in line for line in done.stdout.splitlines() if "error: " in line] == [True]
 
 
 # FindHIP
 
 
-def test_findhip_with_a_script_for_hipcc_builds_cold_and_warm(tmp_path: Path) -> None:
-    project = Project(tmp_path).write(
+@pytest.mark.parametrize("cmake", CMAKES)
+def test_findhip_with_a_script_for_hipcc_builds_cold_and_warm(tmp_path: Path, cmake: str) -> None:
+    """A library and a program, which hipcc links, by the commands that the documentation has."""
+    project = Project(tmp_path, cmake, "Unix Makefiles", environ={"HCC_AMDGPU_TARGET": "gfx906"})
+    project.write(
         {
             "CMakeLists.txt": """\
 cmake_minimum_required(VERSION 3.21)
 project(find_hip LANGUAGES CXX)
 list(APPEND CMAKE_MODULE_PATH /usr/lib/x86_64-linux-gnu/cmake/hip)
 find_package(HIP REQUIRED MODULE)
-set_source_files_properties(one.cpp PROPERTIES HIP_SOURCE_PROPERTY_FORMAT 1)
-hip_add_library(one STATIC one.cpp HIPCC_OPTIONS --offload-arch=gfx906 -nogpuinc -nogpulib)
+set_source_files_properties(one.cpp main.cpp PROPERTIES HIP_SOURCE_PROPERTY_FORMAT 1)
+hip_add_library(one SHARED one.cpp HIPCC_OPTIONS --offload-arch=gfx906 -nogpuinc -nogpulib)
+hip_add_executable(program main.cpp HIPCC_OPTIONS --offload-arch=gfx906 -nogpuinc -nogpulib)
+target_link_libraries(program one)
 """,
             "hip_in_short.hpp": HIP_IN_SHORT,
             "one.cpp": hip_source("one"),
+            "main.cpp": hip_source("two")
+            + "int one(int*);\nint main(int, char** argv) { return argv ? 0 : one(nullptr); }\n",
         }
     )
     hipcc = script(tmp_path / "hipcc", f'exec {HIPCACHE} /usr/bin/hipcc "$@"\n')
     places = ["-DHIP_ROOT_DIR=/usr", "-DHIP_CLANG_PATH=/usr/bin", f"-DHIP_HIPCC_EXECUTABLE={hipcc}"]
-    project.configure(CXX, *places)
+    project.configure(CXX, "-DCMAKE_HIP_ARCHITECTURES=OFF", *places)
     counted = Counted(project)
-    project.build()
-    assert counted.compiles() == {"miss": 1, "gfx906 compiled": 1, "host compiled": 1}
-    project.clean()
-    project.build()
-    assert counted.compiles() == {"hit": 1}
+    for expected in ({"miss": 2, "gfx906 compiled": 2, "host compiled": 2}, {"hit": 2}):
+        project.build()
+        assert counted.compiles() == expected
+        done = project.run("env", f"LD_LIBRARY_PATH={project.build_dir}", project.build_dir / "program")
+        assert done.returncode == 0, done.stdout
+        project.clean()
 
 
 # make
@@ -246,6 +280,44 @@ def test_the_example_for_make_builds_cold_warm_with_one_architecture_more_and_af
     header.write_text(header.read_text().replace("<= 4", "<= 5"))
     make("gfx906", "-s")
     assert counted.compiles() == {"miss": 1, "partial": 1, "gfx906 compiled": 1, "host compiled": 2}
+
+
+@pytest.mark.parametrize("variable", ["CC", "CXX"])
+def test_make_with_its_own_rules_and_hipcc_builds_cold_and_warm(tmp_path: Path, variable: str) -> None:
+    """`make CC="hipcache hipcc"`: no makefile but two lines. HIP by its suffix, C++ by make's own rule."""
+    project = Project(tmp_path).write(
+        {
+            "Makefile": "%.o: %.hip\n\t$(CC) $(CXXFLAGS) -c -o $@ $<\n",
+            "hip_in_short.hpp": HIP_IN_SHORT,
+            "one.hip": hip_source("one"),
+            "two.cpp": hip_source("two"),
+        }
+    )
+    source = "one.o" if variable == "CC" else "two.o"
+    flags = "CXXFLAGS=--offload-arch=gfx906 -nogpuinc -nogpulib"
+    counted = Counted(project)
+    for expected in ({"miss": 1, "gfx906 compiled": 1, "host compiled": 1}, {"hit": 1}):
+        done = project.run("make", "-B", "-C", tmp_path, f"{variable}={HIPCACHE} hipcc", flags, source)
+        assert done.returncode == 0, done.stdout
+        assert counted.compiles() == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ARCHS=gfx1100", "cannot find ROCm device library for gfx1100"),
+        ("CXXFLAGS=--no-such-option", "error: unsupported option '--no-such-option'"),
+        (f"CXX={HIPCACHE} hipcc-99", "hipcache: cannot run the compiler 'hipcc-99': No such file or directory"),
+    ],
+    ids=["an architecture that the device libraries do not cover", "an unknown option", "a missing compiler"],
+)
+def test_make_is_told_what_is_wrong_once(tmp_path: Path, setting: str, said: str) -> None:
+    project = Project(tmp_path)
+    shutil.copytree(EXAMPLE, tmp_path / "make", ignore=shutil.ignore_patterns("build"))
+    command = ["make", "-C", tmp_path / "make", f"CXX={HIPCACHE} hipcc", "ARCHS=gfx906", setting, "build/main.o"]
+    done = project.run(*command)
+    assert done.returncode == 2
+    assert done.stdout.count(said) == 1, done.stdout
 
 
 def test_cmakes_directory_has_what_the_documentation_names() -> None:

@@ -4,59 +4,39 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, native
-from hipcache.cli import Session, arches
+from hipcache.cli import Session
 from hipcache.cli.screen import Screen, human_size, plural
-from hipcache.cli.toolchain import Machine, Toolchain, compilers, examine, resolve
+from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
+from hipcache.cli.ways import check_platform
 from hipcache.errors import ConfigError, StoreError
 from hipcache.store.local import LocalStore
-from hipcache.values import dataclass, replace
+from hipcache.values import replace
 
 SUMMARY = "check compiler, HIP, device libraries, store and settings"
 
-OK, NOTE, FAULT = "ok", "note", "fault"
 _COLOURS = {OK: "green", NOTE: "yellow", FAULT: "red"}
-
-# Each says for which architectures to compile: to CMake's HIP support, to projects that compile HIP as C++, to
-# composable_kernel, to PyTorch, to hipcc.
-_ARCHITECTURES = (
-    *("CMAKE_HIP_ARCHITECTURES", "GPU_TARGETS", "AMDGPU_TARGETS", "GPU_ARCHS", "PYTORCH_ROCM_ARCH"),
-    "HCC_AMDGPU_TARGET",
-)
-# Read by compilers, hipcc and CMake's HIP support: a stray one explains much.
-_VARIABLES = (
-    *("HSA_OVERRIDE_GFX_VERSION", "HIP_PATH", "ROCM_PATH", "HIP_DEVICE_LIB_PATH", "HIP_CLANG_PATH"),
-    *("HIP_CLANG_LAUNCHER", "HIPCXX", "HIPFLAGS", "PYTORCH_NVCC", "CMAKE_HIP_COMPILER_LAUNCHER"),
-    *("HIPCC_COMPILE_FLAGS_APPEND", "CCC_OVERRIDE_OPTIONS", "CPATH", "CPLUS_INCLUDE_PATH"),
-)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line: what was found, and for a fault what to do about it."""
-
-    state: str
-    text: str
-    hint: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compiler", action="append", default=[], metavar="CLANG++", help="check this one (may be repeated)"
     )
+    parser.add_argument(
+        "--build", default=".", metavar="DIRECTORY", help="look for architectures in its CMakeCache.txt, too"
+    )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    return examine_all(options.compiler, session, Path("/"))
+    return examine_all(options.compiler, session, Path("/"), Path(options.build))
 
 
-def examine_all(named: list[str], session: Session, root: Path) -> int:
-    machine = Machine(session.runner, session.environ, root)
+def examine_all(named: list[str], session: Session, root: Path, build: Path) -> int:
+    machine = Machine(session.runner, session.environ, root, build)
     screen = Screen(session.out, session.environ)
     faults = 0
     for title, checks in (
@@ -188,48 +168,3 @@ def _not_writable(directory: Path) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error)
-
-
-def check_platform(machine: Machine) -> Iterator[Check]:
-    """hipconfig decides for NVIDIA where it sees nvcc; CMake and hipcc then do not compile for AMD at all."""
-    hipconfig = resolve("hipconfig", machine.environ)
-    platform = machine.environ.get("HIP_PLATFORM", "")
-    if not platform and hipconfig:
-        try:
-            answer = machine.runner.run([hipconfig, "--platform"], env=machine.environ)
-            platform = answer.stdout.decode("utf-8", "replace").strip()
-        except OSError as error:
-            yield Check(NOTE, f"'{hipconfig}' does not start: {error.strerror}")
-    nvcc = resolve("nvcc", machine.environ)
-    if platform in ("amd", "hcc"):
-        yield Check(OK, "HIP's platform is AMD")
-    elif platform:
-        why = f" (there is '{nvcc}')" if nvcc and "HIP_PLATFORM" not in machine.environ else ""
-        yield Check(
-            FAULT, f"HIP's platform is '{platform}'{why}", "export HIP_PLATFORM=amd; CMake: -DCMAKE_HIP_PLATFORM=amd"
-        )
-    elif nvcc:
-        yield Check(NOTE, f"there is '{nvcc}', which HIP may take", "export HIP_PLATFORM=amd")
-    else:
-        yield Check(OK, "no nvcc that HIP could take for its compiler")
-    yield from check_architectures(machine.environ)
-    for variable in _VARIABLES:
-        if machine.environ.get(variable):
-            yield Check(NOTE, f"{variable} is set: {machine.environ[variable]}")
-
-
-def check_architectures(environ: Mapping[str, str]) -> Iterator[Check]:
-    """The variables that name architectures, and which of them do not say the same."""
-    named = {name: environ[name] for name in _ARCHITECTURES if environ.get(name)}
-    for name, value in named.items():
-        yield Check(NOTE, f"{name} is set: {value}")
-    lists = {name: frozenset(re.split(r"[;,\s]+", value.strip("; ,\t"))) for name, value in named.items()}
-    if len(set(lists.values())) > 1:
-        every = frozenset().union(*lists.values())
-        lacking = [
-            f"{name} lacks {' '.join(sorted(every - archs, key=arches.order))}"
-            for name, archs in lists.items()
-            if every - archs
-        ]
-        hint = "each is for another build tool; where several are at work, they compile for other GPUs"
-        yield Check(NOTE, f"they disagree: {', '.join(lacking)}", hint)

@@ -24,6 +24,18 @@ _ISA = re.compile(r"oclc_isa_version_([0-9a-f]+)\.bc$")
 _PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
 
 
+OK, NOTE, FAULT = "ok", "note", "fault"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the doctor's: what was found, and for a fault what to do about it."""
+
+    state: str
+    text: str
+    hint: str = ""
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """What one compiler answered. `version` is empty if it is no clang; `flags` are what it needs to find HIP here
@@ -43,11 +55,12 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to look. `root` is "/" except in tests."""
+    """Where to look. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's."""
 
     runner: Runner
     environ: Mapping[str, str] = field(default_factory=dict)
     root: Path = Path("/")
+    build: Path = Path(".")
 
 
 def compilers(machine: Machine) -> list[str]:
@@ -75,12 +88,16 @@ def rocm_roots(machine: Machine) -> list[Path]:
 def resolve(compiler: str, environ: Mapping[str, str]) -> str:
     """The path of a compiler that was named as a shell would; empty where there is none."""
     if "/" in compiler:
-        return compiler if os.access(compiler, os.X_OK) else ""
+        return compiler if _is_program(compiler) else ""
     for directory in environ.get("PATH", os.defpath).split(os.pathsep):
-        path = Path(directory, compiler)
-        if os.access(path, os.X_OK):
-            return str(path)
+        path = str(Path(directory, compiler))
+        if _is_program(path):
+            return path
     return ""
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
 def examine(compiler: str, machine: Machine) -> Toolchain:

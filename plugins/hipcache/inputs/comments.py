@@ -22,8 +22,7 @@ _TOKEN = re.compile(
   | (?P<raw> (?:u8|[uUL])?R")
   | [A-Za-z_\x80-\xff][\w\x80-\xff]*
   | \.?[0-9](?:'?[\w.]|[eEpP][+-])*
-  | "(?:[^"\\\n]|\\.)*"
-  | '(?:[^'\\\n]|\\.)+'
+  | (?P<text> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)+')
   | (?P<quote> ["'])
   | [^/"'A-Za-z_0-9.\x80-\xff]+
   | .
@@ -34,6 +33,8 @@ _UNCLEAR = re.compile(
     # A comment mark that a line break or a trigraph hides; a header's name that looks like a comment.
     rb"/\\\r?\n|\?\?/|\\[ \t]+\r?\n|include[^\n]*<[^>\n]*/[/*]|\r(?!\n)|\f|\v"
 )
+# At the start of a line that no backslash joins to the one before.
+_INCLUDE = re.compile(rb"(?:\A|(?<!\\)(?<!\\\r)\n)[ \t]*#[ \t]*include(?:_next)?\b")
 _NOT_NEWLINE = re.compile(rb"[^\n]")
 _BEFORE_LINE_END = re.compile(rb"[ \t\r]+$", re.MULTILINE)
 
@@ -63,3 +64,18 @@ def without_comments(content: bytes) -> bytes | None:
         # A line break in a comment does not end a directive: it is not the same as one between tokens.
         pieces.append(_NOT_NEWLINE.sub(b" ", text).replace(b"\n", b"\0\n"))
     return _BEFORE_LINE_END.sub(b"", b"".join(pieces)).rstrip(b"\n")
+
+
+def code(content: bytes) -> bytes | None:
+    """The words of a text that macros may put together: all but those in comments and literals, and the names of
+    #include directives. None where it is not plain which these are."""
+    if _UNCLEAR.search(content):
+        return None
+    parts: list[bytes] = []
+    for token in _TOKEN.finditer(content):
+        kind, text = token.lastgroup, token.group()
+        if kind in ("open", "raw", "quote") or (kind == "line" and text.endswith((b"\\", b"\\\r"))):
+            return None
+        # A comment counts as one blank, wherever it ends [lex.phases]; a directive has no literal before it.
+        parts.append(b" " if kind in ("line", "block") else b'""' if kind in ("text", "delimiter") else text)
+    return _INCLUDE.sub(b"\n", b"".join(parts))

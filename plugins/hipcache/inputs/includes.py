@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from hipcache.inputs import pasted
+from hipcache.inputs import comments, pasted
 from hipcache.values import dataclass
 
 _DIRECTIVE = re.compile(
@@ -150,6 +150,13 @@ def _line_starts(content: bytes, at: int) -> list[int]:
     while content.endswith((b"\\\n", b"\\\r\n"), 0, starts[0]):
         starts.insert(0, content.rfind(b"\n", 0, starts[0] - 1) + 1)
     return starts
+
+
+def pieces_of_code(content: bytes) -> frozenset[str]:
+    """The pieces of `scan`, but for words that no macro can put together."""
+    whole = pasted.joined(content)
+    code = comments.code(whole)
+    return pasted.pieces(whole if code is None else code)
 
 
 def scan_macro(value: str) -> Scan:

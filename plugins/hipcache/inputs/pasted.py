@@ -3,7 +3,9 @@
 What a pass reads is found by looking for names in its files (`includes`). A macro can put such a name together from
 words that stand anywhere, in several files and on the command line. Which words meet, only the preprocessor knows; but
 all of them must be there. So if the words of a pass can be put together to such a name, its result is
-not kept. In the headers of rocPRIM 5.7 and HIP 5.2 they cannot (2.1 MB, measured).
+not kept. In the headers of rocPRIM 5.7 and HIP 5.2 they cannot (2.1 MB, measured). Words of comments and strings do
+not count where they decide (`recording`): in googletest 1.11, the "__" of a string, the "has" of a comment, "_" and
+`#include` would make `__has_include`.
 
 The headers of the compiler and of libc are left out: they put names together all the time, but none of these. Known
 weaknesses: a name put together letter by letter (single letters are names of template parameters everywhere); an

@@ -11,9 +11,11 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 from hipcache.inputs import includes, pasted
 from hipcache.inputs.includes import Scan
+from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.search import SearchPath, probes
 from hipcache.inputs.trace import Files, Untraceable
@@ -44,11 +46,11 @@ def record(
     Raises Untraceable where the result must not be kept.
     """
     began = (started - TICK) * 1e9
-    words: set[str] = set()
+    given: set[str] = set()
     for macro in macros:
-        given = includes.scan_macro(macro)
-        _refuse(f"-D {macro}", given, dated=dated)
-        words |= given.pieces
+        scan = includes.scan_macro(macro)
+        _refuse(f"-D {macro}", scan, dated=dated)
+        given |= scan.pieces
     looked: list[tuple[str, Status, str]] = []
     scans: dict[str, Scan] = {}
     for path in read:
@@ -60,9 +62,8 @@ def record(
             raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
         _refuse(path, scan, dated=dated)
         scans[path] = scan
-        words |= scan.pieces
         looked.append((path, status, digest))
-    name = pasted.composed(words, (*pasted.QUESTIONS, *(("__TIMESTAMP__",) if dated else pasted.TIMES)))
+    name = _put_together(files, looked, scans, given, dated=dated)
     if name:
         raise Untraceable(f"its files may put {name} together from pieces")
     # What #embed reads is no C++.
@@ -92,6 +93,43 @@ def record(
         raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
     absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (looked_for.absent, looked_for.present))
     return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found))
+
+
+def _put_together(
+    files: Files, looked: list[tuple[str, Status, str]], scans: dict[str, Scan], given: set[str], *, dated: bool
+) -> str:
+    """The first name that the words of a pass can be put together to; empty if there is none. `given`: words of -D.
+
+    Words of comments and strings cannot ("has", "include"): where they would decide, it is looked at where they stand,
+    at the rarest first.
+    """
+    names = (*pasted.QUESTIONS, *(("__TIMESTAMP__",) if dated else pasted.TIMES))
+    words = given.union(*(scan.pieces for scan in scans.values()))
+    found: dict[str, frozenset[str]] = {}
+    name = pasted.composed(words, names)
+    if not name:
+        return ""
+    holders = {word: [entry for entry in looked if word in scans[entry[0]].pieces] for word in words - given}
+    for word in sorted(holders, key=lambda word: len(holders[word])):
+        if word in name and not any(word in _code(files, path, digest, found) for path, _, digest in holders[word]):
+            words.discard(word)
+            name = pasted.composed(words, names)
+            if not name:
+                break
+    return name
+
+
+def _code(files: Files, path: str, digest: str, found: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The words of a file's code that may be part of a name, once for each file. `digest`: of what was read."""
+    if path not in found:
+        try:
+            content = Path(files.resolve(path)).read_bytes()
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        if digest_bytes(content) != digest:
+            raise Untraceable(f"'{path}' changed while it was read")
+        found[path] = includes.pieces_of_code(content)
+    return found[path]
 
 
 def _moved(files: Files, paths: Iterable[str], began: float) -> str:

@@ -20,6 +20,9 @@ _LANGUAGES = ("-x", "--language")
 # What keeps the driver from linking a program: the device's side alone is never linked into one.
 COMPILES = frozenset(["-c", "--compile", "-S", "--assemble", "--cuda-device-only", "--offload-device-only"])
 
+# The way of small Makefiles; a compile alone is one that is cached.
+AT_ONCE = "it compiles and links at once: only what is compiled with -c is cached"
+
 _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
 # Variables that make the driver or lld write something beside the output, or other output.
@@ -139,7 +142,7 @@ def _refuse(
     if refused[0]:
         raise PassThrough(*refused)
     if not compiles:
-        raise PassThrough("link")
+        raise PassThrough("link", AT_ONCE)
     if len(sources) != 1:
         raise PassThrough("several_sources", " ".join(name for name, _ in sources))
     if sources[0][0] == "-" or output == "-":

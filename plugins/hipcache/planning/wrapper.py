@@ -33,7 +33,7 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.planning import answers, tools
-from hipcache.planning.command import COMPILES, Command, Unwrapped, links_device_code, parse
+from hipcache.planning.command import AT_ONCE, COMPILES, Command, Unwrapped, links_device_code, parse
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -41,6 +41,7 @@ from hipcache.values import replace
 
 # Variables that the Perl hipcc sets, and that no compiler reads.
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
+_COMPILED = (".hip", ".cpp", ".cc", ".cxx", ".C", ".cu")  # as HIP, by hipcc
 _SHELLS = ("sh", "dash", "bash")
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
 _NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it need not ask the GPU"
@@ -50,7 +51,8 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raises PassThrough for a command of hipcc that is no compile, or cannot be unwrapped."""
     words = argv[1:]
     if COMPILES.isdisjoint(words) and not {"--genco", "-fgpu-rdc"} & set(words):
-        raise PassThrough(next(filter(None, map(why_left, words)), "link"))
+        at_once = AT_ONCE if any(word.endswith(_COMPILED) for word in words) else ""
+        raise PassThrough(next(filter(None, map(why_left, words)), "link"), at_once)
     if any(word.startswith(("@", "-Wl,@")) for word in words):
         raise PassThrough("wrapper", "it writes a response file of its own")
     if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
