@@ -378,7 +378,7 @@ def test_a_store_that_a_config_file_names(direct: Direct, text: str, found: bool
     """One that is not of the plainest kind is left to the engine."""
     lab = direct.lab
     lab.write(lab.root.parent / "home/.config/hipcache/hipcache.yaml", text.format(lab.store))
-    env = {"HIPCACHE_DIR": "", "XDG_CACHE_HOME": "/nowhere"}
+    env = {"HIPCACHE_DIR": "", "XDG_CACHE_HOME": str(lab.root.parent / "nowhere")}
     if "max_size" in text:
         env["XDG_CACHE_HOME"] = str(lab.root / "cache")
         found = True
