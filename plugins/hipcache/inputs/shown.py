@@ -31,8 +31,9 @@ def names(content: bytes) -> frozenset[str]:
     """Those of PATHS, and the others above, in a text whose words stand on one line each."""
     if not any(name in content for name in _QUICK):
         return frozenset()
+    bare = comments.without_comments(content)
     # A comment over several lines does not end a directive (see `comments`).
-    text = (comments.without_comments(content) or content).replace(b"\0\n", b" ")
+    text = content if bare is None else bare.replace(b"\0\n", b" ")
     found = {name for name in PATHS if name.encode() in text}
     if _ASSERT.search(text):
         found.add(ASSERT)

@@ -40,10 +40,8 @@ def find(session: Session, front: FrontEnd) -> FrontEntry | None:
         if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", session.files.basedir.path):
             continue
         output = bitcode.digest_for(entry.neutral, cuid) if entry.neutral else entry.output
-        if not output or session.files.differs(entry.reads, reads, exact=front.comments_matter):
-            continue
-        here = _translated(session, reads, spelled)
-        if here is None:
+        here = _translated(session, entry.reads, reads, spelled) if output else None
+        if here is None or session.files.differs(f"{entry.reads} {spelled}", here, exact=front.comments_matter):
             continue
         translated = replace(entry, reads=session.keep_read_set(here), output=output, look=front.look, cuid="")
         put(session, front.key, translated)
@@ -112,26 +110,27 @@ def _everywhere(session: Session, front: FrontEnd, reads: ReadSet, spelled: Spel
     macros = [(option.name, option.value) for option in front.job.options if option.role is Role.MACRO]
     if len(known) < len(scans) or place.shows(known, macros, SearchPath.of(front.job.options).own):
         return None
-    named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next}
+    named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
     if any(scan.embeds or scan.includes_computed for scan in known.values()) or not _are_relative(named, spelled):
         return None
-    upward = any(name.startswith("..") for name in named)
-
-    def absolute(path: str) -> str:
-        whole = spelled.absolute(local(path).rstrip("/"), upward=upward)
-        return portable(whole + "/" if whole and path.endswith("/") else whole)
-
-    files = tuple(replace(file, path=absolute(file.path)) for file in reads.files)
-    again = [spelled.spelled(local(file.path)) for file in files]
+    whole = spelled.absolute({path: scan.quoted | scan.next for path, scan in known.items()}, named)
+    if [spelled.spelled(path) for path in whole.values()] != list(scans):
+        return None
     # What -include names is looked for in the working directory, which may be another one elsewhere.
     bare = set(spelled.bare)
-    absent = {path: absolute(path) for path in reads.absent}
-    unclear = {path for path, whole in absent.items() if not whole}
-    present = tuple(map(absolute, reads.present))
-    alike = tuple((absolute(path), absolute(first)) for path, first in reads.alike)
-    if again != list(scans) or not bare <= set(absent) or unclear - bare or not all((*present, *sum(alike, ()))):
+    absent = {path: spelled.places(local(path)) for path in reads.absent}
+    present = {path: spelled.places(local(path).rstrip("/")) for path in reads.present}
+    unclear = {path for path, places in (*absent.items(), *present.items()) if not places}
+    if not bare <= set(absent) or unclear - bare:
         return None
-    return ReadSet(files, tuple(sorted(set(absent.values()) - {""})), present, alike)
+    return ReadSet(
+        tuple(replace(file, path=portable(whole[local(file.path)])) for file in reads.files),
+        tuple(sorted({portable(place) for places in absent.values() for place in places})),
+        tuple(
+            sorted(portable(place) + "/" * path.endswith("/") for path, places in present.items() for place in places)
+        ),
+        tuple((portable(whole[local(path)]), portable(whole[local(first)])) for path, first in reads.alike),
+    )
 
 
 def _are_relative(named: set[str], spelled: Spelling) -> bool:
@@ -140,12 +139,13 @@ def _are_relative(named: set[str], spelled: Spelling) -> bool:
     return not any(name.startswith("/") or (spelled.has_working_directory and name.startswith("./")) for name in named)
 
 
-def _translated(session: Session, reads: ReadSet, spelled: Spelling) -> ReadSet | None:
-    """The read set of the same pass in this spelling; None where that is not clear."""
-    portable, local = session.files.basedir.portable, session.files.basedir.local
-    paths = [spelled.spelled(local(file.path)) for file in reads.files]
-    bare = [name for name in spelled.bare if not os.path.lexists(session.files.resolve(name))]
-    if not all(paths) or paths[0] != spelled.source[1] or len(bare) < len(spelled.bare):
-        return None
-    files = tuple(replace(file, path=portable(path)) for file, path in zip(reads.files, paths, strict=True))
-    return replace(reads, files=files, absent=(*reads.absent, *bare))
+def _translated(session: Session, digest: str, reads: ReadSet, spelled: Spelling) -> ReadSet | None:
+    """The read set (with that digest) of the same pass in this spelling; None where that is not clear."""
+    if (digest, spelled) not in session.translated:
+        portable, local = session.files.basedir.portable, session.files.basedir.local
+        paths = [spelled.spelled(local(file.path)) for file in reads.files]
+        files = tuple(replace(file, path=portable(path)) for file, path in zip(reads.files, paths, strict=True))
+        clear = all(paths) and paths[0] == spelled.source[1]
+        here = replace(reads, files=files, absent=(*reads.absent, *spelled.bare))
+        session.translated[digest, spelled] = here if clear else None
+    return session.translated[digest, spelled]

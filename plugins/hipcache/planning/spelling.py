@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hipcache.inputs.keys import Key, make_key
 from hipcache.planning.cc1 import Option, Role
@@ -66,19 +66,39 @@ class Spelling:
     def has_working_directory(self) -> bool:
         return any(not spelled for _, spelled in self.directories)
 
-    def absolute(self, path: str, *, upward: bool) -> str:
-        """The absolute spelling of a path that clang names; empty if that is not clear. `upward`: may a text have named
-        it with a `..` at its beginning?"""
-        path = _DOTS.sub("", path)
-        return path if path.startswith("/") else _only(self._absolute(path, upward=upward))
+    def places(self, path: str) -> tuple[str, ...]:
+        """The absolute spellings that a path may have which clang names: all of them lead to it."""
+        return tuple(whole for whole, _ in self._places(path))
 
-    def _absolute(self, path: str, *, upward: bool) -> Iterator[str]:
+    def absolute(self, read: Mapping[str, Collection[str]], names: Collection[str]) -> dict[str, str]:
+        """The absolute spelling of each file that a pass read, the source first; nothing where one is not clear.
+
+        `read`: by path, in the order of reading, the names of headers that a file may have looked for beside itself;
+        `names`: all names of headers, which clang puts behind those of directories."""
+        beside: dict[str, set[str]] = {}
+        found: dict[str, str] = {}
+        for path, quoted in read.items():
+            places = {whole for whole, rest in self._places(path) if not rest or rest in names}
+            places |= beside.get(path, set()) if found else {self.source[0]}
+            if len(places) != 1:
+                return {}
+            (found[path],) = places
+            if not path.startswith("/"):
+                for name in quoted:
+                    way = _DOTS.sub("", os.path.join(os.path.dirname(path), name))
+                    beside.setdefault(way, set()).add(os.path.join(os.path.dirname(found[path]), name))
+        return found
+
+    def _places(self, path: str) -> Iterator[tuple[str, str]]:
+        """(absolute spelling, what of it is behind the name of a directory)."""
+        path = _DOTS.sub("", path)
+        if path.startswith("/"):
+            yield path, ""
+            return
         for absolute, spelled in self.directories:
-            if not spelled:
-                if upward or not (path + "/").startswith("../"):
-                    yield os.path.join(absolute, path) if path else absolute
-            elif (path + "/").startswith(spelled + "/"):
-                yield absolute + path[len(spelled) :]
+            if not spelled or (path + "/").startswith(spelled + "/"):
+                rest = path[len(spelled) :].lstrip("/")
+                yield os.path.join(absolute, rest).rstrip("/"), rest
 
     def spelled(self, path: str) -> str:
         """The reverse of `absolute`."""
@@ -138,6 +158,8 @@ def _trimmed(directory: str) -> str:
 
 def _absolute(directory: str, cwd: str) -> str:
     """The directory from the root, empty where only the file system could tell it. `cwd` has no links in it."""
+    if directory.endswith("//"):
+        return ""  # of which clang leaves out some
     if directory.startswith("/"):
         return directory[:-1] if len(directory) > 1 and directory.endswith("/") else directory.rstrip("/")
     rest = re.sub(r"^(?:\.{1,2}(?:/+|$))+", "", directory)
