@@ -169,7 +169,8 @@ def _absolute(directory: str, cwd: str) -> str:
 
 
 def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], str]) -> Key:
-    """The key of a pass for every spelling: `front` is that for its own. The CUID is left out."""
+    """The key of a pass for every spelling: `front` is that for its own. The CUID is left out, and so is the order of
+    macros: fronts write their own before or behind the user's."""
     absolute = {spelled: whole for whole, spelled in spelling.directories}
     others: dict[tuple[str, str], tuple[str, str] | None] = {}
     for option in job.options:
@@ -180,4 +181,9 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
             others[own] = None
     others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
     inputs = [others.get(pair, pair) for pair in front.inputs]
+    macros = [("option", portable(" ".join(one.text))) for one in job.options if one.role is Role.MACRO]
+    defined = [re.split(r"[=(]", one.value)[0] for one in job.options if one.role is Role.MACRO]
+    if len(set(defined)) == len(defined):
+        ordered = iter(sorted(macros))
+        inputs = [next(ordered) if pair in macros else pair for pair in inputs]
     return make_key(f"{front.kind} however spelled", [pair for pair in inputs if pair])
