@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from hipcache.inputs import pasted, shown
+from hipcache.inputs import comments, pasted, shown
 from hipcache.values import dataclass
 
 _DIRECTIVE = re.compile(
@@ -96,7 +96,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     return Scan(
         frozenset(quoted),
         frozenset(angled),
-        includes_computed,
+        includes_computed and _includes_computed(content),
         asks_computed,
         times,
         (assembles and _ASSEMBLER_FILES.search(whole) is not None) or pasted.assembles_in_pieces(whole),
@@ -110,6 +110,13 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         else frozenset(),
         shown.names(whole),
     )
+
+
+def _includes_computed(content: bytes) -> bool:
+    """Has the text a directive whose name is a macro, besides those that stand in its comments?"""
+    bare = comments.without_comments(content)
+    found = _directives(_DIRECTIVE, _READING, content if bare is None else bare)
+    return any(not quoted and not angled and other.strip() for quoted, angled, other in found)
 
 
 def _directives(directive: re.Pattern[bytes], words: Iterable[bytes], content: bytes) -> Iterator[tuple[bytes, ...]]:
