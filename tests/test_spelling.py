@@ -481,6 +481,8 @@ def test_a_type_without_a_name_is_found_at_any_bit(width: int, shift: int) -> No
         (b"#define _GLIBCXX_ASSERTIONS 1\n", {"__glibcxx"}),
         (b"__glibcxx_assert(1);", {"__glibcxx"}),
         (b"f(__builtin_FILE());", {"__builtin_FILE"}),
+        (b"__sanitizer_annotate_contiguous_container();", set()),
+        (b"[[clang::annotate(1)]] __attribute__((__annotate__(1)))", {"annotate"}),
     ],
 )
 def test_names_that_show_paths(text: bytes, found: set[str]) -> None:

@@ -92,6 +92,6 @@ def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tu
 
 
 def _shows(fixed: bool, names: frozenset[str], *, asserts: bool) -> bool:
-    if names & shown.PATHS or (shown.LIBSTDCXX in names and not fixed):
+    if shown.ANNOTATE in names or names & shown.PATHS or (shown.LIBSTDCXX in names and not fixed):
         return True
     return asserts and (shown.ASSERT_IN_MACRO if fixed else shown.ASSERT) in names
