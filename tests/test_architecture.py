@@ -25,18 +25,20 @@ LAYERS = r"""
     making.assembly making.device_link making.host
     making.device
     making.passes
+    making.elsewhere
     planning.driver session planning.wrapper
     planning.answers planning.link_plan
     engine planning.units cli.doctor cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
-    direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
+    direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode processes.observe inputs.readset
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
+    inputs.shown
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.splice planning.driver_options planning.tools processes.room processes.syscalls processes.together \
-        store.layout store.locks cli.arches cli.screen native
+        making.unnamed making.splice planning.driver_options planning.tools processes.room processes.syscalls \
+        processes.together store.layout store.locks cli.arches cli.screen native
     direct store making planning inputs processes report hipcache
     values
 """

@@ -195,8 +195,8 @@ class TestCache:
 
     @pytest.mark.parametrize("clang", ["15", "19"])
     def test_units_that_cmake_compiled_are_hits(self, tmp_path: Path, clang: str) -> None:
-        """The back ends: both name the source and the object in ways of their own. With clang 19 the object's name is
-        in the device code, as the CUID."""
+        """Both name the source and the object in ways of their own. With clang 19 the object's name is in the host's
+        object, as the CUID; in the device code it is replaced."""
         shared = {"HIPCACHE_DIR": str(tmp_path / "the store")}
         text = "static_library('kernels', hip_object.process('one.hip'))\n"
         meson = Project(tmp_path / "project", "newest", shared).write(simple(text))
@@ -210,12 +210,14 @@ class TestCache:
         assert meson.units() == {"gfx906": (0, 1), "gfx90a": (0, 1), "host": (0, 1)}
         shutil.rmtree(meson.build_dir)
         # From hip-lang, the CMake package of HIP.
-        more = "-mllvm,-amdgpu-early-inline-all=true,-mllvm,-amdgpu-function-calls=false"
+        more = "-D__HIP_ROCclr__=1,-mllvm,-amdgpu-early-inline-all=true,-mllvm,-amdgpu-function-calls=false"
         options = ("--buildtype=release", "-Db_ndebug=true", "-Dwarning_level=0")
         meson.setup(f"{BARE},{more}", f"-Dhipcache:hip_compiler={compiler}", *options)
         meson.ninja()
         units = meson.units()
         assert units["gfx906"] == units["gfx90a"] == (1, 1)
+        assert units["host"] == ((1, 1) if clang == "15" else (0, 2))
+        assert meson.stats()["jobs"]["frontend"] == {"hits": 2, "misses": 2}
 
     @pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
     @newest_or_each

@@ -18,6 +18,7 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
+from hipcache.planning.spelling import Spelling
 from hipcache.processes.runner import Completed, Runner
 from hipcache.processes.together import side_by_side
 from hipcache.report.history import VARIABLES, Record, UnitRecord
@@ -38,7 +39,8 @@ class Damaged(Exception):
 
 @dataclass
 class Session:
-    """One compile under way. `notes`: what went wrong without harm, and why something was not kept."""
+    """One compile under way. `notes`: what went wrong without harm, and why something was not kept. `translated`: read
+    sets of other spellings, by their digest and the spelling that they are in here."""
 
     engine: Engine
     command: Command
@@ -46,6 +48,7 @@ class Session:
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     notes: list[str] = field(default_factory=list)
+    translated: dict[tuple[str, Spelling], ReadSet | None] = field(default_factory=dict)
     _scans: Scans = field(init=False)
     _read_sets: dict[str, ReadSet | None] = field(default_factory=dict)
     _resources: ExitStack = field(default_factory=ExitStack)

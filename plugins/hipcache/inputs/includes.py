@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
-from hipcache.inputs import comments, pasted
+from hipcache.inputs import comments, pasted, shown
 from hipcache.values import dataclass
 
 _DIRECTIVE = re.compile(
@@ -47,7 +47,7 @@ class Scan:
     `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names
     that `__has_include_next` asks for; `comments_talk`: it switches a warning about comments on; `pieces`: words that
     may be put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of
-    them and those in macros. The last three are not looked for in the compiler's own headers."""
+    them and those in macros. These three are not looked for in the compiler's own headers. `shown`: see there."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -61,6 +61,7 @@ class Scan:
     pieces: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()
     macro_places: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
 
 
 def scan(content: bytes, *, own: bool = False) -> Scan:
@@ -95,7 +96,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     return Scan(
         frozenset(quoted),
         frozenset(angled),
-        includes_computed,
+        includes_computed and _includes_computed(content),
         asks_computed,
         times,
         (assembles and _ASSEMBLER_FILES.search(whole) is not None) or pasted.assembles_in_pieces(whole),
@@ -107,7 +108,15 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
         pasted.places(b"\n".join(text for (text,) in _directives(_DEFINE, (b"define",), whole)))
         if places
         else frozenset(),
+        shown.names(whole),
     )
+
+
+def _includes_computed(content: bytes) -> bool:
+    """Has the text a directive whose name is a macro, besides those that stand in its comments?"""
+    bare = comments.without_comments(content)
+    found = _directives(_DIRECTIVE, _READING, content if bare is None else bare)
+    return any(not quoted and not angled and other.strip() for quoted, angled, other in found)
 
 
 def _directives(directive: re.Pattern[bytes], words: Iterable[bytes], content: bytes) -> Iterator[tuple[bytes, ...]]:
@@ -166,4 +175,5 @@ def scan_macro(value: str) -> Scan:
     asks = b"__has_include" in raw or b"__has_embed" in raw
     assembles = _ASSEMBLER_FILES.search(raw) is not None
     places, words = pasted.places(raw), pasted.pieces(raw)
-    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False, pieces=words, places=places)
+    more = shown.names(pasted.joined(raw))
+    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False, pieces=words, places=places, shown=more)

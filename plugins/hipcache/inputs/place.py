@@ -13,18 +13,26 @@ lambda: that one binds in any case.
 The compiler's own headers and libc's lend such names out too (assert), for messages only: these are seen in the output.
 Known weakness: a function of a header outside of the base directory that computes, while it is compiled, with a
 `source_location` or `__builtin_FILE()` which is the default of its parameter.
+
+Another question is whether it depends on how the paths are spelled (`planning.spelling`). Then nothing is to be seen in
+the output that could be looked for, so no text may have such a name at all (`shown`). Headers of the compiler and of
+libc have the same path in every command; those that define assert() and the like lend it out, though.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
-from hipcache.inputs import includes, pasted
+from hipcache.inputs import includes, pasted, shown
 from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.includes import Scan
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
+# They define assert() of libc, and the checks and messages of libstdc++: for messages only.
+_LENDERS = re.compile(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
 
 
 def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: SearchPath, maps: Iterable[str]) -> bool:
@@ -57,3 +65,33 @@ def _is_mapped(path: str, maps: list[str], basedir: Basedir) -> bool:
     return bool(found) and all(
         (old + "/").startswith(basedir.path + "/") and basedir.path not in new for old, new in found
     )
+
+
+def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tuple[str, ...]) -> bool:
+    """May the output hold a path, or something made from one, that is not the same in every spelling?
+
+    `scans`: of all files that the pass read, by path; `defined`: ("-D" or "-U", value) in order; `own`: directories of
+    the compiler's own headers and libc's, each with a slash at its end."""
+    words: set[str] = set()
+    asserts = True
+    for option, macro in defined:
+        if macro.partition("=")[0] == "NDEBUG":
+            asserts = option == "-U"
+        given = includes.scan_macro(macro)
+        words |= given.pieces
+        if given.shown:
+            return True
+    found: list[tuple[bool, frozenset[str]]] = []
+    for path, scan in scans.items():
+        words |= scan.pieces
+        fixed = path.startswith(own)
+        if scan.shown and not (fixed and _LENDERS.fullmatch(path)):
+            found.append((fixed, scan.shown))
+    asserts = asserts or any(shown.UNDEFINES_NDEBUG in names for _, names in found)
+    return bool(pasted.composed(words, pasted.PLACES)) or any(_shows(*one, asserts=asserts) for one in found)
+
+
+def _shows(fixed: bool, names: frozenset[str], *, asserts: bool) -> bool:
+    if shown.ANNOTATE in names or names & shown.PATHS or (shown.LIBSTDCXX in names and not fixed):
+        return True
+    return asserts and (shown.ASSERT_IN_MACRO if fixed else shown.ASSERT) in names

@@ -135,6 +135,11 @@ class Files:
             self._scans.put(full, found)
         return status, found.digest, found.scan
 
+    def scanned(self, path: str, digest: str) -> Scan | None:
+        """What was found in a file that this compile has read, where its content was that of the digest."""
+        known = self._read.get(path)
+        return known[2] if known and known[1] == digest else None
+
     def bare(self, path: str, digest: str) -> str:
         """Digest of the text without comments, empty where it must be taken as it is. `digest` is that of the content
         it is to stand for: an edit may have come between. Raises OSError, Untraceable."""

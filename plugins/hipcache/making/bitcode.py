@@ -20,6 +20,7 @@ from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
 _PREFIX = b"__hip_cuid_"
+_MARK = 16
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,22 @@ def read(content: bytes, cuid: str) -> Bitcode:
     if not names_only(content, mark):
         return Bitcode(_essence(content))
     neutral = _essence(content.replace(mark, b"0" * len(mark)))
-    return Bitcode(digest_bytes(neutral.encode() + mark), neutral, mark)
+    return Bitcode(_with_mark(neutral, mark), neutral, mark)
+
+
+def digest_for(neutral: str, cuid: str) -> str:
+    """The digest that another module would have which differs in nothing but its CUID; empty if that is not known."""
+    mark = clangs_hash(cuid).encode()
+    return _with_mark(neutral, mark) if len(mark) == _MARK else ""
+
+
+def _with_mark(neutral: str, mark: bytes) -> str:
+    return digest_bytes(neutral.encode() + mark)
 
 
 def names_only(content: bytes, mark: bytes) -> bool:
     """Does the hash stand in the variable's name, and nowhere else? One of fewer digits might be found by chance."""
-    return len(mark) == 16 and 0 < content.count(mark) == content.count(_PREFIX + mark)
+    return len(mark) == _MARK and 0 < content.count(mark) == content.count(_PREFIX + mark)
 
 
 def _essence(content: bytes) -> str:

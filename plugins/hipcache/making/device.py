@@ -13,11 +13,12 @@ import zlib
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.making import bitcode, passes, records
+from hipcache.making import bitcode, elsewhere, passes, records
 from hipcache.making.bitcode import Bitcode
-from hipcache.making.passes import Dependency, Ran
+from hipcache.making.passes import Dependency, Found, Ran
 from hipcache.making.records import BackRecord, FrontEntry, NeutralRecord
 from hipcache.planning.cc1 import Role
+from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.units import DeviceUnit
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
@@ -47,10 +48,12 @@ class Product:
 
 @dataclass(frozen=True)
 class Missing:
-    """No product in the store: `why` in words; `talked`: the last one had messages from its back end."""
+    """No product in the store: `why` in words; `talked`: the last one had messages from its back end; `front`: a front
+    end whose bitcode another CUID's may stand for."""
 
     why: str
     talked: bool
+    front: Found | None = None
 
 
 def find(session: Session, unit: DeviceUnit) -> Product | Missing:
@@ -65,7 +68,7 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         back_key = unit.back_key(entry.output).digest
         back = records.unpack_back(session.action(back_key))
         if back is None:
-            return Missing("the store no longer has its code object", entry.talks)
+            return Missing("the store no longer has its code object", entry.talks, found if entry.neutral else None)
         if back.talks and not entry.talks:
             return Missing("the store does not have its messages", True)
         code, seconds = back.code, entry.seconds + back.seconds
@@ -83,6 +86,9 @@ def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
             if isinstance(found, Product):
                 return found
             missing = found
+        relinked = _relinked(session, unit, missing.front) if missing.front else None
+        if relinked:
+            return relinked
         if unit.in_one_step or missing.talked:
             return _in_one_step(session, unit, missing)
         return _in_two_steps(session, unit, missing)
@@ -90,7 +96,8 @@ def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
 
 def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
     front = passes.run(session, unit.front, f"{unit.arch}-front", bitcode=True)
-    module = bitcode.read(front.output.read_bytes(), unit.front.job.value(Role.CUID))
+    written = front.output.read_bytes()
+    module = bitcode.read(written, unit.front.job.value(Role.CUID))
     key, neutral = unit.back_key(module.digest).digest, unit.back_key(module.neutral or module.digest).digest
     with session.alone(neutral):
         back, content = records.unpack_back(session.action(key)), None
@@ -98,7 +105,7 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
         product = session.engine.store.get_blob(back.code) if back else None
         hit = back is not None and product is not None
         if back is None or product is None:
-            renamed = _renamed(session, unit, front, module, neutral) if module.mark else None
+            renamed = _renamed(session, unit, front.output, module.mark, neutral) if module.mark else None
             hit = renamed is not None
             back, content = renamed or _back_end(session, unit, front, module, neutral)
             product = content
@@ -108,9 +115,10 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
         whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
         text, seconds = whole.text, seconds + whole.seconds
         front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
-    entry = FrontEntry("", module.digest, text, "", False, back.talks, seconds)
-    reads = passes.remember(session, unit.front, front, entry, product)
-    seconds += back.seconds
+    entry = FrontEntry("", module.digest, text, "", False, back.talks, seconds, neutral=module.neutral)
+    entry = passes.remember(session, unit.front, front, entry, product)
+    elsewhere.keep(session, unit.front, front.reads, entry, written, module)
+    seconds, reads = seconds + back.seconds, entry.reads
     return Product(back.code, content, text, front.dependencies, False, hit, seconds, missing.why, reads, key)
 
 
@@ -128,8 +136,25 @@ def _back_end(
     return BackRecord(session.keep(content), talks, compiled.seconds + seconds), content
 
 
+def _relinked(session: Session, unit: DeviceUnit, front: Found) -> Product | None:
+    """The code object for bitcode that differs from another one in its CUID alone, which no front end had to write."""
+    entry, cuid = front.entry, unit.front.job.value(Role.CUID)
+    assert entry
+    neutral = unit.back_key(entry.neutral).digest
+    stem = session.workdir / f"{unit.arch.replace(':', '_')}-renamed"
+    with session.alone(neutral):
+        made = _renamed(session, unit, stem, clangs_hash(cuid).encode(), neutral)
+    if made is None or (made[0].talks and not entry.talks):
+        return None
+    back, content = made
+    key = unit.back_key(entry.output).digest
+    session.keep_action(key, records.pack_back(back))
+    seconds, reads = entry.seconds + back.seconds, entry.reads
+    return Product(back.code, content, entry.text, front.dependencies, True, True, seconds, reads=reads, back_key=key)
+
+
 def _renamed(
-    session: Session, unit: DeviceUnit, front: Ran, module: Bitcode, neutral: str
+    session: Session, unit: DeviceUnit, stem: Path, mark: bytes, neutral: str
 ) -> tuple[BackRecord, bytes] | None:
     """What another CUID's back end made, with this one's in its place; None where there is none."""
     kept = records.unpack_neutral(session.action(neutral))
@@ -137,9 +162,9 @@ def _renamed(
     if kept is None or packed is None:
         return None
     other = zlib.decompress(packed)
-    if not bitcode.names_only(other, kept.mark.encode()) or module.mark in other:
+    if not bitcode.names_only(other, kept.mark.encode()) or mark in other:
         return None
-    obj = session.write(front.output.with_suffix(".o"), other.replace(kept.mark.encode(), module.mark))
+    obj = session.write(stem.with_suffix(".o"), other.replace(kept.mark.encode(), mark))
     content, seconds = _link(session, unit, obj)
     return BackRecord(session.keep(content), kept.talks, kept.seconds + seconds), content
 
@@ -150,7 +175,7 @@ def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Produc
     seconds += whole.seconds
     code = session.keep(content)
     entry = FrontEntry("", code, whole.text, "", True, bool(whole.text), seconds)
-    reads = passes.remember(session, unit.front, whole, entry, content)
+    reads = passes.remember(session, unit.front, whole, entry, content).reads
     back = False if unit.link else None
     return Product(code, content, whole.text, whole.dependencies, False, back, seconds, missing.why, reads)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipcache.errors import PassThrough
-from hipcache.making import passes, splice
+from hipcache.making import elsewhere, passes, splice
 from hipcache.making.device import Missing, Product
 from hipcache.making.records import FrontEntry
 from hipcache.planning.units import FrontEnd
@@ -33,8 +33,10 @@ def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
         if unit.embeds:
             _check_layout(content)
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
-        reads = passes.remember(session, unit, ran, entry, content)
-        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, missing.why, reads)
+        entry = passes.remember(session, unit, ran, entry, content)
+        elsewhere.keep(session, unit, ran.reads, entry, content)
+        why, reads = missing.why, entry.reads
+        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, why, reads)
 
 
 def _check_layout(content: bytes) -> None:

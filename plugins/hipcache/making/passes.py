@@ -11,7 +11,7 @@ from hipcache.inputs import place, recording
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import depfile, records
+from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning.cc1 import Role
 from hipcache.planning.units import FrontEnd, graph_file
@@ -72,11 +72,18 @@ def find(session: Session, front: FrontEnd) -> Found:
         else:
             reason = session.files.differs(entry.reads, reads, exact=front.comments_matter or bool(entry.text))
         if reads is not None and not reason:
-            local = session.files.basedir.local
-            return Found(entry, "", dependencies=tuple(Dependency(local(f.path), f.system) for f in reads.files))
+            return Found(entry, "", dependencies=_dependencies(session, reads))
         if number == 0:
             why = reason
+    translated = elsewhere.find(session, front)
+    found = session.read_set(translated.reads) if translated else None
+    if found:
+        return Found(translated, "", dependencies=_dependencies(session, found))
     return Found(None, why, talked=bool(entries) and entries[0].talks)
+
+
+def _dependencies(session: Session, reads: ReadSet) -> tuple[Dependency, ...]:
+    return tuple(Dependency(session.files.basedir.local(file.path), file.system) for file in reads.files)
 
 
 def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinary: Path | None = None) -> Ran:
@@ -117,24 +124,19 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound)
 
 
-def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> str:
+def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> FrontEntry:
     """Put the entry before those that are kept under the same command. Its `reads`, `look` and `base` are filled in
-    here; `product` is what the unit came to in the end (a code object, the host's object). Returns the digest of
-    its read set, empty where nothing may be kept."""
+    here; `product` is what the unit came to in the end (a code object, the host's object). Returns the entry, with no
+    `reads` where nothing may be kept."""
     if ran.reads is None:
         session.notes.append(f"not stored: {ran.why_not}")
-        return ""
+        return entry
     basedir = session.files.basedir
     named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))
     base = basedir.path if named or ran.bound or front.hides_paths else ""
     entry = replace(entry, reads=session.keep_read_set(ran.reads), look=front.look, base=base)
-    older = [
-        old
-        for old in records.unpack_front(session.engine.store.get_action(front.key.digest))
-        if (old.reads, old.look, old.base) != (entry.reads, entry.look, entry.base)
-    ]
-    session.keep_action(front.key.digest, records.pack_front([entry, *older]))
-    return entry.reads
+    elsewhere.put(session, front.key, entry)
+    return entry
 
 
 def _read_files(

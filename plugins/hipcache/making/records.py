@@ -2,7 +2,7 @@
 
     front end   a list of entries, newest first, each under the same command with other file contents:
                 {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
-                 "seconds": s, "base": path}
+                 "seconds": s, "base": path, "neutral": digest, "cuid": str}
     back end    {"code": blob, "talks": bool, "seconds": s}
     back end of any CUID
                 {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
@@ -15,7 +15,7 @@ Blobs are digests in the store. A record that does not read is a miss.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from hipcache.values import asdict, dataclass
@@ -33,7 +33,8 @@ class FrontEntry:
     `output`: digest of the bitcode (which is not stored), of the code object where `whole`, or of the host's object.
     `text`: all that the unit printed; `talks`: its back end has something to say, which only a pass in one
     step says as the user must read it (with source lines). `base`: the HIPCACHE_BASEDIR that the output or the text
-    names, so that it holds there alone; empty where it names none."""
+    names, so that it holds there alone; empty where it names none. `neutral`: see `bitcode`. `cuid`: under a key for
+    every spelling, the CUID that the output has in it, empty where it would be the same with another one."""
 
     reads: str
     output: str
@@ -43,6 +44,8 @@ class FrontEntry:
     talks: bool
     seconds: float
     base: str = ""
+    neutral: str = ""
+    cuid: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,12 @@ class LinkRecord:
     code: str
     text: str
     seconds: float
+
+
+def with_newest(entry: FrontEntry, older: Iterable[FrontEntry]) -> list[FrontEntry]:
+    """The entry, and those that it does not replace."""
+    kind = entry.reads, entry.look, entry.base, entry.cuid
+    return [entry, *(old for old in older if (old.reads, old.look, old.base, old.cuid) != kind)]
 
 
 def pack_front(entries: Sequence[FrontEntry]) -> bytes:

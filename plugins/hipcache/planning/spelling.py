@@ -1,0 +1,189 @@
+"""How a command spells the directories of a pass, and the key of that pass however they are spelled.
+
+CMake names the source and the include directories from the root, SCons and Meson from the directory that they compile
+in. Clang spells what it reads by these names: a directory as given, and behind it the rest as the text has it. So a
+path is translated by its directory: into the *absolute* spelling and, in another command, back from it. No link is
+followed. Where two directories of a command could have been meant, and give two spellings, there is none.
+
+What a pass makes is the same for every spelling where no path gets into it. Whether the texts that it reads show one
+is asked elsewhere (`inputs.place`); here stand the options with which that can be told at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+from hipcache.inputs.keys import Key, make_key
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.plan import Cc1Job
+from hipcache.values import dataclass
+
+_SWITCHES = (
+    *("addrsig", "aligned-allocation", "apply-global-visibility-to-externs", "approx-func", "associative-math"),
+    *("autolink", "blocks", "char8_t", "color-diagnostics", "common", "convergent-functions"),
+    *("cuda-allow-variadic-functions", "cuda-is-device", "cxx-exceptions", "data-sections", "denormal-fp-math"),
+    *("denormal-fp-math-f32", "deprecated-macro", "exceptions", "fast-math", "finite-loops", "finite-math-only"),
+    *("fp-contract", "function-sections", "gnuc-version", "gpu-allow-device-init", "gpu-approx-transcendentals"),
+    *("gpu-exclude-wrong-side-overloads", "half-no-semantic-interposition", "hip-new-launch-api"),
+    *("hip-fp32-correctly-rounded-divide-sqrt", "honor-infinities", "honor-nans", "inline-functions"),
+    *("inline-hint-functions", "math-errno", "plt", "reciprocal-math", "rounding-math", "rtti", "signed-char"),
+    *("signed-zeros", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "strict-vtable-pointers"),
+    *("threadsafe-statics", "trapping-math", "unroll-loops", "unsafe-math-optimizations", "unwind-tables"),
+    *("use-cxa-atexit", "visibility", "visibility-inlines-hidden", "visibility-inlines-hidden-static-local-var"),
+    *("wrapv", "zero-initialized-in-bss", "error-limit", "template-depth", "template-backtrace-limit"),
+    *("constexpr-depth", "constexpr-steps", "constexpr-backtrace-limit", "macro-backtrace-limit"),
+    *("spell-checking-limit", "bracket-depth", "operator-arrow-depth", "spell-checking"),
+)
+# Plain options that put no path into the output, nor anything made from one. What is not listed is not shared. The
+# names are those of clang's `clang/include/clang/Driver/Options.td` (releases 15 to 19).
+_WITHOUT_PATHS = re.compile(
+    r"-(cc1|triple|aux-(triple|target-cpu|target-feature)|-?mrelax-relocations(=no)?|disable-free"
+    r"|(no-)?clear-ast-before-backend|disable-llvm-verifier|discard-value-names|main-file-name|pic-level|pic-is-pie"
+    r"|target-(cpu|feature|abi|linker-version)|tune-cpu|debugger-tuning=\w+|resource-dir|exception-model"
+    r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
+    r"|vectorize-(loops|slp)|nogpulib|nobuiltininc|nostdsysteminc|nostdinc\+\+|relaxed-aliasing|no-struct-path-tbaa"
+    r"|complex-range=\w+|(no-)?enable-noundef-analysis|disable-O0-optnone|disable-red-zone"
+    r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?"
+    rf"|f(no-)?({'|'.join(_SWITCHES)})(=[\w.,+-]*)?)"
+)
+_LLVM_WITHOUT_PATHS = re.compile(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
+_DOTS = re.compile(r"^(?:\./+)+")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """`directories`: of the source and of the headers, each (absolute, as clang spells it before the name of a file,
+    where a leading `./` goes). `source`: the source's (absolute, spelled) path. `bare`: names of -include that are
+    looked for in the working directory first."""
+
+    source: tuple[str, str]
+    directories: tuple[tuple[str, str], ...]
+    bare: tuple[str, ...] = ()
+
+    @property
+    def has_working_directory(self) -> bool:
+        return any(not spelled for _, spelled in self.directories)
+
+    def places(self, path: str) -> tuple[str, ...]:
+        """The absolute spellings that a path may have which clang names: all of them lead to it."""
+        return tuple(whole for whole, _ in self._places(path))
+
+    def absolute(self, read: Mapping[str, Collection[str]], names: Collection[str]) -> dict[str, str]:
+        """The absolute spelling of each file that a pass read, the source first; nothing where one is not clear.
+
+        `read`: by path, in the order of reading, the names of headers that a file may have looked for beside itself;
+        `names`: all names of headers, which clang puts behind those of directories."""
+        beside: dict[str, set[str]] = {}
+        found: dict[str, str] = {}
+        for path, quoted in read.items():
+            places = {whole for whole, rest in self._places(path) if not rest or rest in names}
+            places |= beside.get(path, set()) if found else {self.source[0]}
+            if len(places) != 1:
+                return {}
+            (found[path],) = places
+            if not path.startswith("/"):
+                for name in quoted:
+                    way = _DOTS.sub("", os.path.join(os.path.dirname(path), name))
+                    beside.setdefault(way, set()).add(os.path.join(os.path.dirname(found[path]), name))
+        return found
+
+    def _places(self, path: str) -> Iterator[tuple[str, str]]:
+        """(absolute spelling, what of it is behind the name of a directory)."""
+        path = _DOTS.sub("", path)
+        if path.startswith("/"):
+            yield path, ""
+            return
+        for absolute, spelled in self.directories:
+            if not spelled or (path + "/").startswith(spelled + "/"):
+                rest = path[len(spelled) :].lstrip("/")
+                yield os.path.join(absolute, rest).rstrip("/"), rest
+
+    def spelled(self, path: str) -> str:
+        """The reverse of `absolute`."""
+        return _only(self._spelled(path)) if any(path.startswith(one + "/") for one, _ in self.directories) else path
+
+    def _spelled(self, path: str) -> Iterator[str]:
+        for absolute, spelled in self.directories:
+            if path.startswith(absolute + "/"):
+                yield spelled + path[len(absolute) :] if spelled else path[len(absolute) + 1 :]
+
+
+def _only(found: Iterator[str]) -> str:
+    """What all of them are; empty where they differ."""
+    different = set(found)
+    return different.pop() if len(different) == 1 else ""
+
+
+def of(job: Cc1Job, cwd: str) -> Spelling | None:
+    """None where the output may show a path that no text names, or a directory is spelled in no clear way."""
+    if job.emits != "-emit-obj" or not job.value(Role.CUID) or not all(map(_is_without_paths, job.options)):
+        return None
+    source = job.value(Role.INPUT)
+    named = [os.path.dirname(source)]
+    bare = []
+    for option in job.options:
+        if option.role is Role.INCLUDE and "/" not in option.value:
+            bare.append(option.value)
+        elif option.role is Role.INCLUDE:
+            if not option.value.startswith("/"):
+                return None
+            named.append(os.path.dirname(option.value))
+        elif option.role is Role.SEARCH:
+            named.append(option.value)
+    directories: dict[tuple[str, str], None] = {}
+    for name in dict.fromkeys(named):
+        spelled, absolute = _trimmed(name), _absolute(name, cwd)
+        if not absolute:
+            return None
+        directories[absolute, spelled] = None
+    whole = os.path.join(_absolute(named[0], cwd), os.path.basename(source))
+    if _DOTS.match(source) or source.startswith("-"):
+        return None
+    return Spelling((whole, source), tuple(directories), tuple(bare))
+
+
+def _is_without_paths(option: Option) -> bool:
+    if option.name == "-mllvm":
+        return _LLVM_WITHOUT_PATHS.fullmatch(option.value) is not None
+    return option.role is not Role.PLAIN or _WITHOUT_PATHS.fullmatch(option.text[0]) is not None
+
+
+def _trimmed(directory: str) -> str:
+    """As clang writes it before a slash and a name, and then without a leading `./`."""
+    directory = directory[:-1] if len(directory) > 1 and directory.endswith("/") else directory
+    return _DOTS.sub("", directory + "/")[:-1] if directory not in ("", ".") else ""
+
+
+def _absolute(directory: str, cwd: str) -> str:
+    """The directory from the root, empty where only the file system could tell it. `cwd` has no links in it."""
+    if directory.endswith("//"):
+        return ""  # of which clang leaves out some
+    if directory.startswith("/"):
+        return directory[:-1] if len(directory) > 1 and directory.endswith("/") else directory.rstrip("/")
+    rest = re.sub(r"^(?:\.{1,2}(?:/+|$))+", "", directory)
+    if ".." in rest.split("/"):
+        return ""  # behind a link it leads elsewhere
+    return os.path.normpath(os.path.join(cwd, directory)).rstrip("/")
+
+
+def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], str]) -> Key:
+    """The key of a pass for every spelling: `front` is that for its own. The CUID is left out, and so is the order of
+    macros: fronts write their own before or behind the user's."""
+    absolute = {spelled: whole for whole, spelled in spelling.directories}
+    others: dict[tuple[str, str], tuple[str, str] | None] = {}
+    for option in job.options:
+        own = ("option", portable(" ".join(option.text)))
+        if option.role is Role.SEARCH:
+            others[own] = ("option", portable(f"{option.name} {absolute[_trimmed(option.value)]}"))
+        elif option.role is Role.CUID:
+            others[own] = None
+    others["source", portable(spelling.source[1])] = ("source", portable(spelling.source[0]))
+    inputs = [others.get(pair, pair) for pair in front.inputs]
+    macros = [("option", portable(" ".join(one.text))) for one in job.options if one.role is Role.MACRO]
+    defined = [re.split(r"[=(]", one.value)[0] for one in job.options if one.role is Role.MACRO]
+    if len(set(defined)) == len(defined):
+        ordered = iter(sorted(macros))
+        inputs = [next(ordered) if pair in macros else pair for pair in inputs]
+    return make_key(f"{front.kind} however spelled", [pair for pair in inputs if pair])
