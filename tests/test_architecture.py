@@ -32,12 +32,12 @@ LAYERS = r"""
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
-    making.bitcode processes.observe inputs.readset
+    making.bitcode making.unnamed processes.observe inputs.readset
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     inputs.shown
     atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.unnamed making.splice planning.driver_options planning.tools processes.room processes.syscalls \
+        making.splice planning.driver_options planning.tools processes.room processes.syscalls \
         processes.together store.layout store.locks cli.arches cli.screen native
     direct store making planning inputs processes report hipcache
     values

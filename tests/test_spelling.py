@@ -488,3 +488,13 @@ def test_a_type_without_a_name_is_found_at_any_bit(width: int, shift: int) -> No
 )
 def test_names_that_show_paths(text: bytes, found: set[str]) -> None:
     assert names(text) == found
+
+
+@pytest.mark.parametrize("name", [b"(lambda at ", b"(unnamed ", b"(anonymous "])
+def test_a_name_is_found_wherever_it_begins(name: bytes) -> None:
+    """In C and in Python alike."""
+    noise = random.Random(1)
+    for row in unnamed.rows([name]):
+        content = noise.randbytes(noise.randrange(300)) + row + noise.randbytes(noise.randrange(300))
+        assert unnamed.in_bitcode(content)
+        assert not unnamed.in_bitcode(content.replace(row, b""))

@@ -74,6 +74,18 @@ def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
     return {text for text, there in zip(texts, found, strict=True) if there}
 
 
+def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes] | None:
+    """Which of the texts, all of one length, stand in the content; None where that cannot be found out."""
+    library = load()
+    if library is None or not texts or {len(text) for text in texts} != {len(texts[0])}:
+        return None
+    found = (ctypes.c_uint8 * len(texts))()
+    sizes = [ctypes.c_size_t(size) for size in (len(content), len(texts[0]), len(texts))]
+    if library.hipcache_search_in(content, sizes[0], b"".join(texts), sizes[1], sizes[2], found) != 0:
+        return None
+    return {text for text, there in zip(texts, found, strict=True) if there}
+
+
 def bitcode(content: bytes) -> bytes | None:
     """What a module says to a back end, as `bitcode.c` writes it; None where that is not known."""
     library = load()

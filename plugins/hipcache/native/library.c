@@ -32,42 +32,26 @@ void hipcache_free(bytes *text) {
 
 static size_t pair(const uint8_t *at) { return (size_t)at[0] << 8 | at[1]; }
 
-/* Which of `count` texts (of `size` bytes each, one after the other) stand anywhere in the file: `found[i]` becomes 1.
- * -1 where it cannot be read. Wu and Manber, "A fast algorithm for multi-pattern searching" (1994): the last two bytes of
- * the place that is looked at tell how far away the next one is. */
-int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t count, uint8_t *found) {
+/* Which of `count` texts (of `size` bytes each, one after the other) stand anywhere in the content: `found[i]` becomes 1.
+ * -1 where that cannot be found out. Wu and Manber, "A fast algorithm for multi-pattern searching" (1994): the last two
+ * bytes of the place that is looked at tell how far away the next one is. */
+int hipcache_search_in(const uint8_t *content, size_t length, const uint8_t *texts, size_t size, size_t count,
+                       uint8_t *found) {
     static const size_t PAIRS = 1 << 16;
-    struct stat status;
     if (size < 2 || size > UINT8_MAX)
         return -1;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        close(fd);
-        return -1;
-    }
-    const size_t length = (size_t)status.st_size;
-    if (length < size) {
-        close(fd);
+    if (length < size)
         return 0;
-    }
-    const uint8_t *content = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
     uint8_t *away = malloc(PAIRS);
-    if (content == MAP_FAILED || !away) {
-        if (content != MAP_FAILED)
-            munmap((void *)content, length);
-        free(away);
+    if (!away)
         return -1;
-    }
     memset(away, (int)(size - 1), PAIRS);
     for (size_t i = 0; i < count; i++)
         for (size_t end = 2; end <= size; end++) {
             uint8_t *here = &away[pair(texts + i * size + end - 2)];
             *here = size - end < *here ? (uint8_t)(size - end) : *here;
         }
-    /* Several places in turn, each in its share of the file: a step waits for the one before it. */
+    /* Several places in turn, each in its share of the content: a step waits for the one before it. */
     enum { PLACES = 4 };
     size_t at[PLACES], end[PLACES];
     for (size_t p = 0, first = 0; p < PLACES; p++, first = end[p - 1]) {
@@ -88,6 +72,23 @@ int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t 
         }
     }
     free(away);
-    munmap((void *)content, length);
     return 0;
+}
+
+/* The same in a file; -1 also where it cannot be read. */
+int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t count, uint8_t *found) {
+    struct stat status;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    const bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    const size_t length = good ? (size_t)status.st_size : 0;
+    void *content = length ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    close(fd);
+    if (!good || content == MAP_FAILED)
+        return -1;
+    const int done = hipcache_search_in(content, length, texts, size, count, found);
+    if (length)
+        munmap(content, length);
+    return done;
 }
