@@ -3,6 +3,7 @@ gets into what they make. Every compile here is compared with plain clang's."""
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
