@@ -70,7 +70,14 @@ FLAGS = """
 -finstrument-functions | -fno-omit-frame-pointer | -fopenmp-simd | -fno-math-errno | -ffp-contract=off
 -fdenormal-fp-math=preserve-sign | -fno-signed-zeros | -fbracket-depth=8
 -fsanitize-ignorelist=list.txt -fsanitize=undefined | --config=./clang.cfg | @response | @response -DMORE | -c
--c -c | -fno-strict-aliasing | -Winvalid-pch | -trigraphs
+-c -c | -fno-strict-aliasing | -Winvalid-pch | -trigraphs | -Wa,-L | -Xclang -msave-temp-labels | -Wa,--crel
+-mcmodel=medium | -mcmodel=large | -fsanitize=address | -fsanitize=thread | -fsanitize=undefined -fsanitize-stats
+-fprofile-instr-generate | -fcoverage-mapping -fprofile-instr-generate | -fprofile-generate | -pg | -fms-extensions
+-fprofile-instr-use=data.profdata | -fprofile-use=data.profdata | -gembed-source -g
+-fdebug-macro -g | -funique-internal-linkage-names | -ffile-compilation-dir=. | -fstack-size-section | -femulated-tls
+-fdiagnostics-parseable-fixits | -fdiagnostics-print-source-range-info | -fopenmp | -fno-use-init-array | -Og
+-Xarch_host -fbasic-block-sections=all | -Xarch_host -fsanitize-coverage=trace-pc-guard | -flto -fno-lto
+-Xarch_host -fcf-protection=full | -fdiagnostics-show-hotness | -fno-discard-value-names | -fno-integrated-cc1
 """
 # Those that mostly end in an error, or are left to the compiler.
 LEFT = """
@@ -86,6 +93,12 @@ LEFT = """
 -Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
 -m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
 -dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
+--serialize-diagnostics x.dia | -foptimization-record-file=x.yaml | -foptimization-record-passes=inline
+-fsave-optimization-record=bitstream | -save-temps=cwd | -fsanitize=address -fgpu-sanitize | -fcs-profile-generate
+-fprofile-arcs | -ftest-coverage | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
+-gsplit-dwarf -g | -gsplit-dwarf=single -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
+-Xclang -diagnostic-log-file -Xclang x.log | -Xclang -header-include-file -Xclang x.h | -fcrash-diagnostics-dir=.
+-Xarch_host -fmemory-profile | -Xarch_host -flto | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
 """
 # Other ends than one object of both sides.
 SHAPES = """
@@ -287,6 +300,7 @@ class Case:
         self._write("list.txt", "fun:never*\n")
         self._write("response", "-DVALUE=12 '-DTEXT=\"of a file\"'\n")
         self._write("clang.cfg", "-DVALUE=13\n")
+        self._write_profile(3)
         for link, target in (
             ("link.hip", "k.hip"),
             ("linked", "inc"),
@@ -295,11 +309,22 @@ class Case:
         ):
             (self.work / link).symlink_to(target)
 
+    def _write_profile(self, count: int) -> None:
+        text = f"host\n# Func Hash:\n24\n# Num Counters:\n1\n# Counter Values:\n{count}\n"
+        words = ["llvm-profdata-15", "merge", "-o", "data.profdata", "-"]
+        subprocess.run(words, cwd=self.work, input=text.encode(), check=True)
+
+    def _profile(self) -> str:
+        self.version += 1
+        self._write_profile(self.version + 100)
+        return "data.profdata is another one"
+
     def _edit(self) -> str:
         edits: list[Callable[[], str]] = [
             *(self._nothing,) * 4,
             *(self._header, self._header, self._comment, self._source_edit, self._remove, self._variable),
             *(self._flag, self._flag, self._arch, self._end_otherwise, self._touch, self._shadow, self._relink),
+            *((self._profile,) if any("data.profdata" in word for word in self.words()) else ()),
         ]
         return self.random.choice(edits)()
 
@@ -514,7 +539,7 @@ class Case:
             if _neutral(mine) != _neutral(other):
                 shown = [text.decode(errors="replace") for text in (mine, other)]
                 raise Difference(f"{name}:\n{shown[0]}\n-- plain clang:\n{shown[1]}")
-        changing = re.compile(r".*\.(json|gcno)$|.*-[0-9a-f]{6}.*")
+        changing = re.compile(r".*\.(json|gcno)$|stat$|.*-[0-9a-f]{6}.*")
         names = [{name for name in ended.files if not changing.match(name)} for ended in (cached, plain)]
         if names[0] != names[1]:
             raise Difference(f"files {sorted(names[0])}, plain clang {sorted(names[1])}")

@@ -19,7 +19,7 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
-    link
+    link several
     compile
     direct.remember
     making.assembly making.device_link making.host

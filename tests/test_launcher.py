@@ -344,16 +344,6 @@ def test_a_link_passes_through(lab: Lab) -> None:
     assert lab.same([lab.compiler, "m.o", "-o", "out.o"]).outcome == PASSED_THROUGH
 
 
-def test_several_sources_pass_through(lab: Lab) -> None:
-    lab.write("l.hip", kernel("1").replace("kernel", "other").replace("host", "guest"))
-    words = [lab.compiler, "--offload-arch=gfx906", *BARE, CUID, "-c", "k.hip", "l.hip"]
-    ended = lab.hipcache(*words)
-    assert ended.status == 0
-    assert lab.counted().reason == "several_sources"
-    assert (lab.root / "k.o").exists()
-    assert (lab.root / "l.o").exists()
-
-
 def test_a_source_on_standard_input_passes_through(lab: Lab) -> None:
     words = [lab.compiler, "--offload-arch=gfx906", *BARE, CUID, "-x", "hip", "-c", "-", "-o", "out.o"]
     text = (lab.root / "k.hip").read_bytes()

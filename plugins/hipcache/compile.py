@@ -30,13 +30,15 @@ from hipcache.values import dataclass, replace
 @dataclass(frozen=True)
 class Compiled:
     """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
-    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them."""
+    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them;
+    `jobs`: how many processes the driver would have run."""
 
     outcome: CompileOutcome
     messages: str
     record: Record
     whole: Whole | None
     files: tuple[str, ...]
+    jobs: int
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -69,7 +71,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     record = _tell(session, cut, products, outputs.object)
     whole = whole_of(session, asked, cut, products, outputs)
     files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
-    return Compiled(_outcome(record, products), messages, record, whole, files)
+    return Compiled(_outcome(record, products), messages, record, whole, files, plan.jobs)
 
 
 def _cuid(session: Session) -> str:

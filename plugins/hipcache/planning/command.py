@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from hipcache.errors import PassThrough
 from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
@@ -81,23 +82,13 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
     language, output, macros, compiles, own_cuid, refused = "", "", [], False, False, ("", "")
-    words = iter(arguments)
-    for word in words:
+    for _, word, value in _words(arguments):
         if not word:
-            continue  # as clang does
-        if word == "--":
-            sources += [(name, language) for name in words]
-            break
-        if not word.startswith("-") or word == "-":
-            sources.append((word, language))
-            continue
-        if word.startswith("-Xarch_"):
-            next(words, None)
+            sources.append((value, language))
             continue
         reason = why_left(word)
         if reason and not refused[0]:
             refused = (reason, word)
-        value = next(words, "") if word in SEPARATE else ""
         if word in _LANGUAGES:
             language = value
         elif word.startswith(("-x", "--language=")):
@@ -123,6 +114,44 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     if is_stream(os.path.join(cwd, sources[0][0])):
         raise PassThrough("standard_streams", sources[0][0])
     return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
+
+
+def parse_each(
+    argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed: tuple[str, ...] = ()
+) -> tuple[Command, ...]:
+    """As `parse`, but a command of several sources is one compile for each, in their order."""
+    try:
+        return (parse(argv, cwd, environ, typed=typed),)
+    except PassThrough as left:
+        if left.reason != "several_sources" or any(word.startswith("@") for word in argv):
+            raise
+        prefix = typed[: -len(argv)]
+        parts = _one_source_each(argv)
+        with suppress(PassThrough):
+            return tuple(parse(part, cwd, environ, typed=(*prefix, *part)) for part in parts)
+        raise
+
+
+def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    places = [at + 1 for at, word, _ in _words(argv[1:]) if not word]
+    for place in places:
+        yield tuple(word for at, word in enumerate(argv) if at == place or at not in places)
+
+
+def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """(index, option, its value if that is the next word), or of an input (index, "", name)."""
+    words = iter(enumerate(arguments))
+    for at, word in words:
+        if not word:
+            continue  # as clang does
+        if word == "--":
+            yield from ((at, "", name) for at, name in words)
+        elif not word.startswith("-") or word == "-":
+            yield at, "", word
+        elif word.startswith("-Xarch_"):
+            next(words, None)
+        else:
+            yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
 
 
 def _refuse(

@@ -108,6 +108,12 @@ class Plan:
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
 
     @property
+    def jobs(self) -> int:
+        """How many processes the driver would run."""
+        links = sum(device.link is not None for device in self.devices)
+        return len(self.devices) + links + (self.bundle is not None) + (self.host is not None)
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """What the user gets; one for each device pass where nothing brings them together."""
         if self.bundle and not self.embeds:
