@@ -58,6 +58,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     cuid, runner = _cuid(session), session.runner
     asked = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
     plan = asked.plan
+    _refuse_links(session, plan)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side.
@@ -82,6 +83,14 @@ def _cuid(session: Session) -> str:
     source = command.path(command.source)
     basedir, exists = session.engine.basedir, session.files.is_there
     return make_cuid(source, command.path(output), command.macros, basedir=basedir, exists=exists)
+
+
+def _refuse_links(session: Session, plan: Plan) -> None:
+    """cc1 and lld put a new file in the place of their output; the bundler writes into the file that is there, also
+    through a link, and llvm-objcopy then replaces that."""
+    if plan.bundle and not plan.embeds:
+        if os.path.islink(session.command.path(plan.outputs[0])):
+            raise PassThrough("linked_output", plan.outputs[0])
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:

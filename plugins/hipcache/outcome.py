@@ -64,6 +64,7 @@ REASONS = {
     "random_cuid": "a random CUID",
     "several_sources": "more than one source",
     "standard_streams": "it reads standard input or writes standard output",
+    "linked_output": "its output is a link, through which the bundler writes",
     "response_file": "a response file that cannot be read",
     "wrapper": "hipcc, or a script in place of the compiler, does more than run clang",
     "driver": "the driver gives no plan",
