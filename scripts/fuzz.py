@@ -96,7 +96,7 @@ LEFT = """
 --serialize-diagnostics x.dia | -foptimization-record-file=x.yaml | -foptimization-record-passes=inline
 -fsave-optimization-record=bitstream | -save-temps=cwd | -fsanitize=address -fgpu-sanitize | -fcs-profile-generate
 -fprofile-arcs | -ftest-coverage | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
--gsplit-dwarf -g | -gsplit-dwarf=single -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
+-gsplit-dwarf -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
 -Xclang -diagnostic-log-file -Xclang x.log | -Xclang -header-include-file -Xclang x.h | -fcrash-diagnostics-dir=.
 -Xarch_host -fmemory-profile | -Xarch_host -flto | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
 """

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace as with_changes
 from pathlib import Path
 
+import hipcache
 import pytest
 from hip import (
     ARCHS,
@@ -53,9 +56,8 @@ from hipcache.making.depfile import parse
 )
 def test_every_spelling_of_architectures_is_recognised(lab: Lab, archs: list[str]) -> None:
     first = lab.compile(*archs)
-    if first.status == 0:
-        assert first.outcome == MISS
-        assert lab.compile(*archs).outcome == HIT
+    assert (first.status, first.outcome) == (0, MISS), first.messages
+    assert lab.compile(*archs).outcome == HIT
 
 
 @pytest.mark.parametrize("name", ["k.hip", "k.cu", "k.cpp", "k.cc", "k"])
@@ -67,8 +69,8 @@ def test_every_spelling_of_the_language_is_recognised(lab: Lab, name: str, langu
         pytest.skip("one more combination: make test-full")
     lab.write(name, kernel("1"))
     first = lab.compile(*language, source=name)
-    if first.status == 0:
-        assert (first.outcome, lab.compile(*language, source=name).outcome) == (MISS, HIT)
+    assert (first.status, first.outcome) == (0, MISS), first.messages
+    assert lab.compile(*language, source=name).outcome == HIT
 
 
 @pytest.mark.parametrize(
@@ -758,3 +760,21 @@ def test_open_files_with_the_numbers_of_a_jobserver_that_is_gone_are_left_alone(
     ended = lab.run(["bash", "-c", command], env={"MAKEFLAGS": " -j3 --jobserver-auth=8,9"})
     assert ended.status == 0
     assert data.read_text() == "precious"
+
+
+def test_a_native_library_of_older_sources_is_not_used_and_told_of(lab: Lab, tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    shutil.copytree(Path(hipcache.__file__).parent, checkout / "hipcache")
+    library = checkout / "hipcache/direct/libhipcache.so"
+    library.unlink()
+    (tmp_path / "old.c").write_text("int hipcache_hit(void) { return 1; }\n")
+    assert lab.run(["cc", "-shared", "-fPIC", tmp_path / "old.c", "-o", library]).status == 0
+    old = [sys.executable, "-c", "import sys; from hipcache.__main__ import main; sys.exit(main())"]
+    env = {"PYTHONPATH": str(checkout)}
+    for expected in (MISS, HIT):
+        assert lab.run([*old, *lab.words()], env=env).status == 0
+        assert lab.counted().outcome == expected
+    assert b"other sources" in lab.run([*old, "explain"], env=env).out
+    said = lab.run([*old, "doctor"], env=env).out
+    assert b"other sources" in said
+    assert b"pip install -e ." in said

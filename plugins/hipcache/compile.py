@@ -88,9 +88,8 @@ def _cuid(session: Session) -> str:
 def _refuse_links(session: Session, plan: Plan) -> None:
     """cc1 and lld put a new file in the place of their output; the bundler writes into the file that is there, also
     through a link, and llvm-objcopy then replaces that."""
-    if plan.bundle and not plan.embeds:
-        if os.path.islink(session.command.path(plan.outputs[0])):
-            raise PassThrough("linked_output", plan.outputs[0])
+    if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
+        raise PassThrough("linked_output", plan.outputs[0])
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:

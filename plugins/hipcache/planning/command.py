@@ -81,14 +81,17 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
-    language, output, macros, compiles, own_cuid, refused = "", "", [], False, False, ("", "")
+    language, output, macros, compiles, own_cuid = "", "", [], False, False
+    refused: list[tuple[str, str]] = []
     for _, word, value in _words(arguments):
         if not word:
             sources.append((value, language))
             continue
         reason = why_left(word)
-        if reason and not refused[0]:
-            refused = (reason, word)
+        if reason:
+            refused.append((reason, word))
+        elif word == "-fno-lto":
+            refused = [left for left in refused if not left[1].startswith("-flto")]
         if word in _LANGUAGES:
             language = value
         elif word.startswith(("-x", "--language=")):
@@ -158,15 +161,15 @@ def _refuse(
     sources: list[tuple[str, str]],
     *,
     compiles: bool,
-    refused: tuple[str, str],
+    refused: list[tuple[str, str]],
     output: str,
     environ: Mapping[str, str],
 ) -> None:
     hip = [name for name, language in sources if is_hip(name, language)]
     if not hip:
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
-    if refused[0]:
-        raise PassThrough(*refused)
+    if refused:
+        raise PassThrough(*refused[0])
     if not compiles:
         raise PassThrough("link")
     if len(sources) != 1:

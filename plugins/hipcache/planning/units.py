@@ -266,6 +266,8 @@ class _Cutter:
             else:
                 inputs += self._option(option, job)
         inputs += self._one_directory(job)
+        if any(option.name == "-fdiagnostics-absolute-paths" for option in job.options):
+            inputs.append(("directory of messages", self._portable(self._files.resolve(""))))
         unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
         return FrontEnd(
             job,
