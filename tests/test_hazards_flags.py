@@ -5,6 +5,7 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -79,6 +80,34 @@ def test_a_format_of_messages_is_not_served_for_another_one(lab: Lab) -> None:
     other = lab.warm("-fdiagnostics-format=msvc")
     assert other.messages != usual.messages
     assert lab.compile("-fdiagnostics-format=sarif").counted.reason == "compiler_option"
+
+
+@pytest.mark.parametrize("flag", ["-fprofile-use=runs", "-fprofile-instr-use=runs/default.profdata"])
+def test_another_profile_is_another_object(lab: Lab, flag: str) -> None:
+    lab.write(
+        "k.hip", kernel("1") + 'extern "C" int many(int n) { int s = 0; while (n-- > 0) s += n * n; return s; }\n'
+    )
+    (lab.root / "runs").mkdir()
+    _write_profile(lab, 1, 0)
+    before = lab.warm(flag)
+    _write_profile(lab, 1, 100000)
+    after = lab.changed(before, flag)
+    assert "host" in after.counted.missed
+    (lab.root / "runs/default.profdata").unlink()
+    gone = lab.compile(flag)
+    assert (gone.status, gone.outcome) == (1, "failed")
+
+
+def _write_profile(lab: Lab, calls: int, rounds: int) -> None:
+    """As if a program had called the function so often, and gone round its loop."""
+    hashes = lab.run(
+        [lab.compiler, *BARE, "--offload-host-only", "-fprofile-instr-generate", "-S", "-emit-llvm", "k.hip", "-o", "-"]
+    ).out.decode()
+    (found,) = set(re.findall(r"@__profd_many = .*?i64 -?\d+, i64 (\d+)", hashes))
+    text = f"many\n{found}\n2\n{calls}\n{rounds}\n"
+    (lab.root / "runs/text").write_text(text)
+    merge = [LLVM[lab.version] / "bin/llvm-profdata", "merge", "runs/text", "-o", "runs/default.profdata"]
+    assert lab.run(merge).status == 0
 
 
 def test_a_flag_for_one_arch_compiles_that_arch_alone(lab: Lab) -> None:

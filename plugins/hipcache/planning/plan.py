@@ -31,7 +31,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
     r"|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$)"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|cs-profile-path=)"
 )
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
