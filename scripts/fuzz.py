@@ -140,7 +140,7 @@ SOURCES = (
     (("--",), "k.hip"),
     (("-x", "hip", "-x", "none"), "k.hip"),
     (("-x", "c++"), "k.hip"),
-    ((), "k.hip second.hip"),
+    *(((), "k.hip second.hip"),) * 3,
     ((), "nowhere.hip"),
     (("--language=hip",), "k.cpp"),
 )
@@ -261,7 +261,8 @@ class Case:
         self.level = self.random.choice(LEVELS)
         self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
         self.source = self.random.choice(SOURCES)
-        self.output = shlex.split(self.random.choice(OUTPUTS))
+        several = " " in self.source[1] and self.source[1] != "with space.hip"
+        self.output = [] if several and self.random.random() < 0.9 else shlex.split(self.random.choice(OUTPUTS))
         self.variables: dict[str, str] = {}
         self.version = 0
         self._write_project()
@@ -289,7 +290,7 @@ class Case:
         names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", "k.hip second.hip"}
         for name in names:
             self._write(name, head + BODY)
-        self._write("second.hip", head)
+        self._write("second.hip", head + BODY.replace("// a loop", "// another one"))
         self._write("inc/value.h", "#pragma once\n// a number\n")
         for name in ("inc/device.h", "inc/host.h", "inc/vector.h", "before.h", "inc/before.h", "inc/once.h", "host.h"):
             self._write(name, f"// {name}\n")
@@ -323,7 +324,16 @@ class Case:
         edits: list[Callable[[], str]] = [
             *(self._nothing,) * 4,
             *(self._header, self._header, self._comment, self._source_edit, self._remove, self._variable),
-            *(self._flag, self._flag, self._arch, self._end_otherwise, self._touch, self._shadow, self._relink),
+            *(
+                self._flag,
+                self._flag,
+                self._arch,
+                self._end_otherwise,
+                self._touch,
+                self._shadow,
+                self._relink,
+                self._move,
+            ),
             *((self._profile,) if any("data.profdata" in word for word in self.words()) else ()),
         ]
         return self.random.choice(edits)()
@@ -389,6 +399,13 @@ class Case:
         link.unlink()
         link.symlink_to(target)
         return f"linked -> {target}"
+
+    def _move(self) -> str:
+        """The same project in another directory."""
+        self.version += 1
+        old, self.work = self.work, self.root / f"moved {self.version}"
+        old.rename(self.work)
+        return "the project is moved"
 
     def _touch(self) -> str:
         (self.work / "k.hip").touch()
