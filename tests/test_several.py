@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, HIT, LAUNCHER, MISS, PASSED_THROUGH, Ended, Lab, kernel, only_19, script, settle
+from hip import BARE, CUID, HIT, LAUNCHER, MISS, PASSED_THROUGH, Ended, Lab, kernel, only_15, only_19, script, settle
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,30 @@ def test_what_is_odd_is_left_to_the_compiler(sources: Lab, more: list[str], stat
     assert found.counted == ({PASSED_THROUGH: 1} if status == 0 else {"failed": 1})
     if status == 0:
         assert reason(sources) == "several_sources"
+
+
+def test_a_language_named_for_each_source_is_no_warning(sources: Lab) -> None:
+    for name in "kl":
+        sources.write(f"{name}.cpp", (sources.root / f"{name}.hip").read_bytes())
+    for line in ("-x hip k.cpp -x hip l.cpp -c", "--language hip k.cpp -xhip l.cpp -c"):
+        assert PASSED_THROUGH not in both(sources, *line.split()).counted
+    assert both(sources, *line.split()).counted == {HIT: 2}
+
+
+@only_15
+@pytest.mark.skipif(not Path("/usr/bin/hipcc").exists(), reason="no hipcc here")
+def test_hipcc_compiles_several_sources_too(sources: Lab) -> None:
+    for name in "kl":
+        sources.write(f"{name}.cpp", (sources.root / f"{name}.hip").read_bytes())
+    sources.compiler = "/usr/bin/hipcc"
+    first = both(sources, "-c", "k.cpp", "l.cpp")
+    assert first.counted == {MISS: 2}
+    again = both(sources, "-c", "k.cpp", "l.cpp")
+    assert (again.files, again.counted) == (first.files, {HIT: 2})
+    sources.write("value.hpp", "#define VALUE 4\n")
+    assert both(sources, "-c", "k.cpp", "l.cpp").counted == {HIT: 1, MISS: 1}
+    # Not a word of it is taken for the record of another one.
+    assert both(sources, "-c", "l.cpp", "k.cpp").counted == {HIT: 2}
 
 
 @only_19

@@ -31,14 +31,14 @@ from hipcache.values import dataclass, replace
 class Compiled:
     """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
     direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them;
-    `jobs`: how many processes the driver would have run."""
+    `plan`: the driver's (None of a link)."""
 
     outcome: CompileOutcome
     messages: str
     record: Record
     whole: Whole | None
     files: tuple[str, ...]
-    jobs: int
+    plan: Plan | None
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -72,7 +72,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     record = _tell(session, cut, products, outputs.object)
     whole = whole_of(session, asked, cut, products, outputs)
     files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
-    return Compiled(_outcome(record, products), messages, record, whole, files, plan.jobs)
+    return Compiled(_outcome(record, products), messages, record, whole, files, plan)
 
 
 def _cuid(session: Session) -> str:

@@ -81,8 +81,7 @@ def _compile(
         if not commands:
             from hipcache.planning.wrapper import unwrap
 
-            command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
-            commands = (command,)
+            commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         columns = telling.columns(environ)
         done = _make(engine, argv, commands, columns)
     except Interrupted as interrupted:
@@ -114,7 +113,7 @@ def _make(engine: Engine, argv: list[str], commands: tuple[Command, ...], column
     if len(commands) > 1:
         from hipcache.several import compile_each
 
-        return compile_each(engine, tools.behind(argv), commands, columns)
+        return compile_each(engine, commands, columns)
     if commands[0].links:
         from hipcache.link import link as compile
     else:

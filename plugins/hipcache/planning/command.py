@@ -14,7 +14,7 @@ from contextlib import suppress
 from hipcache.errors import PassThrough
 from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
 from hipcache.processes.observe import Observation
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 _LANGUAGES = ("-x", "--language")
 
@@ -46,7 +46,7 @@ class Command:
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
     `output` is empty where the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
-    script), the first first.
+    script), the first first. `part_of`: what the compiler gets for several sources, of which this is one.
     """
 
     argv: tuple[str, ...]
@@ -58,6 +58,7 @@ class Command:
     macros: tuple[str, ...]
     own_cuid: bool
     unwrapped: tuple[Unwrapped, ...] = ()
+    part_of: tuple[str, ...] = ()
 
     @property
     def links(self) -> bool:
@@ -131,14 +132,20 @@ def parse_each(
         prefix = typed[: -len(argv)]
         parts = _one_source_each(argv)
         with suppress(PassThrough):
-            return tuple(parse(part, cwd, environ, typed=(*prefix, *part)) for part in parts)
+            commands = [parse(part, cwd, environ, typed=(*prefix, *part)) for part in parts]
+            return tuple(replace(command, part_of=argv) for command in commands)
         raise
 
 
 def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    places = [at + 1 for at, word, _ in _words(argv[1:]) if not word]
+    """Without the other sources, and without a language that stands behind (of which the driver would warn)."""
+    words = list(_words(argv[1:]))
+    places = [at + 1 for at, word, _ in words if not word]
+    languages = {place for at, word, _ in words if word in _LANGUAGES for place in (at + 1, at + 2)}
+    languages |= {at + 1 for at, word, _ in words if word.startswith(("-x", "--language="))}
     for place in places:
-        yield tuple(word for at, word in enumerate(argv) if at == place or at not in places)
+        left_out = {*places, *(at for at in languages if at > place)} - {place}
+        yield tuple(word for at, word in enumerate(argv) if at not in left_out)
 
 
 def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
