@@ -64,7 +64,7 @@ REASONS = {
     "modules": "modules",
     "plugin": "a plugin runs in the compiler",
     "random_cuid": "a random CUID",
-    "several_sources": "more than one source",
+    "several_sources": "several sources, not all of them HIP or with something odd about them",
     "standard_streams": "it reads standard input or writes standard output",
     "linked_output": "its output is a link, through which the bundler writes",
     "response_file": "a response file that cannot be read",
