@@ -122,6 +122,7 @@ def _table(text: str) -> list[list[str]]:
 
 
 CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES)
+SEVERAL = ("k.hip second.hip", "k.cpp -x hip k.cc")
 # (words before the source, the source)
 SOURCES = (
     *(((), "k.hip"),) * 16,
@@ -140,7 +141,8 @@ SOURCES = (
     (("--",), "k.hip"),
     (("-x", "hip", "-x", "none"), "k.hip"),
     (("-x", "c++"), "k.hip"),
-    *(((), "k.hip second.hip"),) * 3,
+    *(((), SEVERAL[0]),) * 3,
+    (("-x", "hip"), SEVERAL[1]),
     ((), "nowhere.hip"),
     (("--language=hip",), "k.cpp"),
 )
@@ -261,8 +263,9 @@ class Case:
         self.level = self.random.choice(LEVELS)
         self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
         self.source = self.random.choice(SOURCES)
-        several = " " in self.source[1] and self.source[1] != "with space.hip"
-        self.output = [] if several and self.random.random() < 0.9 else shlex.split(self.random.choice(OUTPUTS))
+        self.output = (
+            [] if self.source[1] in SEVERAL and self.random.random() < 0.9 else shlex.split(self.random.choice(OUTPUTS))
+        )
         self.variables: dict[str, str] = {}
         self.version = 0
         self._write_project()
@@ -287,7 +290,7 @@ class Case:
 
     def _write_project(self) -> None:
         head = "#include <hip/hip_runtime.h>\n" if self.real else SHORT
-        names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", "k.hip second.hip"}
+        names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", *SEVERAL}
         for name in names:
             self._write(name, head + BODY)
         self._write("second.hip", head + BODY.replace("// a loop", "// another one"))
@@ -438,7 +441,7 @@ class Case:
         archs = [f"--offload-arch={arch}" for arch in self.archs]
         surroundings = REAL if self.real else ("-nogpuinc", "-nogpulib")
         flags = [word for flag in self.flags for word in flag]
-        names = source.split(" ") if source == "k.hip second.hip" else [source]
+        names = source.split(" ") if source in SEVERAL else [source]
         return [
             self.compiler,
             *archs,
