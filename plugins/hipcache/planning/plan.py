@@ -31,8 +31,10 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
     r"|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|cs-profile-path=)"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$)"
 )
+# Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
+_PROFILE = "-plugin-opt=cs-profile-path="
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
@@ -137,7 +139,8 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
                 raise PassThrough("plan", "a cc1 job without one kind of output")
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
         elif re.match(r"(ld\.)?lld", name):
-            links.append(ToolJob(program, known_link(arguments)))
+            known_link(tuple(word for word in arguments if not word.startswith(_PROFILE)))
+            links.append(ToolJob(program, arguments))
         elif name.startswith(("clang-offload-bundler", "clang-offload-packager")):
             bundles.append(ToolJob(program, arguments))
         else:
