@@ -334,6 +334,13 @@ def test_what_is_not_cached_passes_through_with_its_reason(lab: Lab, flags: list
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
 
 
+@pytest.mark.parametrize("more", [["--typo"], ["nowhere.hip"], ["--offload-arch=bogus"], ["-fsplit-machine-functions"]])
+def test_a_command_that_the_driver_refuses_is_a_failed_one(lab: Lab, more: list[str]) -> None:
+    ended = lab.same([lab.compiler, "--offload-arch=gfx906", *BARE, "-c", "k.hip", *more])
+    assert (ended.status, ended.outcome) == (1, FAILED)
+    assert b"the driver ended with status 1" in lab.hipcache("explain").out
+
+
 def test_another_language_passes_through(lab: Lab) -> None:
     lab.write("k.cpp", "int f() { return 1; }\n")
     for words in (["-c", "k.cpp", "-o", "out.o"], ["-x", "c++", "-c", "k.hip", "-o", "out.o", "-Wno-everything"]):
