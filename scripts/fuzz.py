@@ -70,7 +70,14 @@ FLAGS = """
 -finstrument-functions | -fno-omit-frame-pointer | -fopenmp-simd | -fno-math-errno | -ffp-contract=off
 -fdenormal-fp-math=preserve-sign | -fno-signed-zeros | -fbracket-depth=8
 -fsanitize-ignorelist=list.txt -fsanitize=undefined | --config=./clang.cfg | @response | @response -DMORE | -c
--c -c | -fno-strict-aliasing | -Winvalid-pch | -trigraphs
+-c -c | -fno-strict-aliasing | -Winvalid-pch | -trigraphs | -Wa,-L | -Xclang -msave-temp-labels | -Wa,--crel
+-mcmodel=medium | -mcmodel=large | -fsanitize=address | -fsanitize=thread | -fsanitize=undefined -fsanitize-stats
+-fprofile-instr-generate | -fcoverage-mapping -fprofile-instr-generate | -fprofile-generate | -pg | -fms-extensions
+-fprofile-instr-use=data.profdata | -fprofile-use=data.profdata | -gembed-source -g
+-fdebug-macro -g | -funique-internal-linkage-names | -ffile-compilation-dir=. | -fstack-size-section | -femulated-tls
+-fdiagnostics-parseable-fixits | -fdiagnostics-print-source-range-info | -fopenmp | -fno-use-init-array | -Og
+-Xarch_host -fbasic-block-sections=all | -Xarch_host -fsanitize-coverage=trace-pc-guard | -flto -fno-lto
+-Xarch_host -fcf-protection=full | -fdiagnostics-show-hotness | -fno-discard-value-names | -fno-integrated-cc1
 """
 # Those that mostly end in an error, or are left to the compiler.
 LEFT = """
@@ -86,6 +93,12 @@ LEFT = """
 -Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
 -m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
 -dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
+--serialize-diagnostics x.dia | -foptimization-record-file=x.yaml | -foptimization-record-passes=inline
+-fsave-optimization-record=bitstream | -save-temps=cwd | -fsanitize=address -fgpu-sanitize | -fcs-profile-generate
+-fprofile-arcs | -ftest-coverage | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
+-gsplit-dwarf -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
+-Xclang -diagnostic-log-file -Xclang x.log | -Xclang -header-include-file -Xclang x.h | -fcrash-diagnostics-dir=.
+-Xarch_host -fmemory-profile | -Xarch_host -flto | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
 """
 # Other ends than one object of both sides.
 SHAPES = """
@@ -109,6 +122,7 @@ def _table(text: str) -> list[list[str]]:
 
 
 CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES)
+SEVERAL = ("k.hip second.hip", "k.cpp -x hip k.cc")
 # (words before the source, the source)
 SOURCES = (
     *(((), "k.hip"),) * 16,
@@ -127,7 +141,8 @@ SOURCES = (
     (("--",), "k.hip"),
     (("-x", "hip", "-x", "none"), "k.hip"),
     (("-x", "c++"), "k.hip"),
-    ((), "k.hip second.hip"),
+    *(((), SEVERAL[0]),) * 3,
+    (("-x", "hip"), SEVERAL[1]),
     ((), "nowhere.hip"),
     (("--language=hip",), "k.cpp"),
 )
@@ -248,7 +263,9 @@ class Case:
         self.level = self.random.choice(LEVELS)
         self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
         self.source = self.random.choice(SOURCES)
-        self.output = shlex.split(self.random.choice(OUTPUTS))
+        self.output = (
+            [] if self.source[1] in SEVERAL and self.random.random() < 0.9 else shlex.split(self.random.choice(OUTPUTS))
+        )
         self.variables: dict[str, str] = {}
         self.version = 0
         self._write_project()
@@ -273,10 +290,10 @@ class Case:
 
     def _write_project(self) -> None:
         head = "#include <hip/hip_runtime.h>\n" if self.real else SHORT
-        names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", "k.hip second.hip"}
+        names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", *SEVERAL}
         for name in names:
             self._write(name, head + BODY)
-        self._write("second.hip", head)
+        self._write("second.hip", head + BODY.replace("// a loop", "// another one"))
         self._write("inc/value.h", "#pragma once\n// a number\n")
         for name in ("inc/device.h", "inc/host.h", "inc/vector.h", "before.h", "inc/before.h", "inc/once.h", "host.h"):
             self._write(name, f"// {name}\n")
@@ -287,6 +304,7 @@ class Case:
         self._write("list.txt", "fun:never*\n")
         self._write("response", "-DVALUE=12 '-DTEXT=\"of a file\"'\n")
         self._write("clang.cfg", "-DVALUE=13\n")
+        self._write_profile(3)
         for link, target in (
             ("link.hip", "k.hip"),
             ("linked", "inc"),
@@ -295,11 +313,31 @@ class Case:
         ):
             (self.work / link).symlink_to(target)
 
+    def _write_profile(self, count: int) -> None:
+        text = f"host\n# Func Hash:\n24\n# Num Counters:\n1\n# Counter Values:\n{count}\n"
+        words = ["llvm-profdata-15", "merge", "-o", "data.profdata", "-"]
+        subprocess.run(words, cwd=self.work, input=text.encode(), check=True)
+
+    def _profile(self) -> str:
+        self.version += 1
+        self._write_profile(self.version + 100)
+        return "data.profdata is another one"
+
     def _edit(self) -> str:
         edits: list[Callable[[], str]] = [
             *(self._nothing,) * 4,
             *(self._header, self._header, self._comment, self._source_edit, self._remove, self._variable),
-            *(self._flag, self._flag, self._arch, self._end_otherwise, self._touch, self._shadow, self._relink),
+            *(
+                self._flag,
+                self._flag,
+                self._arch,
+                self._end_otherwise,
+                self._touch,
+                self._shadow,
+                self._relink,
+                self._move,
+            ),
+            *((self._profile,) if any("data.profdata" in word for word in self.words()) else ()),
         ]
         return self.random.choice(edits)()
 
@@ -365,6 +403,13 @@ class Case:
         link.symlink_to(target)
         return f"linked -> {target}"
 
+    def _move(self) -> str:
+        """The same project in another directory."""
+        self.version += 1
+        old, self.work = self.work, self.root / f"moved {self.version}"
+        old.rename(self.work)
+        return "the project is moved"
+
     def _touch(self) -> str:
         (self.work / "k.hip").touch()
         return "k.hip is touched"
@@ -396,7 +441,7 @@ class Case:
         archs = [f"--offload-arch={arch}" for arch in self.archs]
         surroundings = REAL if self.real else ("-nogpuinc", "-nogpulib")
         flags = [word for flag in self.flags for word in flag]
-        names = source.split(" ") if source == "k.hip second.hip" else [source]
+        names = source.split(" ") if source in SEVERAL else [source]
         return [
             self.compiler,
             *archs,
@@ -514,7 +559,7 @@ class Case:
             if _neutral(mine) != _neutral(other):
                 shown = [text.decode(errors="replace") for text in (mine, other)]
                 raise Difference(f"{name}:\n{shown[0]}\n-- plain clang:\n{shown[1]}")
-        changing = re.compile(r".*\.(json|gcno)$|.*-[0-9a-f]{6}.*")
+        changing = re.compile(r".*\.(json|gcno)$|stat$|.*-[0-9a-f]{6}.*")
         names = [{name for name in ended.files if not changing.match(name)} for ended in (cached, plain)]
         if names[0] != names[1]:
             raise Difference(f"files {sorted(names[0])}, plain clang {sorted(names[1])}")

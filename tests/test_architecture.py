@@ -9,6 +9,7 @@ from pathlib import Path
 import hipcache
 import pytest
 from hipcache.outcome import OUTCOMES, REASONS
+from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
 from hipcache.planning.driver_options import LEFT, why_left
 
@@ -19,7 +20,7 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
-    link
+    link several
     compile
     direct.remember
     making.assembly making.device_link making.host
@@ -96,6 +97,7 @@ def _strings(node: ast.expr) -> Iterator[str]:
 def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
     given = dict.fromkeys([*LEFT.values(), *(reason for _, reason in LEFT_PREFIXES)], "planning.driver_options")
+    given |= dict.fromkeys(REFUSED, "planning.cc1")
     for name, tree in TREES.items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):

@@ -229,11 +229,11 @@ def test_a_tool_that_warns_is_left(world: World, kind: str) -> None:
     assert isinstance(left.value, Killed) or left.value.reason == "job_output"
 
 
-def test_a_driver_that_fails_is_left(world: World) -> None:
+def test_a_driver_that_refuses_the_command_is_a_job_that_failed(world: World) -> None:
     world.compiler.fails = {"plan"}
-    with pytest.raises(PassThrough) as left:
+    with pytest.raises(JobFailed) as failed:
         world.compile()
-    assert left.value.reason == "driver"
+    assert failed.value.job == "the driver"
 
 
 def test_a_tool_that_is_gone_is_left(world: World) -> None:

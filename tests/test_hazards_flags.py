@@ -5,6 +5,7 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -59,13 +60,54 @@ def test_another_flag_is_another_object(lab: Lab, one: list[str], other: list[st
 )
 def test_a_flag_for_one_side_compiles_that_side_alone(lab: Lab, flag: list[str], missed: set[str]) -> None:
     lab.write("k.hip", kernel("VALUE", "#ifndef VALUE\n#define VALUE 1\n#endif"))
-    before = lab.warm()
-    after = lab.compile(*flag)
-    if after.status == 0 and after.object != before.object:
-        assert after.counted.missed == missed
-    else:
-        assert flag[0] == "-Xarch_gfx906", "clang takes -D behind -Xarch_host and -Xarch_device"
+    after = lab.changed(lab.warm(), *flag)
+    assert after.counted.missed == missed
     assert lab.compile(*flag).object == after.object
+
+
+def test_absolute_paths_in_messages_are_those_of_this_directory(lab: Lab) -> None:
+    for name in ("one", "two", "one"):
+        lab.write(f"{name}/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_bytes())
+        lab.write(f"{name}/k.hip", kernel("1", "#warning said"))
+        made = lab.compile("-fdiagnostics-absolute-paths", "-ffile-compilation-dir=.", cwd=lab.root / name)
+        assert f"/{name}/k.hip" in made.messages
+    assert made.outcome == HIT
+
+
+def test_a_format_of_messages_is_not_served_for_another_one(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", "#warning said"))
+    usual = lab.warm()
+    other = lab.warm("-fdiagnostics-format=msvc")
+    assert other.messages != usual.messages
+    assert lab.compile("-fdiagnostics-format=sarif").counted.reason == "compiler_option"
+
+
+@pytest.mark.parametrize("flag", ["-fprofile-use=runs", "-fprofile-instr-use=runs/default.profdata"])
+def test_another_profile_is_another_object(lab: Lab, flag: str) -> None:
+    lab.write(
+        "k.hip", kernel("1") + 'extern "C" int many(int n) { int s = 0; while (n-- > 0) s += n * n; return s; }\n'
+    )
+    (lab.root / "runs").mkdir()
+    _write_profile(lab, 1, 0)
+    before = lab.warm(flag)
+    _write_profile(lab, 1, 100000)
+    after = lab.changed(before, flag)
+    assert "host" in after.counted.missed
+    (lab.root / "runs/default.profdata").unlink()
+    gone = lab.compile(flag)
+    assert (gone.status, gone.outcome) == (1, "failed")
+
+
+def _write_profile(lab: Lab, calls: int, rounds: int) -> None:
+    """As if a program had called the function so often, and gone round its loop."""
+    hashes = lab.run(
+        [lab.compiler, *BARE, "--offload-host-only", "-fprofile-instr-generate", "-S", "-emit-llvm", "k.hip", "-o", "-"]
+    ).out.decode()
+    (found,) = set(re.findall(r"@__profd_many = .*?i64 -?\d+, i64 (\d+)", hashes))
+    text = f"many\n{found}\n2\n{calls}\n{rounds}\n"
+    (lab.root / "runs/text").write_text(text)
+    merge = [LLVM[lab.version] / "bin/llvm-profdata", "merge", "runs/text", "-o", "runs/default.profdata"]
+    assert lab.run(merge).status == 0
 
 
 def test_a_flag_for_one_arch_compiles_that_arch_alone(lab: Lab) -> None:
@@ -498,7 +540,7 @@ def test_order_and_repetition_of_architectures_do_not_change_a_unit(lab: Lab) ->
         ["--offload-arch=gfx906", "--offload-arch=gfx1030", "--no-offload-arch=gfx1030", "--offload-arch=gfx90a"],
     ):
         again = lab.compile(*archs)
-        assert again.status != 0 or not again.counted.missed, archs
+        assert (again.status, again.counted.missed) == (0, frozenset()), archs
 
 
 def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
@@ -532,8 +574,7 @@ def test_a_generic_architecture_is_one_of_its_own(lab: Lab) -> None:
     before = lab.compile("--offload-arch=gfx9-generic", "-mcode-object-version=6")
     again = lab.compile("--offload-arch=gfx9-generic", "-mcode-object-version=6")
     assert again.object == before.object
-    if before.status == 0:
-        assert again.outcome == HIT
+    assert (before.status, before.outcome, again.outcome) == (0, MISS, HIT)
 
 
 # CUIDs

@@ -507,7 +507,7 @@ def test_a_launcher_says_what_clang_says_where_nothing_is_compiled(lab: Lab, kin
     for command, status, expected in (
         ([hipcc, "--version"], 0, PASSED_THROUGH),
         (words(hipcc=hipcc, source="wrong.hip"), 1, FAILED),
-        (words(hipcc=hipcc, source="absent.hip"), 1, PASSED_THROUGH),
+        (words(hipcc=hipcc, source="absent.hip"), 1, FAILED),
     ):
         ended, _, outcome = plain_and_launched(lab, command, LAUNCHER[0])
         assert (ended.status, outcome) == (status, expected), ended.err

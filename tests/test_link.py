@@ -311,6 +311,7 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         (["-foffload-lto"], "lto"),
         (["--offload-new-driver"], "new_driver"),
         (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
+        (["-fprofile-use=runs.profdata"], "linker_option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )

@@ -226,6 +226,22 @@ def test_the_program_that_writes_an_objects_sections_is_in_the_bundles_key(lab: 
     assert not counted.missed
 
 
+@pytest.mark.parametrize("end", ["-c -fgpu-rdc", "-c --offload-device-only", "-S"])
+def test_a_link_that_the_bundler_writes_through_is_left_to_it(lab: Lab, end: str) -> None:
+    warm(lab, *end.split(), "-o", "out.o")
+    found = []
+    for launcher in ((), LAUNCHER):
+        (lab.root / "target").write_text("old")
+        (lab.root / "out.o").symlink_to("target")
+        assert lab.run([*launcher, *words(lab, *end.split(), "-o", "out.o")]).status == 0
+        paths = lab.root / "out.o", lab.root / "target"
+        found.append([(path.is_symlink(), path.read_bytes()) for path in paths])
+        for path in paths:
+            path.unlink()
+    assert found[0] == found[1]
+    assert lab.counted().reason == "linked_output"
+
+
 def test_objects_of_one_link_have_different_cuids_that_stay(lab: Lab) -> None:
     lab.write("k.hip", kernel("1") + SOURCE + "void* address() { return (void*)&table; }\n")
     line = [word for word in words(lab, "-c", "-fgpu-rdc") if word != CUID]

@@ -42,6 +42,7 @@ FLAGS = {
     "gz": ["-g", "-gz", "-O2"],
     "g4": ["-gdwarf-4", "-O2"],
     "sections": ["-O2", "-ffunction-sections", "-fdata-sections"],
+    "temporary labels": ["-O2", "-g", "-Wa,-L"],
     "no addrsig": ["-O2", "-fno-addrsig"],
     "no unwind": ["-O2", "-fno-asynchronous-unwind-tables", "-fno-exceptions"],
 }

@@ -30,13 +30,15 @@ from hipcache.values import dataclass, replace
 @dataclass(frozen=True)
 class Compiled:
     """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
-    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them."""
+    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them;
+    `plan`: the driver's (None of a link)."""
 
     outcome: CompileOutcome
     messages: str
     record: Record
     whole: Whole | None
     files: tuple[str, ...]
+    plan: Plan | None
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -56,6 +58,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     cuid, runner = _cuid(session), session.runner
     asked = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
     plan = asked.plan
+    _refuse_links(session, plan)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side.
@@ -69,7 +72,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     record = _tell(session, cut, products, outputs.object)
     whole = whole_of(session, asked, cut, products, outputs)
     files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
-    return Compiled(_outcome(record, products), messages, record, whole, files)
+    return Compiled(_outcome(record, products), messages, record, whole, files, plan)
 
 
 def _cuid(session: Session) -> str:
@@ -80,6 +83,13 @@ def _cuid(session: Session) -> str:
     source = command.path(command.source)
     basedir, exists = session.engine.basedir, session.files.is_there
     return make_cuid(source, command.path(output), command.macros, basedir=basedir, exists=exists)
+
+
+def _refuse_links(session: Session, plan: Plan) -> None:
+    """cc1 and lld put a new file in the place of their output; the bundler writes into the file that is there, also
+    through a link, and llvm-objcopy then replaces that."""
+    if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
+        raise PassThrough("linked_output", plan.outputs[0])
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:

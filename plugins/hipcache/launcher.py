@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,7 +18,7 @@ from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
-from hipcache.planning.command import Command, parse
+from hipcache.planning.command import Command, parse_each
 from hipcache.processes import SIGNALS
 from hipcache.report import telling
 
@@ -48,7 +48,7 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
     if config.disable:
         _become(argv)
     words = tools.behind(argv)
-    command: Command | None = None
+    commands: tuple[Command, ...] = ()
     try:
         cwd = os.getcwd()
         if tools.is_hipcc(words[0]):
@@ -56,19 +56,18 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
 
             wrapper.check(words, environ)
         else:
-            command = parse(words, cwd, environ, typed=tuple(argv))
+            commands = parse_each(words, cwd, environ, typed=tuple(argv))
     except PassThrough as left:
         _leave(argv, config, left)
     except OSError:
         _become(argv)
-    return _compile(argv, command, config, environ, cwd, racy)
+    return _compile(argv, commands, config, environ, cwd, racy)
 
 
 def _compile(
-    argv: list[str], command: Command | None, config: Config, environ: Mapping[str, str], cwd: str, racy: float
+    argv: list[str], commands: tuple[Command, ...], config: Config, environ: Mapping[str, str], cwd: str, racy: float
 ) -> int:
-    """`command` is None where hipcc must say it first."""
-    from hipcache.compile import compile
+    """`commands`: one for each source; none where hipcc must say it first."""
     from hipcache.engine import open_engine
     from hipcache.processes.runner import Killed
 
@@ -79,14 +78,12 @@ def _compile(
                 signal.signal(number, _interrupt)
         engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
-        if command is None:
+        if not commands:
             from hipcache.planning.wrapper import unwrap
 
-            command, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
-        if command.links:
-            from hipcache.link import link as compile
+            commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         columns = telling.columns(environ)
-        done = compile(engine, command, columns)
+        done = _make(engine, argv, commands, columns)
     except Interrupted as interrupted:
         _end(runner)
         _die(interrupted.number)
@@ -104,27 +101,45 @@ def _compile(
         telling.log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
     try:
-        _finish(engine, done, argv, config, environ, cwd, columns)
+        _say(argv, "".join(one.messages for one in done))
+        for command, one in zip(commands, done, strict=True):
+            _finish(engine, one, command.typed, config, environ, cwd, columns)
     except Interrupted as interrupted:
         _die(interrupted.number)
     return 0
 
 
+def _make(engine: Engine, argv: list[str], commands: tuple[Command, ...], columns: int | None) -> list[Compiled]:
+    if len(commands) > 1:
+        from hipcache.several import compile_each
+
+        return compile_each(engine, commands, columns)
+    if commands[0].links:
+        from hipcache.link import link as compile
+    else:
+        from hipcache.compile import compile
+    return [compile(engine, commands[0], columns)]
+
+
+def _say(argv: list[str], messages: str) -> None:
+    """What the passes said. If nobody reads it, or the disk is full, the compiler knows how it ends then."""
+    if messages:
+        try:
+            telling.say(messages)
+        except OSError:
+            _become(argv)
+
+
 def _finish(
     engine: Engine,
     done: Compiled,
-    argv: list[str],
+    argv: Sequence[str],
     config: Config,
     environ: Mapping[str, str],
     cwd: str,
     columns: int | None,
 ) -> None:
-    """The object is there: say what the passes said, count it, and remember the whole for a direct hit."""
-    if done.messages:
-        try:
-            telling.say(done.messages)
-        except OSError:
-            _become(argv)  # nobody reads them, or the disk is full: the compiler knows how it ends then
+    """The object is there: count it, and remember the whole for a direct hit."""
     telling.record(config, done.outcome, argv, cwd, done.record)
     # Whoever wants a log, or nothing of the store, is served by the engine; so is who reads messages on a terminal.
     plain = not (config.readonly or config.recache or config.log)

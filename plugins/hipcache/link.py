@@ -52,7 +52,7 @@ def _link(session: Session, columns: int | None) -> Compiled:
     # 7. Say what happened.
     messages = plan.messages + "".join(code.text for code in codes) + said
     record = _tell(session, plan, keys, codes)
-    return Compiled(_outcome(record, codes), messages, record, None, ())
+    return Compiled(_outcome(record, codes), messages, record, None, (), None)
 
 
 def _take_apart(session: Session, plan: LinkPlan) -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from hipcache import native
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.basedir import Basedir
@@ -156,7 +157,8 @@ class Session:
 
     def record(self, path: str, end: str, units: Iterable[UnitRecord]) -> Record:
         """How `path` was made this time."""
-        command, notes = self.command, tuple(dict.fromkeys(self.notes))
+        outdated = [native.OUTDATED] if native.is_outdated() else []
+        command, notes = self.command, tuple(dict.fromkeys([*self.notes, *outdated]))
         now, variables = self.engine.clock(), self.variables()
         return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
 

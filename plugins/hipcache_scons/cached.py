@@ -100,7 +100,9 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     try:
         if tools.is_hipcc(words[0]):
             wrapper.check(words, cache.environ)
-            command, engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
+            (command, *more), engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
+            if more:
+                raise PassThrough("several_sources", "in one action")
         else:
             command = parse(words, cwd, cache.environ)
         columns = telling.columns(cache.environ)

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough, StoreError
+from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.planning import driver, plan, tools, wrapper
@@ -88,14 +88,14 @@ def _remembered(ask: list[str], cwd: str, engine: Engine, runner: Runner) -> str
             words = tools.behind(ask)
             if tools.is_hipcc(words[0]):
                 compiling = tuple(word for word in words if word != "-###")
-                command, engine = wrapper.unwrap(engine, compiling, cwd, runner, compiling)
+                (command, *_), engine = wrapper.unwrap(engine, compiling, cwd, runner, compiling)
                 words = (*command.argv, "-###")
             ask, arguments = list(words), expand(words[1:], cwd)
             _, found = driver.answer(
                 ask, arguments, cwd, engine, runner, lambda: stack.enter_context(engine.store.workdir())
             )
             return found.text
-    except (PassThrough, StoreError):
+    except (PassThrough, JobFailed, StoreError):
         return None
 
 

@@ -133,7 +133,9 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield _check_store(settings)
-    if native.load() is None:
+    if native.is_outdated():
+        yield Check(FAULT, native.OUTDATED, "install hipcache again (in a checkout: pip install -e .)")
+    elif native.load() is None:
         hint = "install a C compiler (Debian: apt install gcc libc6-dev), then hipcache again"
         yield Check(NOTE, "there is no native launcher here: each hit starts Python, 0.1 s", hint)
     else:

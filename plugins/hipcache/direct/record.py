@@ -88,7 +88,7 @@ class DirectRecord:
 def key(argv: Sequence[str], cwd: str) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself."""
     words = [("word", word) for word in argv]
-    return make_key("direct 2", [("version", __version__), ("directory", cwd), *words]).digest
+    return make_key("direct", [("version", __version__), ("directory", cwd), *words]).digest
 
 
 def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:

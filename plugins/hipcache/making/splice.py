@@ -25,6 +25,8 @@ PLACEHOLDER = b"hipcache: the fat binary goes here / " * 3
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _COMPRESSION = struct.Struct("<IIQQ")  # ch_type, reserved, ch_size, ch_addralign
+_SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
+_SYMBOLS = 2  # SHT_SYMTAB
 _COMPRESSED = 0x800
 _NOBITS = 8
 _RELOCATABLE = 1
@@ -86,7 +88,20 @@ def splice(template: bytes, fat_binary: bytes) -> bytes:
         elif section.index and not section.nobits:
             out[offset : offset + section.size] = template[section.offset : section.offset + section.size]
         _SECTION.pack_into(out, headers + section.index * _SECTION.size, *row)
+        if section.fields[1] == _SYMBOLS:
+            _resize_symbols(out, offset, section.size, target, len(content))
     return bytes(out)
+
+
+def _resize_symbols(out: bytearray, start: int, length: int, target: _Section, size: int) -> None:
+    """The fat binary's own symbol, which is there with -msave-temp-labels, tells its size."""
+    for at in range(start, start + length - _SYMBOL.size + 1, _SYMBOL.size):
+        *fields, section, value, old = _SYMBOL.unpack_from(out, at)
+        if section != target.index or (value, old) == (0, 0):
+            continue
+        if (value, old) != (0, target.size):
+            raise UnknownObject("a symbol stands for a part of the fat binary")
+        _SYMBOL.pack_into(out, at, *fields, section, value, size)
 
 
 def sections_layout(sections: list[_Section], sizes: dict[int, int]) -> tuple[list[int], int]:

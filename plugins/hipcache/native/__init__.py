@@ -1,4 +1,5 @@
-"""The native library: the C files of this directory, called in this process. Not there where it was not built."""
+"""The native library: the C files of this directory, called in this process. Not there where it was not built, or
+where it was built from older sources than these."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ from pathlib import Path
 from hipcache.values import dataclass
 
 _PATH = Path(__file__).with_name("libhipcache.so")
+# That of `hipcache_interface` in library.c: raise both when a function is another one.
+_INTERFACE = 1
+OUTDATED = "the native library was built from other sources than these, and is not used"
 
 
 class _Bytes(ctypes.Structure):
@@ -30,12 +34,31 @@ class DirectHit:
     rule: bytes
 
 
-@cache
 def load() -> ctypes.CDLL | None:
+    library = _open()
+    return library if library and _interface(library) == _INTERFACE else None
+
+
+def is_outdated() -> bool:
+    """Is there one of other sources (a checkout that was updated and not installed again)?"""
+    library = _open()
+    return library is not None and _interface(library) != _INTERFACE
+
+
+@cache
+def _open() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(os.fspath(_PATH))
     except OSError:
         return None
+
+
+@cache
+def _interface(library: ctypes.CDLL) -> int:
+    try:
+        return int(library.hipcache_interface())
+    except AttributeError:
+        return 0
 
 
 def hit(

@@ -13,7 +13,7 @@
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
 static const uint8_t MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
-static const char KEY_FORMAT[] = "1";                    /* inputs/keys.py: FORMAT */
+static const char KEY_FORMAT[] = "2";                    /* inputs/keys.py: FORMAT */
 /* Seconds after which a use is noted for the units too: noting it at each hit would cost as much as the hit. */
 enum { USE_STEP = 3600 };
 
@@ -27,7 +27,7 @@ static void key_text(bytes *key, const char *text) {
 static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
     bytes key = {0};
     uint8_t digest[DIGEST_BYTES];
-    key_text(&key, KEY_FORMAT), key_text(&key, "direct 2");
+    key_text(&key, KEY_FORMAT), key_text(&key, "direct");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)

@@ -92,6 +92,8 @@ _SEPARATE: dict[str, Role] = {
     "-resource-dir": Role.PLAIN,
     "-isysroot": Role.PLAIN,
     "-ferror-limit": Role.PLAIN,
+    "-fdiagnostics-format": Role.PLAIN,
+    "-fdiagnostics-hotness-threshold": Role.PLAIN,
     "-ftemplate-depth": Role.PLAIN,
     "-ftemplate-backtrace-limit": Role.PLAIN,
     "-fconstexpr-depth": Role.PLAIN,
@@ -142,6 +144,14 @@ _REFUSED = re.compile(
 _REASONS = {
     "plugin": ("-load", "-plugin", "-add-plugin", "-fplugin", "-fpass-plugin"),
     "pch": ("-include-pch", "-emit-pch", "-pch-", "-building-pch"),
+    "coverage": ("-coverage-", "-femit-coverage", "-ftest-coverage", "-fprofile-arcs"),
+    "lto": ("-flto", "-fthin", "-fsplit-lto", "-ffat-lto"),
+    "modules": ("-fmodule", "-fimplicit-modul", "-fprebuilt", "-module-"),
+    "side_output": (
+        *("-split-dwarf-", "-opt-record-", "-serialize-diagnostic-file", "-stats-file", "-header-include", "-H"),
+        *("-diagnostic-log-file", "-ftime-", "-fsave-", "-fproc-stat", "-stack-usage", "-dependency-dot"),
+    ),
+    "command_line": ("-fembed", "-record-command-line", "-dwarf-debug-flags"),
 }
 
 # What a pass writes.
@@ -193,6 +203,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
                 raise PassThrough("compiler_option", f"{word} without a value")
             if word == "-mllvm" and REFUSED_LLVM.search(value):
                 raise PassThrough("compiler_option", f"-mllvm {value}")
+            if word == "-fdiagnostics-format" and value == "sarif":  # which has the directory in it
+                raise PassThrough("compiler_option", f"{word} {value}")
             yield Option(role, word, value, (word, value))
             continue
         for prefix, joined in _JOINED:
@@ -200,6 +212,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
                 yield Option(joined, prefix, word[len(prefix) :], (word,))
                 break
         else:
+            if word == "-no-integrated-as":
+                raise PassThrough("assembler", word)
             if not _UNDERSTOOD.match(word):
                 raise PassThrough("compiler_option", word)
             name, equals, value = word.partition("=")

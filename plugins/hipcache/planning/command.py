@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from hipcache.errors import PassThrough
 from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
 from hipcache.processes.observe import Observation
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 _LANGUAGES = ("-x", "--language")
 
@@ -48,7 +49,7 @@ class Command:
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
     `output` is empty where the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
-    script), the first first.
+    script), the first first. `part_of`: what the compiler gets for several sources, of which this is one.
     """
 
     argv: tuple[str, ...]
@@ -60,6 +61,7 @@ class Command:
     macros: tuple[str, ...]
     own_cuid: bool
     unwrapped: tuple[Unwrapped, ...] = ()
+    part_of: tuple[str, ...] = ()
 
     @property
     def links(self) -> bool:
@@ -83,24 +85,17 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
-    language, output, macros, compiles, own_cuid, refused = "", "", [], False, False, ("", "")
-    words = iter(arguments)
-    for word in words:
+    language, output, macros, compiles, own_cuid = "", "", [], False, False
+    refused: list[tuple[str, str]] = []
+    for _, word, value in _words(arguments):
         if not word:
-            continue  # as clang does
-        if word == "--":
-            sources += [(name, language) for name in words]
-            break
-        if not word.startswith("-") or word == "-":
-            sources.append((word, language))
-            continue
-        if word.startswith("-Xarch_"):
-            next(words, None)
+            sources.append((value, language))
             continue
         reason = why_left(word)
-        if reason and not refused[0]:
-            refused = (reason, word)
-        value = next(words, "") if word in SEPARATE else ""
+        if reason:
+            refused.append((reason, word))
+        elif word == "-fno-lto":
+            refused = [left for left in refused if not left[1].startswith("-flto")]
         if word in _LANGUAGES:
             language = value
         elif word.startswith(("-x", "--language=")):
@@ -128,19 +123,63 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
 
 
+def parse_each(
+    argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed: tuple[str, ...] = ()
+) -> tuple[Command, ...]:
+    """As `parse`, but a command of several sources is one compile for each, in their order."""
+    try:
+        return (parse(argv, cwd, environ, typed=typed),)
+    except PassThrough as left:
+        if left.reason != "several_sources" or any(word.startswith("@") for word in argv):
+            raise
+        prefix = typed[: -len(argv)]
+        parts = _one_source_each(argv)
+        with suppress(PassThrough):
+            commands = [parse(part, cwd, environ, typed=(*prefix, *part)) for part in parts]
+            return tuple(replace(command, part_of=argv) for command in commands)
+        raise
+
+
+def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Without the other sources, and without a language that stands behind (of which the driver would warn)."""
+    words = list(_words(argv[1:]))
+    places = [at + 1 for at, word, _ in words if not word]
+    languages = {place for at, word, _ in words if word in _LANGUAGES for place in (at + 1, at + 2)}
+    languages |= {at + 1 for at, word, _ in words if word.startswith(("-x", "--language="))}
+    for place in places:
+        left_out = {*places, *(at for at in languages if at > place)} - {place}
+        yield tuple(word for at, word in enumerate(argv) if at not in left_out)
+
+
+def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """(index, option, its value if that is the next word), or of an input (index, "", name)."""
+    words = iter(enumerate(arguments))
+    for at, word in words:
+        if not word:
+            continue  # as clang does
+        if word == "--":
+            yield from ((at, "", name) for at, name in words)
+        elif not word.startswith("-") or word == "-":
+            yield at, "", word
+        elif word.startswith("-Xarch_"):
+            next(words, None)
+        else:
+            yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
+
+
 def _refuse(
     sources: list[tuple[str, str]],
     *,
     compiles: bool,
-    refused: tuple[str, str],
+    refused: list[tuple[str, str]],
     output: str,
     environ: Mapping[str, str],
 ) -> None:
     hip = [name for name, language in sources if is_hip(name, language)]
     if not hip:
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
-    if refused[0]:
-        raise PassThrough(*refused)
+    if refused:
+        raise PassThrough(*refused[0])
     if not compiles:
         raise PassThrough("link", AT_ONCE)
     if len(sources) != 1:

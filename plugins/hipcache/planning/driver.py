@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
+from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, link_plan, plan, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
@@ -34,7 +34,8 @@ def ask(
 ) -> Asked:
     """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the terminal
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
-    (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough."""
+    (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
+    where the driver refuses the command."""
     words = _words(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
     program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
     looked = found.looked
@@ -47,9 +48,8 @@ def ask(
         reason = why_left(word)
         if reason:
             raise PassThrough(reason, word)
-    parsed = plan.parse(found.text, command.side)
-    _check_messages(parsed.messages)
-    return Asked(parsed, program, looked)
+    _check_messages(found.text)
+    return Asked(plan.parse(found.text, command.side), program, looked)
 
 
 def answer(
@@ -61,7 +61,7 @@ def answer(
     scratch: Callable[[], Path],
 ) -> tuple[str, Answer]:
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
-    was remembered, if that still holds. Raises PassThrough."""
+    was remembered, if that still holds. Raises PassThrough, JobFailed."""
     program = _program(argv[0], cwd, engine)
     question = answers.question("plan", program, argv, cwd, engine.environ)
     found = answers.recall(engine, question)
@@ -74,8 +74,21 @@ def answer(
     return program, found
 
 
+def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> int:
+    """How many jobs the driver plans for a command of several sources. Raises JobFailed, and PassThrough also where it
+    has something to say: it says that once, for all sources."""
+    words = [argv[0], "-###", *argv[1:]]
+    with engine.store.workdir() as scratch:
+        _, found = answer(words, argv, cwd, engine, engine.runner, lambda: scratch)
+    _check_messages(found.text)
+    jobs, messages = plan.split(found.text)
+    if messages:
+        raise PassThrough("several_sources", f"the driver said: {messages.strip()[:200]}")
+    return len(jobs)
+
+
 def ask_link(command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path) -> LinkPlan:
-    """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough."""
+    """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough, JobFailed."""
     words = _words(command, [link_plan.DUMP_SCRIPT], engine, columns)
     program = _program(words[0], command.cwd, engine)
     text = _run(program, words, engine, runner, Path(command.cwd), scratch).text
@@ -83,9 +96,8 @@ def ask_link(command: Command, engine: Engine, runner: Runner, *, columns: int |
         reason = why_left_in_link(word)
         if reason:
             raise PassThrough(reason, word)
-    found = link_plan.parse(text)
-    _check_messages(found.messages)
-    return found
+    _check_messages(text)
+    return link_plan.parse(text)
 
 
 def _program(compiler: str, cwd: str, engine: Engine) -> str:
@@ -103,10 +115,10 @@ def _words(command: Command, more: list[str], engine: Engine, columns: int | Non
     return [command.compiler, "-###", *look, *more, *command.argv[1:]]
 
 
-def _check_messages(messages: str) -> None:
-    if "error:" in messages:
-        # clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0.
-        raise PassThrough("driver", messages.strip())
+def _check_messages(text: str) -> None:
+    """clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0."""
+    if "error:" in text and "error:" in plan.split(text)[1]:
+        raise JobFailed("the driver", 1)
 
 
 def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
@@ -130,6 +142,8 @@ def _run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Pat
         answer, looked = seen or (runner.run(argv, env=env, cwd=cwd), ())
     except OSError as error:
         raise PassThrough("driver", str(error)) from error
-    if answer.status != 0 or answer.stdout:
-        raise PassThrough("driver", f"-### ended with status {answer.status}")
+    if answer.status != 0:
+        raise JobFailed("the driver", answer.status)
+    if answer.stdout:
+        raise PassThrough("driver", "-### wrote to standard output")
     return Answer(os.fsdecode(answer.stderr), looked)

@@ -117,7 +117,8 @@ _LEFT = """
     side_output         -MJ -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=* -gsplit-dwarf
     side_output         -gsplit-dwarf=* -ftime-trace -ftime-trace=* -fsave-optimization-record
     side_output         -fsave-optimization-record=* -foptimization-record-file* --serialize-diagnostics
-    side_output         -serialize-diagnostics -gen-cdb-fragment-path* -fstack-usage -gen-reproducer*
+    side_output         -serialize-diagnostics -gen-cdb-fragment-path* -fstack-usage -gen-reproducer* -H
+    side_output         --trace-includes
     pch                 -include-pch -emit-pch
     coverage            --coverage -coverage -ftest-coverage -fprofile-arcs
     modules             -fmodule* -fcxx-modules -fimplicit-module*

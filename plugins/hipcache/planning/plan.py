@@ -33,6 +33,8 @@ _LINK_WORDS = re.compile(
     r"|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$)"
 )
+# Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
+_PROFILE = "-plugin-opt=cs-profile-path="
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
@@ -108,6 +110,12 @@ class Plan:
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
 
     @property
+    def jobs(self) -> int:
+        """How many processes the driver would run."""
+        links = sum(device.link is not None for device in self.devices)
+        return len(self.devices) + links + (self.bundle is not None) + (self.host is not None)
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """What the user gets; one for each device pass where nothing brings them together."""
         if self.bundle and not self.embeds:
@@ -131,7 +139,8 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
                 raise PassThrough("plan", "a cc1 job without one kind of output")
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
         elif re.match(r"(ld\.)?lld", name):
-            links.append(ToolJob(program, known_link(arguments)))
+            known_link(tuple(word for word in arguments if not word.startswith(_PROFILE)))
+            links.append(ToolJob(program, arguments))
         elif name.startswith(("clang-offload-bundler", "clang-offload-packager")):
             bundles.append(ToolJob(program, arguments))
         else:

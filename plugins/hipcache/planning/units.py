@@ -246,7 +246,7 @@ class _Cutter:
         if one.link:
             link.append(("linker", self.tool(one.link.program)))
             for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
-                link += [("linker option", self._portable(word)), *self._file(word)]
+                link += [("linker option", self._portable(word)), *self._file(word.removeprefix("-plugin-opt="))]
         back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
@@ -266,6 +266,8 @@ class _Cutter:
             else:
                 inputs += self._option(option, job)
         inputs += self._one_directory(job)
+        if any(option.name == "-fdiagnostics-absolute-paths" for option in job.options):
+            inputs.append(("directory of messages", self._portable(self._files.resolve(""))))
         unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
         return FrontEnd(
             job,

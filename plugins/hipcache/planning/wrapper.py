@@ -33,7 +33,7 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.planning import answers, tools
-from hipcache.planning.command import AT_ONCE, COMPILES, Command, Unwrapped, links_device_code, parse
+from hipcache.planning.command import AT_ONCE, COMPILES, Command, Unwrapped, links_device_code, parse, parse_each
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -63,14 +63,15 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
 
 def unwrap(
     engine: Engine, argv: tuple[str, ...], cwd: str, runner: Runner, typed: tuple[str, ...]
-) -> tuple[Command, Engine]:
-    """The compile that hipcc would run for `argv`, and the engine with the environment that it would run it in.
-    `typed`: the whole command of the user. Raises PassThrough, StoreError."""
+) -> tuple[tuple[Command, ...], Engine]:
+    """The compile that hipcc would run for `argv` (one for each source), and the engine with the environment that it
+    would run it in. `typed`: the whole command of the user. Raises PassThrough, StoreError."""
     program = tools.which(argv[0], cwd, engine.environ)
     if not program:
         raise PassThrough("wrapper", f"no '{argv[0]}' on PATH")
     unwrapped, words, inner = _behind(engine, program, argv, cwd, runner)
-    return replace(parse(words, cwd, inner.environ, typed=typed), unwrapped=(unwrapped,)), inner
+    commands = parse_each(words, cwd, inner.environ)
+    return tuple(replace(one, typed=typed, unwrapped=(unwrapped,)) for one in commands), inner
 
 
 def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
