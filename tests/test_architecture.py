@@ -22,11 +22,12 @@ LAYERS = r"""
     link
     compile
     direct.remember
+    making.bundled_link making.wrapped_link
     making.assembly making.device_link making.host
     making.device
     making.passes
     planning.driver session planning.wrapper
-    planning.answers planning.link_plan
+    planning.answers planning.link_plan planning.wrapper_plan
     engine planning.units cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.doctor cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
@@ -34,9 +35,10 @@ LAYERS = r"""
     making.bitcode processes.observe inputs.readset
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
-    atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.splice planning.driver_options planning.tools processes.room processes.syscalls processes.together \
-        store.layout store.locks cli.arches cli.screen direct.native
+    atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
+        making.depfile making.records making.splice planning.driver_options planning.tools \
+        processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
+        cli.screen direct.native
     direct store making planning inputs processes report hipcache
     values
 """

@@ -145,7 +145,5 @@ def why_left(option: str) -> str:
 
 def why_left_in_link(option: str) -> str:
     """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
-    if option == "--offload-new-driver":
-        return "new_driver"
     reason = why_left(option)
     return "" if reason in ("link", "random_cuid", "coverage", "pch", "modules") else reason

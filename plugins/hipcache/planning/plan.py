@@ -143,8 +143,7 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         )
     passes = _device_passes(device_cc1, links)
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
-    version = int(named.group(1)) if named else 0
+    version = clang_version(text)
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host embeds what no job bundles")
@@ -206,6 +205,12 @@ def _check_outputs(plan: Plan) -> None:
     rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in jobs}
     if len(rules) > 1:
         raise PassThrough("plan", "passes that write different dependency files")
+
+
+def clang_version(text: str) -> int:
+    """The major version in a plan's banner; 0 where there is none."""
+    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
+    return int(named.group(1)) if named else 0
 
 
 def split(text: str) -> tuple[list[tuple[str, ...]], str]:
