@@ -27,8 +27,8 @@ LAYERS = r"""
     making.device
     making.passes
     planning.driver session planning.wrapper
-    planning.answers planning.link_plan planning.wrapper_plan
-    engine planning.units cli.explain report.telling
+    planning.answers planning.link_plan planning.wrapper_plan planning.units
+    engine planning.inodes cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.doctor cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep

@@ -21,6 +21,7 @@ from hipcache.errors import PassThrough
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
+from hipcache.planning import inodes
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
@@ -251,7 +252,9 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        in_one_step = one.link is None or any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        in_one_step = one.compile.emits != "-emit-obj" or any(
+            o.name.startswith(_IN_ONE_STEP) for o in one.compile.options
+        )
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
@@ -265,7 +268,7 @@ class _Cutter:
                 look.append(" ".join(option.text))
             else:
                 inputs += self._option(option, job)
-        inputs += self._one_directory(job)
+        inputs += [*self._one_directory(job), *inodes.keyed(job, self._files)]
         unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
         return FrontEnd(
             job,
