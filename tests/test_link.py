@@ -115,6 +115,20 @@ def test_other_ways_to_link_are_plain_clangs(program: Program, more: list[str]) 
     assert bool(made) or more == ["-r"]
 
 
+@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
+def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
+    def compiled(gfx90a: str) -> None:
+        program.one("0", kind)
+        program.two(gfx90a, kind)
+
+    compiled("2")
+    before = program.warm(kind)
+    compiled("8")
+    after, counted = program.link(kind)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+
+
 def test_a_library_with_device_code_is_taken_apart(program: Program) -> None:
     lab = program.lab
     # Clang 15 looks for device code in -l alone, clang 19 does not see there that the host needs a fat binary.
@@ -198,6 +212,24 @@ def test_device_code_that_lacks_a_function_is_clangs_error(program: Program) -> 
     assert counted.outcome == "failed"
 
 
+def test_what_the_host_linker_refuses_is_not_linked_twice(program: Program, tmp_path: Path) -> None:
+    program.warm()
+    script(tmp_path / "ld", f'echo once >>{tmp_path}/count\necho "no, $8 never" >&2\nexit 3\n')
+    made, counted = program.link(f"-B{tmp_path}")
+    assert (made, counted.outcome) == (b"", "failed")
+    assert (tmp_path / "count").read_text() == "once\n" * 2
+    # A host function that is not there, a library: the real linker's words.
+    for more in (["one.o", "two.o"], ["-lnone"]):
+        made, counted = program.link(*more)
+        assert (made, counted.outcome) == (b"", "failed")
+
+
+def test_a_host_linker_that_is_killed_is_run_again(program: Program, tmp_path: Path) -> None:
+    script(tmp_path / "ld", f"echo once >>{tmp_path}/count\nkill -SEGV $$\n")
+    assert program.lab.hipcache(*program.words(f"-B{tmp_path}")).status != 0
+    assert (tmp_path / "count").read_text() == "once\n" * 2
+
+
 def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
     program.lab.write("main.cpp", MAIN + 'asm(".section .gnu.warning.host\\n.ascii \\"a warning\\"\\n.text\\n");\n')
     assert program.lab.run([program.lab.compiler, "-c", "main.cpp", "-o", "main.o"]).status == 0
@@ -213,8 +245,7 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         (["-v"], "asks_driver"),
         (["--save-temps"], "save_temps"),
         (["-fno-gpu-rdc"], "link_or_not_hip"),
-        (["-foffload-lto"], "lto"),
-        (["--offload-new-driver"], "link"),
+        (["-flto"], "lto"),
         (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,

@@ -176,6 +176,22 @@ def test_another_library_that_is_found_first_is_seen(edited: Program) -> None:
     assert counted.missed == {"gfx90a", "link"}
 
 
+@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
+def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
+    def compiled(gfx90a: str) -> None:
+        program.one("0", kind)
+        program.two(gfx90a, kind)
+
+    compiled("2")
+    before = program.warm(kind)
+    compiled("8")
+    after, counted = program.link(kind)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+    pack(program.lab, "two.o")
+    program.warm("one.o", "main.o", "libtwo.a")
+
+
 def test_an_object_replaced_by_one_of_the_same_size_and_time_is_seen(program: Program) -> None:
     program.two(gfx90a="3")
     other = (program.lab.root / "two.o").read_bytes()

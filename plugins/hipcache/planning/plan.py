@@ -1,6 +1,6 @@
 """The plan of a compile: text of the driver's `-###` -> jobs -> the shape of a HIP compile.
 
-    for each offload arch:  cc1 (device) -> lld -> code object
+    for each offload arch:  cc1 (device) -> lld -> code object     (-foffload-lto: by way of bitcode)
     clang-offload-bundler                       -> fat binary
     cc1 (host), which embeds the fat binary     -> object
 
@@ -31,7 +31,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
     r"|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$)"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -166,7 +166,7 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
     objects = {job.value(Role.OUTPUT): job for job in compiles}
     for link in links:
         obj = next((word for word in link.arguments if word in objects), None)
-        if obj is None or objects[obj].emits != "-emit-obj":
+        if obj is None or objects[obj].emits not in ("-emit-obj", "-emit-llvm-bc"):
             raise PassThrough("plan", "a device link of what no device pass writes")
         job = objects.pop(obj)
         code = _link_output(link)

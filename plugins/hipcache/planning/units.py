@@ -4,7 +4,7 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
-Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
+Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two, its output
 differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
 
 The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
@@ -252,9 +252,8 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        in_one_step = one.compile.emits != "-emit-obj" or any(
-            o.name.startswith(_IN_ONE_STEP) for o in one.compile.options
-        )
+        by_option = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        in_one_step = by_option or one.compile.emits != "-emit-obj"
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
