@@ -4,8 +4,8 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
-Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two, its output
-differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
+Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two,
+its output differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
 
 The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
 end that reads bitcode) is also left out of the command, or cannot reach the output.
