@@ -139,8 +139,8 @@ def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
 
 def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
     while start < end:
-        magic, version, size, entry, _ = _HEADER.unpack(content[start : start + _HEADER.size])
-        if magic != _MAGIC or version != 1 or not 0 < size <= end - start:
+        magic, version, size, entry, width = _HEADER.unpack(content[start : start + _HEADER.size])
+        if magic != _MAGIC or version != 1 or width != _ENTRY.size or not 0 < size <= end - start:
             raise UnknownFile("device code in another format")
         raw = bytes(content[start : start + size])
         _, kind, _, strings, count, place, length = _ENTRY.unpack_from(raw, entry)

@@ -25,6 +25,8 @@ from hipcache.values import dataclass
 _TRIPLE = "amdgcn-amd-amdhsa"
 # What the wrapper reads back from a code object (--override-image): no features of a target ID.
 _PLAIN_ARCH = re.compile(r"gfx[0-9a-f]+$")
+# Begins the names of a device link's inputs. What is said of them names no file of the user's.
+_INPUT = "hipcache-input-"
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,9 @@ def _unit(
             base = os.path.basename(file.path)
             name = f"device code of library '{base}'" if file.is_lazy else f"device code of '{base}'"
             inputs.append((name, digest_bytes(content)))
-            session.write(place / f"{number}-{base}", content)
-            argv.append(f"./{number}-{base}")
+            (place / f"{_INPUT}{number}").mkdir(exist_ok=True)
+            session.write(place / f"{_INPUT}{number}" / base, content)
+            argv.append(f"{_INPUT}{number}/{base}")
     environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
     return Unit(arch, make_key("device link", inputs), tuple(argv), place, environ, place / "code")
 
@@ -139,6 +142,8 @@ def finish(session: Session, plan: WrapperPlan, units: list[Unit], codes: list[L
     JobFailed, PassThrough."""
     if not device_link.restore(session, units, codes):
         raise Damaged
+    if any(_INPUT in code.text for code in codes):
+        raise PassThrough("job_output", "a device link said something about one of its inputs")
     command = session.command
     words = [command.compiler, *driver.look(session.engine.environ, columns)]
     for unit in units:
