@@ -123,7 +123,8 @@ class Links:
     def _compile(self, edit: str) -> list[str]:
         """The objects with this edit in one source."""
         say(f"objects{f' after the edit {edit!r}' if edit else ''}")
-        place = self._directory / f"objects-{edit}"
+        # Always the same files: the new driver's objects have no CUID, so names in them hold their sources' inodes.
+        place = self._directory / "sources"
         WORKLOAD.prepare(place)
         (place / "main.hip").write_text(MAIN)
         for one in WORKLOAD.edits.get(edit, ()):
@@ -131,11 +132,9 @@ class Links:
                 (place / EDITED).write_text(one.apply((place / EDITED).read_text()))
         objects = []
         for source in (*WORKLOAD.sources, "main.hip"):
-            made = place / f"{source}.o"
-            unedited = self._directory / "objects-" / f"{source}.o"
-            if edit and source != EDITED:
-                made = unedited
-            else:
+            made = self._directory / f"objects-{edit if source == EDITED else ''}" / f"{source}.o"
+            made.parent.mkdir(exist_ok=True)
+            if not edit or source == EDITED:
                 words = [self._compiler, *self._words, f"-cuid={source}", "-x", "hip", "-c", source, "-o", str(made)]
                 timed(words, cwd=place, env=self._plain.environment(), log=self._directory / "log")
             objects.append(str(made))
