@@ -63,12 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench/link.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3, help="rounds in which each tool has its turn (default: 3)")
     parser.add_argument("--compiler", default="clang++-19", help="the compiler (default: clang++-19)")
+    parser.add_argument("--new-driver", action="store_true", help="compile and link with --offload-new-driver")
     parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
     options = parser.parse_args(argv)
     directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
     try:
         about = machine.describe(machine.keep_to(2))
-        rows = Links(directory, options.compiler).measure(options.rounds)
+        rows = Links(directory, options.compiler, new_driver=options.new_driver).measure(options.rounds)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -86,13 +87,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 class Links:
     """A program of all sources of the workload, for eight architectures."""
 
-    def __init__(self, directory: Path, compiler: str) -> None:
+    def __init__(self, directory: Path, compiler: str, *, new_driver: bool = False) -> None:
         self._directory = directory
         self._compiler = find_program(compiler, "install the package 'clang-19', or name one with --compiler")
         env = base_environment(os.environ)
         self._plain = Tool(directory / "tools" / "plain", env)
         self._hipcache = Hipcache(directory / "tools" / "hipcache", env)
-        self._words = [*WORKLOAD.flags, "-fgpu-rdc", *(f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many)]
+        rdc = ["-fgpu-rdc", "--offload-new-driver"] if new_driver else ["-fgpu-rdc"]
+        self._words = [*WORKLOAD.flags, *rdc, *(f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many)]
 
     def measure(self, rounds: int) -> list[Row]:
         objects = {edit: self._compile(edit) for edit in dict.fromkeys(edit for edit, _ in LINKS.values())}
@@ -121,7 +123,8 @@ class Links:
     def _compile(self, edit: str) -> list[str]:
         """The objects with this edit in one source."""
         say(f"objects{f' after the edit {edit!r}' if edit else ''}")
-        place = self._directory / f"objects-{edit}"
+        # Always the same files: the new driver's objects have no CUID, so names in them hold their sources' inodes.
+        place = self._directory / "sources"
         WORKLOAD.prepare(place)
         (place / "main.hip").write_text(MAIN)
         for one in WORKLOAD.edits.get(edit, ()):
@@ -129,11 +132,9 @@ class Links:
                 (place / EDITED).write_text(one.apply((place / EDITED).read_text()))
         objects = []
         for source in (*WORKLOAD.sources, "main.hip"):
-            made = place / f"{source}.o"
-            unedited = self._directory / "objects-" / f"{source}.o"
-            if edit and source != EDITED:
-                made = unedited
-            else:
+            made = self._directory / f"objects-{edit if source == EDITED else ''}" / f"{source}.o"
+            made.parent.mkdir(exist_ok=True)
+            if not edit or source == EDITED:
                 words = [self._compiler, *self._words, f"-cuid={source}", "-x", "hip", "-c", source, "-o", str(made)]
                 timed(words, cwd=place, env=self._plain.environment(), log=self._directory / "log")
             objects.append(str(made))

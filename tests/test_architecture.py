@@ -23,13 +23,14 @@ LAYERS = r"""
     link several
     compile
     direct.remember
+    making.bundled_link making.wrapped_link
     making.assembly making.device_link making.host
     making.device
     making.passes
     making.elsewhere
     planning.driver session planning.wrapper
-    planning.answers planning.link_plan
-    engine planning.units cli.doctor cli.explain report.telling
+    planning.answers planning.link_plan planning.wrapper_plan planning.units
+    engine planning.inodes cli.doctor cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
@@ -37,9 +38,10 @@ LAYERS = r"""
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     inputs.shown
-    atomic errors outcome inputs.basedir inputs.comments inputs.keys inputs.pasted making.depfile making.records \
-        making.splice planning.driver_options planning.tools processes.room processes.syscalls \
-        processes.together store.layout store.locks cli.arches cli.screen native
+    atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
+        making.depfile making.records making.splice planning.driver_options planning.tools \
+        processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
+        cli.screen native
     direct store making planning inputs processes report hipcache
     values
 """

@@ -700,6 +700,37 @@ def test_another_cuid_is_another_object(lab: Lab) -> None:
     lab.changed(lab.warm("-cuid=mine"), "-cuid=yours")
 
 
+RDC = ["-fgpu-rdc", "-fuse-cuid=none"]
+COUNTER = """\
+#include "hip_in_short.hpp"
+static __device__ int counter = 3;
+void* address() { return (void*)&counter; }
+"""
+
+
+def test_without_a_cuid_all_passes_have_seen_the_same_file(lab: Lab) -> None:
+    lab.write("k.hip", COUNTER)
+    first = lab.compile(*RDC)
+    # The same content in another file, as in a second checkout: names of static variables have its inode.
+    (lab.root / "k.hip").rename(lab.root / "old.hip")
+    lab.write("k.hip", COUNTER)
+    made = lab.compile(*RDC, "--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
+    assert made.counted.missed == {"gfx906", "gfx90a", "gfx1030", "host"}
+    assert made.object != first.object
+    assert lab.compile(*RDC).outcome == HIT
+
+
+def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None:
+    header = "static __device__ int more = 4;\nstatic void* there() { return (void*)&more; }\n"
+    lab.write("more.hpp", header)
+    # (One variable: clang writes several in the order of their addresses in memory.)
+    lab.write("k.hip", '#include "hip_in_short.hpp"\n#include "more.hpp"\nvoid* other() { return there(); }\n')
+    lab.compile(*RDC)
+    (lab.root / "more.hpp").rename(lab.root / "old.hpp")
+    lab.write("more.hpp", header)
+    assert lab.compile(*RDC).counted.missed == {"gfx906", "gfx90a", "host"}
+
+
 def test_a_random_cuid_is_left_to_the_compiler(lab: Lab) -> None:
     words = [lab.compiler, "--offload-arch=gfx906", *BARE, "-fuse-cuid=random", "-c", "k.hip", "-o", "out.o"]
     assert lab.hipcache(*words).status == 0

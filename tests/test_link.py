@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from hip import (
-    ARCHS,
     FULL,
     HIT,
     LAUNCHER,
@@ -21,7 +18,6 @@ from hip import (
     MISS,
     PARTIAL,
     PASSED_THROUGH,
-    Counted,
     Lab,
     only_15,
     replace,
@@ -29,100 +25,9 @@ from hip import (
     settle,
     toolchain,
 )
+from programs import ALL, MAIN, Program
 
-ONE = """\
-#include "hip_in_short.hpp"
-__device__ int twice(int a);
-static __device__ int counter = 3;
-void* address() {{ return (void*)&counter; }}
-extern "C" __global__ void kernel(int* p) {{ p[0] = twice(p[1]) + counter + DEVICE; }}
-int host() {{ return {host}; }}
-"""
-TWO = """\
-#include "hip_in_short.hpp"
-#ifdef __gfx90a__
-#define FACTOR {gfx90a}
-#else
-#define FACTOR 2
-#endif
-static __device__ int counter = 4;
-void* other_address() {{ return (void*)&counter; }}
-__device__ int twice(int a) {{ return a * FACTOR + counter; }}
-"""
-MAIN = "int host(); void* other_address(); int main() { return host() + !other_address(); }\n"
-RUNTIME = """\
-extern "C" {
-int hipLaunchKernel() { return 0; }
-int __hipPushCallConfiguration() { return 0; }
-int __hipPopCallConfiguration() { return 0; }
-void* __hipRegisterFatBinary() { return nullptr; }
-void __hipRegisterFunction() {}
-void __hipRegisterVar() {}
-void __hipUnregisterFatBinary() {}
-}
-"""
 one_version = pytest.mark.parametrize("lab", ["15", "19"] if FULL else ["19"], indirect=True)
-ALL = frozenset(["gfx906", "gfx90a", "link"])
-
-
-@dataclass(frozen=True)
-class Program:
-    """Two objects with device code that need each other, a third without, and what stands for the runtime."""
-
-    lab: Lab
-
-    def build(self) -> None:
-        lab = self.lab
-        lab.write("main.cpp", MAIN)
-        lab.write("runtime.cpp", RUNTIME)
-        for name in ("main", "runtime"):
-            assert lab.run([lab.compiler, "-c", f"{name}.cpp", "-o", f"{name}.o"]).status == 0
-        assert lab.run(["ar", "rc", "libruntime.a", "runtime.o"]).status == 0
-        self.one()
-        self.two()
-
-    def one(self, host: str = "0", *flags: str) -> None:
-        self._compile("one", ONE.format(host=host), "-DDEVICE=1", *flags)
-
-    def two(self, gfx90a: str = "2", *flags: str) -> None:
-        self._compile("two", TWO.format(gfx90a=gfx90a), *flags)
-
-    def _compile(self, name: str, text: str, *flags: str) -> None:
-        self.lab.write(f"{name}.hip", text)
-        cuid = f"-cuid={name}"
-        words = [self.lab.compiler, *ARCHS, "-nogpuinc", "-nogpulib", "-O2", cuid, "-fgpu-rdc", *flags]
-        ended = self.lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"])
-        assert ended.status == 0, ended.err
-
-    def words(self, *more: str) -> list[str]:
-        objects = () if any(word.endswith((".o", ".rsp")) for word in more) else ("one.o", "two.o", "main.o")
-        output = () if "-o" in more else ("-o", "program")
-        libraries = ("-no-hip-rt", "-L.", "-lruntime", "-Wl,-z,noexecstack")
-        return [self.lab.compiler, *ARCHS, "--hip-link", "-fgpu-rdc", *objects, *more, *libraries, *output]
-
-    def link(self, *more: str, output: str = "program") -> tuple[bytes, Counted]:
-        """Plain clang's link, then hipcache's: they leave the same."""
-        found = []
-        words = self.words(*more)
-        for launcher in ((), LAUNCHER):
-            (self.lab.root / output).unlink(missing_ok=True)
-            ended = self.lab.run([*launcher, *words])
-            made = self.lab.root / output
-            content = (made.read_bytes(), made.stat().st_mode) if made.exists() else (b"", 0)
-            # Names of temporary files differ in every run of clang.
-            found.append((ended.status, ended.out, re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err), *content))
-        assert found[1][2].decode() == found[0][2].decode()
-        assert found[1] == found[0], "the program is not plain clang's"
-        return found[1][3], self.lab.counted()
-
-    def warm(self, *more: str) -> bytes:
-        first, counted = self.link(*more)
-        assert first
-        assert counted.missed, counted
-        second, counted = self.link(*more)
-        assert counted.outcome == HIT, self.lab.hipcache("explain").out.decode()
-        assert second == first
-        return first
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +115,20 @@ def test_other_ways_to_link_are_plain_clangs(program: Program, more: list[str]) 
     assert bool(made) or more == ["-r"]
 
 
+@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
+def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
+    def compiled(gfx90a: str) -> None:
+        program.one("0", kind)
+        program.two(gfx90a, kind)
+
+    compiled("2")
+    before = program.warm(kind)
+    compiled("8")
+    after, counted = program.link(kind)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+
+
 def test_a_library_with_device_code_is_taken_apart(program: Program) -> None:
     lab = program.lab
     # Clang 15 looks for device code in -l alone, clang 19 does not see there that the host needs a fat binary.
@@ -293,6 +212,24 @@ def test_device_code_that_lacks_a_function_is_clangs_error(program: Program) -> 
     assert counted.outcome == "failed"
 
 
+def test_what_the_host_linker_refuses_is_not_linked_twice(program: Program, tmp_path: Path) -> None:
+    program.warm()
+    script(tmp_path / "ld", f'echo once >>{tmp_path}/count\necho "no, $8 never" >&2\nexit 3\n')
+    made, counted = program.link(f"-B{tmp_path}")
+    assert (made, counted.outcome) == (b"", "failed")
+    assert (tmp_path / "count").read_text() == "once\n" * 2
+    # A host function that is not there, a library: the real linker's words.
+    for more in (["one.o", "two.o"], ["-lnone"]):
+        made, counted = program.link(*more)
+        assert (made, counted.outcome) == (b"", "failed")
+
+
+def test_a_host_linker_that_is_killed_is_run_again(program: Program, tmp_path: Path) -> None:
+    script(tmp_path / "ld", f"echo once >>{tmp_path}/count\nkill -SEGV $$\n")
+    assert program.lab.hipcache(*program.words(f"-B{tmp_path}")).status != 0
+    assert (tmp_path / "count").read_text() == "once\n" * 2
+
+
 def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
     program.lab.write("main.cpp", MAIN + 'asm(".section .gnu.warning.host\\n.ascii \\"a warning\\"\\n.text\\n");\n')
     assert program.lab.run([program.lab.compiler, "-c", "main.cpp", "-o", "main.o"]).status == 0
@@ -308,8 +245,7 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         (["-v"], "asks_driver"),
         (["--save-temps"], "save_temps"),
         (["-fno-gpu-rdc"], "link_or_not_hip"),
-        (["-foffload-lto"], "lto"),
-        (["--offload-new-driver"], "new_driver"),
+        (["-flto"], "lto"),
         (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
         (["-fprofile-use=runs.profdata"], "linker_option"),
     ],

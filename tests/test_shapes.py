@@ -107,6 +107,11 @@ ENDS = [
     "-c --offload-new-driver -MD -o out.o",
     "-c --offload-new-driver -fgpu-rdc -o out.o",
     "-c --offload-new-driver -fgpu-rdc -g --offload-arch=gfx908:xnack+ --offload-arch=gfx906",
+    "-c -foffload-lto -o out.o -MD",
+    "-c -foffload-lto=thin -o out.o -g",
+    "-c -foffload-lto=thin -fgpu-rdc",
+    "-c -foffload-lto=full --offload-new-driver -fgpu-rdc",
+    "-c -foffload-lto=thin --offload-new-driver -fgpu-rdc",
 ]
 
 
@@ -178,7 +183,8 @@ def test_a_header_that_changed_is_seen(lab: Lab, end: str) -> None:
 
 def test_what_ends_otherwise_shares_no_entry(lab: Lab) -> None:
     ends = ["-c -fgpu-rdc -o o", "-c -emit-llvm -o o", "-S -o o", "-S -emit-llvm -o o", "-c -o o", "-S -fgpu-rdc -o o"]
-    ends += ["-c -fgpu-rdc --offload-new-driver -o o"]
+    ends += ["-c -fgpu-rdc --offload-new-driver -o o", "-c -fgpu-rdc -foffload-lto -o o"]
+    ends += ["-c -fgpu-rdc -foffload-lto=thin -o o"]
     found = [same(lab, *end.split())[0].one for end in ends]
     assert len(set(found)) == len(ends)
 

@@ -5,6 +5,7 @@
     |-- StoreError         the store cannot be read or written
     |-- PassThrough        not an error: this compile is not ours, run the user's command
     `-- JobFailed          a compiler job ended with a status other than 0
+        `-- HostLinkFailed    the last job of a link, and what it said is what the compiler would have said
 
 An error says what is wrong, which thing ('quoted'), and why; `hint` says what to do about it.
 """
@@ -48,3 +49,11 @@ class JobFailed(HipcacheError):
         super().__init__(f"{job} ended with status {status}")
         self.job = job
         self.status = status
+
+
+class HostLinkFailed(JobFailed):
+    """The host's link ended with `status`: that of the whole command, which would have printed `text`."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__("host link", status)
+        self.text = text

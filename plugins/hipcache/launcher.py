@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hipcache import config as settings
 from hipcache import outcome
 from hipcache.config import Config
-from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
@@ -93,6 +93,9 @@ def _compile(
     except StoreError as error:
         _end(runner)
         _leave(argv, config, PassThrough("store", error.message))
+    except HostLinkFailed as failed:
+        _end(runner)
+        return _tell_failure(argv, config, failed)
     except (JobFailed, Killed) as failed:
         _end(runner)
         return _run_after_failure(argv, config, str(failed))
@@ -217,6 +220,16 @@ def _become_script(argv: list[str]) -> None:
     path = argv[0] if "/" in argv[0] else shutil.which(argv[0])
     with suppress(OSError):
         os.execv("/bin/sh", ["/bin/sh", str(path), *argv[1:]])
+
+
+def _tell_failure(argv: list[str], config: Config, failed: HostLinkFailed) -> int:
+    """The command has failed as the compiler's would have, so it need not run again."""
+    try:
+        telling.say(failed.text)
+    except OSError:
+        _become(argv)
+    telling.record(config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, os.getcwd())
+    return failed.status
 
 
 def _run_after_failure(argv: list[str], config: Config, what: str) -> int:

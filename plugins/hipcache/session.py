@@ -79,17 +79,31 @@ class Session:
                 self._workdir = self._resources.enter_context(self.engine.store.workdir())
             return self._workdir
 
-    def run(self, name: str, argv: list[str]) -> Completed:
-        """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
+    def run(
+        self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Run a job of the plan in a slot. `directory` and `environ` are the command's where nothing else is said.
+        Raises JobFailed, and PassThrough if it prints to standard output."""
         with self.engine.slots.hold(self.runner.check):
-            return self.run_now(name, argv)
+            return self.run_now(name, argv, directory=directory, environ=environ)
 
-    def run_now(self, name: str, argv: list[str]) -> Completed:
+    def run_now(
+        self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
         """The same for one who holds a slot."""
+        return self.ended_well(name, self.attempt(argv, directory=directory, environ=environ))
+
+    def attempt(
+        self, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
+        """The same, however it ends."""
         try:
-            done = self.runner.run(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+            return self.runner.run(argv, cwd=directory or Path(self.command.cwd), env=environ or self.engine.environ)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+
+    def ended_well(self, name: str, done: Completed) -> Completed:
+        """Raises as `run`."""
         if done.status != 0:
             raise JobFailed(name, done.status)
         if done.stdout:

@@ -13,6 +13,7 @@ from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
+from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
 from hipcache.planning.units import FrontEnd, graph_file
 from hipcache.session import Session, decode
@@ -130,6 +131,9 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
     `reads` where nothing may be kept."""
     if ran.reads is None:
         session.notes.append(f"not stored: {ran.why_not}")
+        return entry
+    if inodes.names_another_file(front.job, session.files, product):
+        session.notes.append("not stored: static variables are named after a header's inode (no CUID)")
         return entry
     basedir = session.files.basedir
     named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))

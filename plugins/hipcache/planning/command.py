@@ -26,6 +26,8 @@ AT_ONCE = "it compiles and links at once: only what is compiled with -c is cache
 
 _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
+_DRIVERS = ("--offload-new-driver", "--no-offload-new-driver")
+
 # Variables that make the driver or lld write something beside the output, or other output.
 _SIDE_EFFECTS = (
     *("CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT"),
@@ -192,9 +194,13 @@ def _refuse(
 
 
 def links_device_code(arguments: tuple[str, ...]) -> bool:
-    """Does clang, as a linker, put relocatable device code together?"""
+    """Does clang, as a linker, put relocatable device code together? By the new driver it does so wherever there is
+    any in the objects."""
     rdc = [word for word in arguments if word in _RDC]
-    return "--hip-link" in arguments and bool(rdc) and not rdc[-1].startswith("-fno-")
+    if "--hip-link" not in arguments and "--offload-link" not in arguments:
+        return False
+    drivers = [word for word in arguments if word in _DRIVERS]
+    return (bool(rdc) and not rdc[-1].startswith("-fno-")) or drivers[-1:] == ["--offload-new-driver"]
 
 
 def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.planning import answers, link_plan, plan, tools
+from hipcache.planning import answers, link_plan, plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
 from hipcache.planning.driver_options import why_left, why_left_in_link
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
+from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass
@@ -87,7 +88,9 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> int:
     return len(jobs)
 
 
-def ask_link(command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path) -> LinkPlan:
+def ask_link(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path
+) -> LinkPlan | WrapperPlan:
     """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough, JobFailed."""
     words = _words(command, [link_plan.DUMP_SCRIPT], engine, columns)
     program = _program(words[0], command.cwd, engine)
@@ -97,7 +100,7 @@ def ask_link(command: Command, engine: Engine, runner: Runner, *, columns: int |
         if reason:
             raise PassThrough(reason, word)
     _check_messages(text)
-    return link_plan.parse(text)
+    return wrapper_plan.parse(text) or link_plan.parse(text)
 
 
 def _program(compiler: str, cwd: str, engine: Engine) -> str:
@@ -108,11 +111,15 @@ def _program(compiler: str, cwd: str, engine: Engine) -> str:
 
 
 def _words(command: Command, more: list[str], engine: Engine, columns: int | None) -> list[str]:
-    # The driver looks whether its own standard error is a terminal: ours is, its is not. All of ours go first, so
-    # that the user's options win, and since a `--` may end the options.
-    colours = ["-fcolor-diagnostics"] if engine.environ.get("TERM", "") not in ("", "dumb") else []
-    look = [] if columns is None else [*colours, f"-fmessage-length={columns}"]
-    return [command.compiler, "-###", *look, *more, *command.argv[1:]]
+    # All of ours go first, so that the user's options win, and since a `--` may end the options.
+    return [command.compiler, "-###", *look(engine.environ, columns), *more, *command.argv[1:]]
+
+
+def look(environ: Mapping[str, str], columns: int | None) -> list[str]:
+    """The options for messages as they would look without us. `columns`: see `ask`."""
+    # The driver looks whether its own standard error is a terminal: ours is, its is not.
+    colours = ["-fcolor-diagnostics"] if environ.get("TERM", "") not in ("", "dumb") else []
+    return [] if columns is None else [*colours, f"-fmessage-length={columns}"]
 
 
 def _check_messages(text: str) -> None:

@@ -92,8 +92,6 @@ def parse(text: str) -> LinkPlan:
             embeds.append(job)
         elif job.arguments[:1] in (("-cc1",), ("-cc1as",)):
             raise PassThrough("link", "it compiles, too")
-        elif name.startswith("clang-linker-wrapper"):
-            raise PassThrough("new_driver", name)
         else:
             hosts.append(job)
     if len(bundles) != 1 or len(embeds) != 1 or len(hosts) != 1 or not links or not script:

@@ -1,6 +1,6 @@
 """The plan of a compile: text of the driver's `-###` -> jobs -> the shape of a HIP compile.
 
-    for each offload arch:  cc1 (device) -> lld -> code object
+    for each offload arch:  cc1 (device) -> lld -> code object     (-foffload-lto: by way of bitcode)
     clang-offload-bundler                       -> fat binary
     cc1 (host), which embeds the fat binary     -> object
 
@@ -31,7 +31,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
     r"|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$)"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
@@ -152,8 +152,7 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         )
     passes = _device_passes(device_cc1, links)
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
-    version = int(named.group(1)) if named else 0
+    version = clang_version(text)
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host embeds what no job bundles")
@@ -176,7 +175,7 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
     objects = {job.value(Role.OUTPUT): job for job in compiles}
     for link in links:
         obj = next((word for word in link.arguments if word in objects), None)
-        if obj is None or objects[obj].emits != "-emit-obj":
+        if obj is None or objects[obj].emits not in ("-emit-obj", "-emit-llvm-bc"):
             raise PassThrough("plan", "a device link of what no device pass writes")
         job = objects.pop(obj)
         code = _link_output(link)
@@ -215,6 +214,12 @@ def _check_outputs(plan: Plan) -> None:
     rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in jobs}
     if len(rules) > 1:
         raise PassThrough("plan", "passes that write different dependency files")
+
+
+def clang_version(text: str) -> int:
+    """The major version in a plan's banner; 0 where there is none."""
+    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
+    return int(named.group(1)) if named else 0
 
 
 def split(text: str) -> tuple[list[tuple[str, ...]], str]:

@@ -4,8 +4,8 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
-Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
-differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
+Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two,
+its output differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
 
 The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
 end that reads bitcode) is also left out of the command, or cannot reach the output.
@@ -21,6 +21,7 @@ from hipcache.errors import PassThrough
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
+from hipcache.planning import inodes
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
@@ -251,7 +252,8 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        in_one_step = one.link is None or any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        by_option = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        in_one_step = by_option or one.compile.emits != "-emit-obj"
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
@@ -265,7 +267,7 @@ class _Cutter:
                 look.append(" ".join(option.text))
             else:
                 inputs += self._option(option, job)
-        inputs += self._one_directory(job)
+        inputs += [*self._one_directory(job), *inodes.keyed(job, self._files)]
         if any(option.name == "-fdiagnostics-absolute-paths" for option in job.options):
             inputs.append(("directory of messages", self._portable(self._files.resolve(""))))
         unit = FrontEnd(job, make_key(kind, [*inputs, *more]), " ".join(look))
@@ -324,12 +326,8 @@ class _Cutter:
 
 def _keeps_directory(job: Cc1Job) -> bool:
     """Does the working directory get into the output? With debug information or coverage it does."""
-    for option in job.options:
-        if option.name.startswith(
-            ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro")
-        ):
-            return True
-    return False
+    names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro")
+    return any(option.name.startswith(names) for option in job.options)
 
 
 def _renamed(job: ToolJob, names: dict[str, str]) -> list[str]:

@@ -1,0 +1,159 @@
+"""Device images that objects and static libraries carry for the new offload driver, and files with those of one arch.
+
+The host's compile puts a package into section `.llvm.offloading` (of type SHT_LLVM_OFFLOADING): one binary behind the
+other, each one image with its triple and offload arch. clang-linker-wrapper reads such binaries from objects, from
+members of static libraries, and from files that are nothing else (`extractOffloadBinaries`, llvm/lib/Object). So the
+images of one arch, copied as they stand, are an input that holds nothing for other archs.
+
+Formats: the offload binary of llvm/include/llvm/Object/OffloadBinary.h, version 1 (LLVM 14 to 20); ELF-64
+little-endian (System V ABI, chapter 4); static libraries as GNU's ar writes them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterable, Iterator
+
+from hipcache.values import dataclass
+
+Content = bytes | mmap.mmap
+
+HIP = 3  # OFK_HIP
+_MAGIC = b"\x10\xff\x10\xad"
+_HEADER = struct.Struct("<4sIQQQ")  # magic, version, size, offset and size of the entry
+_ENTRY = struct.Struct("<HHIQQQQ")  # kinds of image and of offload, flags; strings: offset, count; image: offset, size
+_PAIR = struct.Struct("<QQ")
+_ELF = b"\x7fELF"
+_ELF_64 = b"\x7fELF\x02\x01"
+_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SHT_LLVM_OFFLOADING = 0x6FFF4C0B
+_ET_DYN = 3
+_ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
+_MEMBER = struct.Struct("16s12s6s6s8s10s2s")
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+
+
+class UnknownFile(Exception):
+    """A file that is damaged, or not laid out as this module knows it; says how."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image with what stands around it (`raw`). `kind`: of offloading; `is_bitcode`: is it LLVM's bitcode?"""
+
+    triple: str
+    arch: str
+    kind: int
+    is_bitcode: bool
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What a file holds. `is_archive`: its images are taken as they are needed."""
+
+    images: tuple[Image, ...]
+    is_archive: bool
+
+
+def read(path: str) -> Embedded:
+    """The images of an input of the linker, in order. Raises OSError, UnknownFile."""
+    with open(path, "rb") as file:
+        if not file.read(1):
+            return Embedded((), is_archive=False)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            try:
+                found = tuple(_images(content, 0, len(content)))
+            except (struct.error, ValueError, IndexError) as error:
+                raise UnknownFile(f"it is cut or damaged ({error})") from error
+            return Embedded(found, content[: len(_ARCHIVE)] == _ARCHIVE)
+
+
+def archive(images: Iterable[Image]) -> bytes:
+    """A static library with a member for each image."""
+    parts = [_ARCHIVE]
+    for number, image in enumerate(images):
+        fields = f"{number}.o/", "0", "0", "0", "644", str(len(image.raw)), "`\n"
+        parts += [_MEMBER.pack(*(_padded(text, width) for text, width in zip(fields, _WIDTHS, strict=True))), image.raw]
+        parts.append(b"\n" * (len(image.raw) % 2))
+    return b"".join(parts)
+
+
+_WIDTHS = (16, 12, 6, 6, 8, 10, 2)
+
+
+def _padded(text: str, width: int) -> bytes:
+    return text.encode().ljust(width)
+
+
+def _images(content: Content, start: int, end: int) -> Iterator[Image]:
+    head = content[start : start + len(_ARCHIVE)]
+    if head.startswith(_ELF):
+        yield from _in_elf(content, start, end)
+    elif head == _ARCHIVE:
+        yield from _in_archive(content, start, end)
+    elif head.startswith(_MAGIC):
+        yield from _binaries(content, start, end)
+    elif head == _THIN:
+        raise UnknownFile("a thin archive")
+    elif head.startswith(_BITCODE):
+        raise UnknownFile("bitcode for the host")
+
+
+def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
+    if content[start : start + len(_ELF_64)] != _ELF_64:
+        if content.find(_MAGIC, start, end) >= 0:
+            raise UnknownFile("another ELF than that of 64 bits, little-endian")
+        return
+    header = _ELF_HEADER.unpack(content[start : start + _ELF_HEADER.size])
+    kind, table, size, count = header[1], header[6], header[11], header[12]
+    if kind == _ET_DYN:
+        return  # the linker wrapper looks into no shared library
+    if start + table + size * count > end or (table and (size != _SECTION.size or not count)):
+        raise UnknownFile("its sections are not within it")
+    if content.find(_MAGIC, start, end) < 0:
+        return
+    for number in range(count):
+        place = start + table + number * size
+        fields = _SECTION.unpack(content[place : place + size])
+        if fields[1] == _SHT_LLVM_OFFLOADING:
+            first = start + fields[4]
+            if first + fields[5] > end:
+                raise UnknownFile("a section is not within it")
+            yield from _binaries(content, first, first + fields[5])
+
+
+def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
+    place = start + len(_ARCHIVE)
+    while place < end:
+        name, *_, size, last = _MEMBER.unpack(content[place : place + _MEMBER.size])
+        first, length = place + _MEMBER.size, int(size)
+        if last != b"`\n" or first + length > end or name.startswith(b"#"):
+            raise UnknownFile("an archive that GNU's ar did not write, or that is cut")
+        if name.rstrip() not in (b"/", b"//", b"/SYM64/"):
+            yield from _images(content, first, first + length)
+        place = first + length + length % 2
+
+
+def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
+    while start < end:
+        magic, version, size, entry, width = _HEADER.unpack(content[start : start + _HEADER.size])
+        if magic != _MAGIC or version != 1 or width != _ENTRY.size or not 0 < size <= end - start:
+            raise UnknownFile("device code in another format")
+        raw = bytes(content[start : start + size])
+        _, kind, _, strings, count, place, length = _ENTRY.unpack_from(raw, entry)
+        if place + length > size:
+            raise UnknownFile("a device image is not within its file")
+        texts = {}
+        for number in range(count):
+            name, value = _PAIR.unpack_from(raw, strings + number * _PAIR.size)
+            texts[_text(raw, name)] = _text(raw, value)
+        is_bitcode = raw[place : place + 4] in _BITCODE
+        yield Image(texts.get("triple", ""), texts.get("arch", ""), kind, is_bitcode, raw)
+        start += size
+
+
+def _text(raw: bytes, place: int) -> str:
+    return raw[place : raw.index(b"\0", place)].decode("utf-8", "surrogateescape")

@@ -1,0 +1,355 @@
+"""Links by the new offload driver: the device links of clang-linker-wrapper are cached, the rest is clang's own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace as with_changes
+from pathlib import Path
+
+import pytest
+from hip import HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Lab, only_15, only_19, replace, script, toolchain
+from programs import ALL, MAIN, Program
+
+NEW = ("--offload-new-driver",)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with the objects."""
+    lab = Lab.make(tmp_path_factory.mktemp("clang19"), "19")
+    Program(lab, NEW).build()
+    return lab.root
+
+
+@pytest.fixture
+def program(tmp_path: Path, built: Path) -> Program:
+    lab = Lab.make(tmp_path, "19")
+    shutil.copytree(built, lab.root, dirs_exist_ok=True)
+    return Program(lab, NEW)
+
+
+@pytest.fixture
+def edited(program: Program) -> Program:
+    """Its sources are compiled here: without a CUID, names of static variables have the source's inode in them."""
+    program.one()
+    program.two()
+    return program
+
+
+def pack(lab: Lab, *objects: str, library: str = "libtwo.a") -> None:
+    (lab.root / library).unlink(missing_ok=True)
+    assert lab.run(["ar", "rc", library, *objects]).status == 0
+
+
+def left(program: Program, *more: str) -> str:
+    """The reason why this link is left to the compiler."""
+    _, counted = program.link(*more)
+    assert counted.outcome == PASSED_THROUGH
+    return counted.reason
+
+
+def test_a_link_is_plain_clangs_and_the_next_one_runs_no_lto(program: Program) -> None:
+    first, counted = program.link()
+    assert (counted.outcome, counted.missed) == (MISS, ALL)
+    assert subprocess.run([program.lab.root / "program"], check=False).returncode == 0
+    second, counted = program.link()
+    assert (counted.outcome, counted.missed, counted.served) == (HIT, frozenset(), ALL)
+    assert second == first
+
+
+def test_an_edit_of_host_code_runs_no_lto(edited: Program) -> None:
+    before = edited.warm()
+    edited.one(host="1")
+    after, counted = edited.link()
+    assert after != before
+    assert (counted.outcome, counted.missed) == (HIT, frozenset())
+
+
+def test_an_edit_within_one_arch_runs_that_ones_lto_alone(edited: Program) -> None:
+    before = edited.warm()
+    edited.two(gfx90a="5")
+    after, counted = edited.link()
+    assert after != before
+    assert counted.outcome == PARTIAL
+    assert (counted.missed, counted.served) == ({"gfx90a", "link"}, {"gfx906", "link"})
+    said = edited.lab.hipcache("explain", "program").out.decode()
+    assert "device code of 'two.o' changed" in said
+    assert "device code of 'one.o'" not in said
+
+
+def test_an_architecture_added_is_linked_alone(edited: Program) -> None:
+    edited.warm()
+    edited.one("0", "--offload-arch=gfx1030")
+    edited.two("2", "--offload-arch=gfx1030")
+    # The objects say which archs there are, not the link.
+    _, counted = edited.link()
+    assert counted.missed == {"gfx1030", "link"}
+
+
+def test_another_program_of_the_same_device_code_runs_no_lto(program: Program) -> None:
+    program.warm()
+    program.lab.write("main.cpp", MAIN + "int more = 3;\n")
+    assert program.lab.run([program.lab.compiler, "-c", "main.cpp", "-o", "main.o"]).status == 0
+    _, counted = program.link("-o", "other", "-Wl,-Map=other.map", "-fuse-ld=lld", output="other")
+    assert counted.outcome == HIT
+
+
+@pytest.mark.parametrize(
+    ("more", "other"),
+    [
+        (["-O2"], ["-O3"]),
+        (["-O2"], ["-O2", "-g"]),
+        (["one.o", "two.o", "main.o"], ["two.o", "one.o", "main.o"]),
+        (["-O1"], ["-O1", "-mllvm", "-amdgpu-early-inline-all"]),
+    ],
+    ids=["level", "debug", "order", "option"],
+)
+def test_another_command_is_another_link(program: Program, more: list[str], other: list[str]) -> None:
+    program.warm(*more)
+    _, counted = program.link(*other)
+    assert counted.missed == ALL
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["-shared", "-fPIC"],
+        ["@objects.rsp"],
+        ["-Wl,-z,now"],
+        ["-fuse-ld=lld"],
+        ["-static-libgcc"],
+    ],
+)
+def test_other_ways_to_link_are_plain_clangs(program: Program, more: list[str]) -> None:
+    program.lab.write("objects.rsp", "one.o two.o\nmain.o\n")
+    if "-shared" in more:
+        program.one("0", "-fPIC")
+        program.two("2", "-fPIC")
+    program.warm(*more)
+
+
+@pytest.mark.parametrize("library", [["-ltwo"], ["./libtwo.a"], ["-l:libtwo.a"]], ids=["-l", "path", "-l:"])
+def test_device_code_is_taken_from_libraries(edited: Program, library: list[str]) -> None:
+    lab = edited.lab
+    pack(lab, "two.o")
+    words = ["one.o", "main.o", "-L.", *library]
+    before = edited.warm(*words)
+    edited.two(gfx90a="9")
+    pack(lab, "two.o")
+    after, counted = edited.link(*words)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+
+
+def test_what_of_a_library_is_linked_is_as_the_wrapper_has_it(program: Program) -> None:
+    lab = program.lab
+    # A member that nothing needs, one that the needed one needs, and a name that stands twice.
+    lab.write("three.hip", '#include "hip_in_short.hpp"\n__device__ int thrice(int a) { return 3 * a; }\n')
+    lab.write("four.hip", '#include "hip_in_short.hpp"\nstatic __device__ __attribute__((used)) int unused = 4;\n')
+    words = [
+        lab.compiler,
+        "--offload-arch=gfx906",
+        "--offload-arch=gfx90a",
+        "-nogpuinc",
+        "-nogpulib",
+        "-fgpu-rdc",
+        *NEW,
+    ]
+    for name in ("three", "four"):
+        assert lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
+    pack(lab, "four.o", "two.o", "three.o")
+    for more in (["libtwo.a"], ["-Wl,--whole-archive", "libtwo.a", "-Wl,--no-whole-archive"], ["libtwo.a", "libtwo.a"]):
+        program.warm("one.o", "main.o", *more)
+
+
+def test_another_library_that_is_found_first_is_seen(edited: Program) -> None:
+    lab = edited.lab
+    (lab.root / "first").mkdir()
+    pack(lab, "two.o")
+    words = ["one.o", "main.o", "-Lfirst", "-L.", "-ltwo"]
+    before = edited.warm(*words)
+    edited.two(gfx90a="7")
+    pack(lab, "two.o", library="first/libtwo.a")
+    after, counted = edited.link(*words)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+
+
+@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
+def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
+    def compiled(gfx90a: str) -> None:
+        program.one("0", kind)
+        program.two(gfx90a, kind)
+
+    compiled("2")
+    before = program.warm(kind)
+    compiled("8")
+    after, counted = program.link(kind)
+    assert after != before
+    assert counted.missed == {"gfx90a", "link"}
+    pack(program.lab, "two.o")
+    program.warm("one.o", "main.o", "libtwo.a")
+
+
+def test_an_object_replaced_by_one_of_the_same_size_and_time_is_seen(program: Program) -> None:
+    program.two(gfx90a="3")
+    other = (program.lab.root / "two.o").read_bytes()
+    program.two(gfx90a="5")
+    before = program.warm()
+    if len(other) != (program.lab.root / "two.o").stat().st_size:
+        pytest.skip("the objects differ in size")
+    replace(program.lab.root / "two.o", other)
+    after, _ = program.link()
+    assert after != before
+
+
+@pytest.mark.parametrize("name", ["clang-linker-wrapper", "clang", "lld"])
+def test_another_tool_links_again(program: Program, tmp_path: Path, name: str) -> None:
+    compiler = toolchain(tmp_path / "llvm", "19")
+    tool = tmp_path / "llvm" / "bin" / name
+    shutil.copy2(LLVM["19"] / "bin" / "clang-linker-wrapper", tool.with_name("clang-linker-wrapper"))
+    program = with_changes(program, lab=with_changes(program.lab, compiler=str(compiler)))
+    program.warm()
+    with tool.open("ab") as file:
+        file.write(b"\0")
+    _, counted = program.link()
+    assert counted.missed == ALL
+
+
+def test_another_linker_makes_another_program(program: Program, tmp_path: Path) -> None:
+    compiler = toolchain(tmp_path / "llvm", "19")
+    lld = tmp_path / "llvm" / "bin" / "lld"
+    shutil.copy2(LLVM["19"] / "bin" / "clang-linker-wrapper", lld.with_name("clang-linker-wrapper"))
+    program = with_changes(program, lab=with_changes(program.lab, compiler=str(compiler)))
+    lines = [f'exec {LLVM["19"]}/bin/ld.lld "$@" {more}\n' for more in ("--build-id=none", "--build-id=0xab")]
+    script(lld, lines[0])
+    before = program.warm()
+    replace(lld, b"#!/bin/sh\n" + lines[1].encode())
+    after, counted = program.link()
+    assert after != before
+    assert counted.missed == ALL
+
+
+def test_options_for_every_clang_are_seen(program: Program) -> None:
+    before = program.warm()
+    program = with_changes(program, lab=with_changes(program.lab, environ={**program.lab.environ}))
+    program.lab.environ["CCC_OVERRIDE_OPTIONS"] = "# +-Wl,--build-id=0xcd"
+    after, counted = program.link()
+    assert after != before
+    assert counted.outcome == PASSED_THROUGH or counted.missed == ALL
+
+
+@pytest.mark.parametrize("what", ["actions", "blobs"])
+def test_a_damaged_entry_is_never_taken(program: Program, what: str) -> None:
+    program.warm()
+    for path in [path for path in (program.lab.store / "v1" / what).rglob("*") if path.is_file()]:
+        content = path.read_bytes()
+        path.chmod(0o644)
+        path.write_bytes(content[:-1] + b"?")
+    _, counted = program.link()
+    assert counted.missed == ALL
+    assert program.link()[1].outcome == HIT
+
+
+def test_two_processes_with_the_same_cold_link_do_the_work_once(program: Program) -> None:
+    words = [program.words("-o", name) for name in ("a", "b")]
+    running = [
+        subprocess.Popen([*LAUNCHER, *line], cwd=program.lab.root, env=program.lab.environ, stderr=subprocess.DEVNULL)
+        for line in words
+    ]
+    assert [one.wait() for one in running] == [0, 0]
+    stats = program.lab.stats()
+    assert stats["units"]["link"] == {"hits": 2, "misses": 2}  # type: ignore[index]
+    assert (program.lab.root / "a").read_bytes() == (program.lab.root / "b").read_bytes()
+
+
+def test_a_failing_link_is_clangs_own(program: Program) -> None:
+    program.warm()
+    # Device code that lacks a function; a host that does; a flag and an object that are not there.
+    for more in (["one.o", "main.o"], ["one.o", "two.o"], ["-Wl,--no-such-option"], ["one.o", "two.o", "none.o"]):
+        made, counted = program.link(*more)
+        assert not made
+        assert counted.outcome in ("failed", PASSED_THROUGH)
+
+
+def test_what_the_host_linker_refuses_is_not_linked_twice(program: Program, tmp_path: Path) -> None:
+    program.warm()
+    linker = script(tmp_path / "ld.once", f'echo once >>{tmp_path}/count\necho "no, never" >&2\nexit 3\n')
+    words = program.words(f"--ld-path={linker}")
+    plain, mine = program.lab.run(words), program.lab.hipcache(*words)
+    assert (mine.status, mine.err) == (plain.status, plain.err)
+    assert program.lab.counted().outcome == "failed"
+    assert (tmp_path / "count").read_text() == "once\n" * 2
+
+
+def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
+    program.lab.write("main.cpp", MAIN + 'asm(".section .gnu.warning.host\\n.ascii \\"a warning\\"\\n.text\\n");\n')
+    assert program.lab.run([program.lab.compiler, "-c", "main.cpp", "-o", "main.o"]).status == 0
+    for _ in range(2):
+        program.link("-O2", "-fsome-such-thing")
+        program.link("-O2", "-nogpulib", "-Xlinker", "--warn-common")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["-v"], "asks_driver"),
+        (["--save-temps"], "save_temps"),
+        (["-Wl,--save-temps"], "save_temps"),
+        (["-Wl,--dry-run"], "linker_option"),
+        (["-Wl,--wrapper-verbose"], "linker_option"),
+        (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
+        (["-r"], "linker_option"),
+        (["-lnone"], "named_file"),
+        (["main.o"], "link"),
+        (["one.o", "main.o", "libthin.a"], "object_layout"),
+        (["one.o", "main.o", "cut.o"], "object_layout"),
+        (["one.o", "two.o", "main.bc.o"], "object_layout"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list[str], reason: str) -> None:
+    lab = program.lab
+    if "libthin.a" in more:
+        assert lab.run(["ar", "rcT", "libthin.a", "two.o"]).status == 0
+    if "cut.o" in more:
+        lab.write("cut.o", (lab.root / "two.o").read_bytes()[:-100])
+    if "main.bc.o" in more:
+        assert lab.run([lab.compiler, "-flto", "-c", "main.cpp", "-o", "main.bc.o"]).status == 0
+    lab.hipcache(*program.words(*more))
+    counted = lab.counted()
+    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
+
+
+def test_target_ids_with_features_are_left_to_the_compiler(program: Program) -> None:
+    for name in ("one", "two"):
+        words = [program.lab.compiler, "--offload-arch=gfx90a:xnack+", "-nogpuinc", "-nogpulib", "-fgpu-rdc", *NEW]
+        assert program.lab.run([*words, "-DDEVICE=1", "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
+    assert left(program) == "target_id"
+
+
+@only_19
+def test_objects_of_finished_device_code_are_only_linked(lab: Lab) -> None:
+    program = Program(lab, NEW)
+    program.build()
+    words = [lab.compiler, "--offload-arch=gfx906", *NEW, "-nogpuinc", "-nogpulib", "-c", "k.hip", "-o", "k.o"]
+    assert lab.run(words).status == 0
+    assert left(program, "k.o", "main.o", "-fno-gpu-rdc", "-Wl,--unresolved-symbols=ignore-all") == "link"
+
+
+@only_15
+def test_another_clang_is_left_to_itself(lab: Lab) -> None:
+    words = [lab.compiler, "--offload-arch=gfx906", *NEW, "--hip-link", "-fgpu-rdc", "k.o", "-o", "k"]
+    lab.write("k.o", b"")
+    lab.hipcache(*words)
+    assert lab.counted().reason == "new_driver"
+
+
+def test_nothing_is_left_behind(program: Program) -> None:
+    program.lab.write("temporary/.keep", "")
+    env = {"TMPDIR": str(program.lab.root / "temporary")}
+    for _ in range(2):
+        assert program.lab.hipcache(*program.words(), env=env).status == 0
+    assert [path.name for path in (program.lab.root / "temporary").iterdir()] == [".keep"]
+    assert not list((program.lab.store / "v1" / "tmp").iterdir())
