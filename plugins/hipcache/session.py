@@ -41,7 +41,8 @@ class Damaged(Exception):
 @dataclass
 class Session:
     """One compile under way. `notes`: what went wrong without harm, and why something was not kept. `translated`: read
-    sets of other spellings, by their digest and the spelling that they are in here."""
+    sets of other spellings, by their digest and the spelling that they are in here; `everywhere`: digests of read sets
+    for every spelling (empty: there is none), by what they were made from."""
 
     engine: Engine
     command: Command
@@ -50,6 +51,7 @@ class Session:
     identities: Identities = field(init=False)
     notes: list[str] = field(default_factory=list)
     translated: dict[tuple[str, Spelling], ReadSet | None] = field(default_factory=dict)
+    everywhere: dict[tuple[object, ...], str] = field(default_factory=dict)
     _scans: Scans = field(init=False)
     _read_sets: dict[str, ReadSet | None] = field(default_factory=dict)
     _resources: ExitStack = field(default_factory=ExitStack)

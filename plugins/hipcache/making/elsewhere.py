@@ -60,17 +60,23 @@ def keep(
     """Keep the entry for every spelling, if it may be. `reads`: of the entry; `made`: what the pass wrote, the host's
     object or bitcode, which `module` tells of."""
     spelled = None
-    if reads is not None and not (entry.text or entry.talks or front.hides_paths):
+    if reads is not None and entry.reads and not (entry.text or entry.talks or front.hides_paths):
         spelled = _spelling(session, front)
     if reads is None or spelled is None or (unnamed.in_bitcode(made) if module else unnamed.in_object(made)):
         return
-    everywhere = _everywhere(session, front, reads, spelled)
-    if everywhere is None:
+    macros = tuple((option.name, option.value) for option in front.job.options if option.role is Role.MACRO)
+    own = SearchPath.of(front.job.options).own
+    # Most architectures read the same files.
+    kind = entry.reads, spelled, macros, own
+    if kind not in session.everywhere:
+        everywhere = _everywhere(session, reads, spelled, macros, own)
+        session.everywhere[kind] = session.keep_read_set(everywhere) if everywhere else ""
+    whole = session.everywhere[kind]
+    if not whole:
         return
     cuid = front.job.value(Role.CUID)
     neutral = module.neutral if module else ""
     has_cuid = not neutral and (clangs_hash(cuid).encode() in made or os.fsencode(cuid) in made)
-    whole = session.keep_read_set(everywhere)
     put(
         session,
         _key(session, front, spelled),
@@ -102,13 +108,14 @@ def _spelling(session: Session, front: FrontEnd) -> Spelling | None:
     return None if any(os.path.isfile(resolve(name)) for name in given) else found
 
 
-def _everywhere(session: Session, front: FrontEnd, reads: ReadSet, spelled: Spelling) -> ReadSet | None:
+def _everywhere(
+    session: Session, reads: ReadSet, spelled: Spelling, macros: tuple[tuple[str, str], ...], own: tuple[str, ...]
+) -> ReadSet | None:
     """The read set with absolute paths; None where one of them is not clear, or may be in the output."""
     portable, local = session.files.basedir.portable, session.files.basedir.local
     scans = {local(file.path): session.files.scanned(local(file.path), file.digest) for file in reads.files}
     known = {path: scan for path, scan in scans.items() if scan is not None}
-    macros = [(option.name, option.value) for option in front.job.options if option.role is Role.MACRO]
-    if len(known) < len(scans) or place.shows(known, macros, SearchPath.of(front.job.options).own):
+    if len(known) < len(scans) or place.shows(known, macros, own):
         return None
     named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
     if any(scan.embeds or scan.includes_computed for scan in known.values()) or not _are_relative(named, spelled):
