@@ -103,7 +103,7 @@ def test_link_time_optimization_that_is_taken_back_is_none() -> None:
     assert read("-c", "-flto=thin", "-fno-lto", "k.hip").source == "k.hip"
     assert reason("-c", "-fno-lto", "-flto", "k.hip") == "lto"
     assert reason("-c", "-flto", "-save-temps", "-fno-lto", "k.hip") == "save_temps"
-    assert reason("-c", "-foffload-lto", "-fno-lto", "k.hip") == "lto"
+    assert reason("-c", "-foffload-lto", "-fno-lto", "-flto", "k.hip") == "lto"
 
 
 @pytest.mark.parametrize(

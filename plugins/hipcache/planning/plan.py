@@ -161,7 +161,8 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         devices, bundled_host = _device_targets(targets, inputs, passes)
         plan = Plan(tuple(devices), bundle, output, host, messages, version)
         if plan.embeds and host and (host.value(Role.GPUBINARY) != output or host.emits != "-emit-obj"):
-            raise PassThrough("plan", "the host does not embed what the bundler writes")
+            by_lto = any(option.name.startswith("-flto") for option in host.options)
+            raise PassThrough("lto" if by_lto else "plan", "the host does not embed what the bundler writes")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
     _check_side(plan, side)
