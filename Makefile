@@ -38,8 +38,10 @@ check: setup
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
+# And once more with every file of a test watched by the resident.
 test-full: export TEST_FULL := 1
 test-full: test
+	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_direct.py
 
 bench:
 	@scripts/setup.sh test bench

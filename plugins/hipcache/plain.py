@@ -20,7 +20,7 @@ _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
 # Settings that say nothing of such a compile.
-_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT"])
+_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_SYSTEM_PATHS"])
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:

@@ -147,7 +147,7 @@ static bool is_plain(char *const *argv) {
 static bool has_settings(void) {
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
-            !starts(*variable, "HIPCACHE_RESIDENT="))
+            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
             return true;
     return false;
 }
