@@ -102,8 +102,10 @@ def remember(
         return
     old = engine.clock() - engine.racy
     working = (cwd, os.path.dirname(whole.outputs.object))
-    far = tuple(one for one in depends if is_of_system(one.path, system, working))
-    near = tuple(one for one in depends if not is_of_system(one.path, system, working))
+    far: list[Watched] = []
+    near: list[Watched] = []
+    for one in depends:
+        (far if is_of_system(one.path, system, working) else near).append(one)
     guarded, system_guarded = guards.guard(near, old), guards.guard(far, old)
     files, system_files = watched.state(near, old), watched.look(far, old)
     if files is None or system_files is None:
