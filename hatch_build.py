@@ -36,8 +36,13 @@ class LauncherHook(BuildHookInterface[Any]):
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
         try:
-            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "launcher.c"], [["-static"], []])
-            self._compile(library, [*SHARED, "bitcode.c", "library.c"], [["-shared", "-fPIC"]])
+            compiler = shlex.split(os.environ.get("CC", "cc"))
+            # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a
+            # virtual machine. With musl, a hit takes two thirds of the time.
+            small = [] if "CC" in os.environ else [["musl-gcc", "-static"]]
+            ways = [*small, [*compiler, "-static"], compiler]
+            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "launcher.c"], ways)
+            self._compile(library, [*SHARED, "bitcode.c", "library.c"], [[*compiler, "-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)
@@ -52,18 +57,18 @@ class LauncherHook(BuildHookInterface[Any]):
         build_data["shared_scripts"][str(launcher)] = "hipcache"
 
     def _compile(self, output: Path, sources: list[str], ways: list[list[str]]) -> None:
-        """In the first way that the machine can do: a static program starts in half the time."""
+        """In the first of `ways` (a compiler and what it is told) that works: static programs start faster."""
         counted = binascii.crc32(b"passed_through\tnot_hip\t0")
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
-        command = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
-        command += [f'-DHIPCACHE_VERSION="{self.metadata.version}"', f'-DNOT_HIP_CRC="{counted:08x}"']
+        options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
+        options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"', f'-DNOT_HIP_CRC="{counted:08x}"']
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
         for number, way in enumerate(ways):
             try:
-                words = [*command, *way, "-o", str(output), *(str(SOURCES / name) for name in sources), *linked]
+                words = [*way, *options, "-o", str(output), *(str(SOURCES / name) for name in sources), *linked]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
                 return
-            except subprocess.CalledProcessError as error:
+            except (OSError, subprocess.CalledProcessError) as error:
                 if number == len(ways) - 1:
-                    self.app.display_warning(error.stderr)
+                    self.app.display_warning(str(getattr(error, "stderr", error)))
                     raise

@@ -12,7 +12,7 @@ PACKAGES=(
     hipcc libamdhip64-dev rocm-device-libs librocprim-dev
     clang-15 lld-15 llvm-15
     clang-19 clang-tools-19 lld-19 llvm-19
-    ccache cmake make meson ninja-build scons g++
+    ccache cmake make meson ninja-build scons g++ musl-tools
     python3-venv python3-dev
 )
 EXTRAS=("${@:-test}")

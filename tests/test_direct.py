@@ -102,7 +102,7 @@ CHANGES: dict[str, Change] = {
         lab.root / "value.hpp", (lab.root / "value.hpp").read_bytes().replace(b"1", b"4")
     ),
     "a file that was looked for in vain": lambda lab: lab.write("first/value.h", "#error\n"),
-    "a file by the name of an option's value": lambda lab: lab.write("gfx906", ""),
+    "a file by the name of an option's value": lambda lab: lab.write("225", ""),
     "the source is gone": lambda lab: (lab.root / "k.hip").unlink(),
     "the source is a link to the same text": lambda lab: (
         (lab.root / "k.hip").rename(lab.root / "other.hip"),
@@ -116,7 +116,7 @@ CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_it_is_no_direct_hit_after(direct: Direct, change: str) -> None:
     (direct.lab.root / "first").mkdir()
-    lab, flags = direct.lab, ("-Ifirst",)
+    lab, flags = direct.lab, ("-Ifirst", "-mllvm", "-inline-threshold=225")
     lab.warm(*flags)
     assert direct.ask(*flags)
     CHANGES[change](lab)

@@ -20,14 +20,15 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
                   `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`)
-    system paths  string: a list as `watched`, of paths of the system (see `is_of_system`), apart because there is
-                  a process that can answer for them
+    system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
+                  because there is a process that can answer for them: then nobody reads it. Sources that include
+                  the same of the system share one
     rule          string: list of the lines of the dependency file
 
     list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these
     variables     sorted; each NAME=VALUE followed by NUL
 
-The paths of 1,000 headers take 25 KB so (80 KB in full).
+The paths of 1,000 headers take 25 KB so (80 KB in full). The blobs of object and list are among `uses`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class DirectRecord:
     uses: tuple[tuple[bool, str], ...]
     watched: tuple[Watched, ...]
     system: str
-    system_watched: tuple[Watched, ...]
+    system_list: str
     rule: bytes
 
     def pack(self) -> bytes:
@@ -77,9 +78,9 @@ class DirectRecord:
                 _string(self.counted),
                 _string(self.history.encode()),
                 _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
-                _string(_list(map(_text, _once(self.watched)))),
+                _string(pack_list(self.watched)),
                 bytes.fromhex(self.system),
-                _string(_list(map(_text, _once(self.system_watched)))),
+                bytes.fromhex(self.system_list),
                 _string(_list(self.rule.splitlines(keepends=True))),
             ]
         )
@@ -88,12 +89,17 @@ class DirectRecord:
 def key(argv: Sequence[str], cwd: str) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself."""
     words = [("word", word) for word in argv]
-    return make_key("direct", [("version", __version__), ("directory", cwd), *words]).digest
+    return make_key("direct 2", [("version", __version__), ("directory", cwd), *words]).digest
 
 
 def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:
     names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
     return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names) + files)
+
+
+def pack_list(watched: Sequence[Watched]) -> bytes:
+    """Raises ValueError as `pack` does."""
+    return _list(map(_text, _once(watched)))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:

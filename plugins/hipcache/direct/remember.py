@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
-from hipcache.direct.record import DirectRecord, is_of_system, key, state_digest, system_digest
+from hipcache.direct.record import DirectRecord, is_of_system, key, pack_list, state_digest, system_digest
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
@@ -112,22 +112,23 @@ def remember(
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
     outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
-    record = DirectRecord(
-        state_digest(environ, ignored, files),
-        ignored,
-        outputs.object,
-        outputs.blob,
-        outputs.dependencies,
-        messages,
-        statistics.line(_as_hit(ended)),
-        history,
-        whole.uses,
-        guarded,
-        system_digest(system_guarded, system_files),
-        system_guarded,
-        outputs.rule,
-    )
     with suppress(StoreError, ValueError):
+        system_list = engine.store.put_blob(pack_list(system_guarded))
+        record = DirectRecord(
+            state_digest(environ, ignored, files),
+            ignored,
+            outputs.object,
+            outputs.blob,
+            outputs.dependencies,
+            messages,
+            statistics.line(_as_hit(ended)),
+            history,
+            (*whole.uses, (False, system_list)),
+            guarded,
+            system_digest(system_guarded, system_files),
+            system_list,
+            outputs.rule,
+        )
         engine.store.put_action(key(argv, cwd), record.pack())
 
 

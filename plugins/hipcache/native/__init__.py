@@ -13,12 +13,12 @@ from hipcache.values import dataclass
 
 _PATH = Path(__file__).with_name("libhipcache.so")
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 1
+_INTERFACE = 2
 OUTDATED = "the native library was built from other sources than these, and is not used"
 
 
 class _Bytes(ctypes.Structure):
-    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t))
+    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t), ("lent", ctypes.c_bool))
 
     def take(self, library: ctypes.CDLL) -> bytes:
         content = ctypes.string_at(self.at, self.size) if self.at else b""

@@ -73,13 +73,13 @@ static void tell(int fd, bytes watched, bytes digest) {
     free(told.at);
 }
 
-resident_answer resident_ask(bytes watched, bytes digest) {
+resident_answer resident_ask(const request *from, record *found) {
     struct sockaddr_un address;
     question asked = {.kind = "?"};
     char answer = 'n';
-    if (digest.size != DIGEST_BYTES || !resident_address(&address) || !resident_sees(&asked.files))
+    if (!resident_address(&address) || !resident_sees(&asked.files))
         return RESIDENT_CANNOT_SAY;
-    memcpy(asked.digest, digest.at, DIGEST_BYTES);
+    memcpy(asked.digest, found->system.at, DIGEST_BYTES);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return RESIDENT_CANNOT_SAY;
@@ -93,9 +93,9 @@ resident_answer resident_ask(bytes watched, bytes digest) {
                           poll(&answers, 1, PATIENCE) == 1 && recv(fd, &answer, 1, 0) == 1;
     resident_answer said = answered && answer == 'y' ? RESIDENT_HOLDS : RESIDENT_CANNOT_SAY;
     if (answered && answer == 't') {
-        said = system_holds(watched, digest) ? RESIDENT_HOLDS : RESIDENT_DIFFERS;
+        said = direct_system_holds(from, found) ? RESIDENT_HOLDS : RESIDENT_DIFFERS;
         if (said == RESIDENT_HOLDS)
-            tell(fd, watched, digest);
+            tell(fd, found->system_watched, found->system);
     }
     close(fd);
     return said;

@@ -3,6 +3,9 @@
 #include "blake3.h"
 
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 enum { CHUNK = 1024, BLOCK = 64 };
 enum { CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8 };
@@ -76,14 +79,16 @@ static void chunk(const uint8_t *content, size_t size, uint64_t counter, uint32_
 #define LANES 8
 #define HASH_LANES hash_8
 #define VECTOR vector_8
-#if defined(__x86_64__) && defined(__GLIBC__)
-#define TARGET __attribute__((target_clones("avx2", "default")))
-#else
 #define TARGET
-#endif
 #include "blake3_lanes.h"
 
 #ifdef __x86_64__
+#define LANES 8
+#define HASH_LANES hash_8_avx2
+#define VECTOR vector_8_avx2
+#define TARGET __attribute__((target("avx2")))
+#include "blake3_lanes.h"
+
 #define LANES 16
 #define HASH_LANES hash_16
 #define VECTOR vector_16
@@ -91,15 +96,44 @@ static void chunk(const uint8_t *content, size_t size, uint64_t counter, uint32_
 #include "blake3_lanes.h"
 #endif
 
-/* As many of `count` inputs as fit into the vectors of this machine; how many that were. */
+enum { NOT_ASKED, BASE, AVX2, AVX512 };
+
+/* What this machine's vectors can do: Intel's manual, "Detection of AVX instructions". Each CPUID is a microsecond in a
+ * virtual machine, where it is the hypervisor's: so it is asked once, for content that is worth it, and not by the
+ * compiler's own way (`__builtin_cpu_supports`, `target_clones`), which asks a dozen times as the program starts. */
+static int machine(void) {
+    static _Atomic int known;
+    int found = known;
+    if (found != NOT_ASKED)
+        return found;
+    found = BASE;
+#ifdef __x86_64__
+    unsigned a, b, c, d;
+    if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE) && __get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        unsigned saved, high;
+        __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+        const unsigned wide = bit_AVX512F | bit_AVX512VL | bit_AVX512BW, ymm = 0x06, zmm = 0xE6;
+        if ((saved & ymm) == ymm && (b & bit_AVX2))
+            found = (saved & zmm) == zmm && (b & wide) == wide ? AVX512 : AVX2;
+    }
+#endif
+    known = found;
+    return found;
+}
+
+/* As many of `count` inputs as fit into vectors; how many that were. */
 static size_t hash_many(const uint8_t *content, size_t stride, size_t blocks, input kind, size_t count,
                         uint32_t cv[][8]) {
+    enum { WORTH_ASKING = 16 };
     size_t done = 0;
 #ifdef __x86_64__
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    const int can = count >= WORTH_ASKING ? machine() : BASE;
+    if (can == AVX512)
         for (; count - done >= 16; done += 16, kind.counter += 16 * kind.step)
             hash_16(content + done * stride, stride, blocks, kind, cv + done);
+    if (can != BASE)
+        for (; count - done >= 8; done += 8, kind.counter += 8 * kind.step)
+            hash_8_avx2(content + done * stride, stride, blocks, kind, cv + done);
 #endif
     for (; count - done >= 8; done += 8, kind.counter += 8 * kind.step)
         hash_8(content + done * stride, stride, blocks, kind, cv + done);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "blake3.h"
 
@@ -18,9 +19,15 @@
 typedef struct {
     uint8_t *at;
     size_t size, room;
+    bool lent; /* is the room somebody else's, and not to be freed? */
 } bytes;
 
+/* An empty text that begins in an array. The hit path asks for no memory where it gets by without. */
+#define BEGINS_IN(array) {(array), 0, sizeof(array), true}
+
+void make_room(bytes *text, size_t size); /* for so many more */
 void append(bytes *text, const void *more, size_t size);
+void release(bytes *text);
 /* `text` has room for 2 * size + 1. */
 void hexadecimal(const uint8_t *content, size_t size, char *text);
 
@@ -36,11 +43,12 @@ typedef struct {
 
 /* A record, read and checked; the parts point into `content`. */
 typedef struct {
-    char path[PATH_MAX]; /* of the record itself */
-    uint8_t *content;
-    bytes state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, system, system_watched,
-        rule;
-    bool alone; /* was there no resident to ask? */
+    bytes content, state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, system,
+        system_list, rule;
+    bytes system_watched; /* the list itself, once it was needed */
+    bool alone;           /* was there no resident to ask? */
+    char path[PATH_MAX];  /* of the record itself */
+    uint8_t room[1 << 15];
 } record;
 
 /* state.c */
@@ -50,10 +58,11 @@ bool system_holds(bytes watched, bytes digest);
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
-resident_answer resident_ask(bytes watched, bytes digest);
+resident_answer resident_ask(const request *asked, record *found);
 void resident_start(void);
 
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
+bool direct_system_holds(const request *asked, record *found);
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const request *asked, const record *found);
 bool direct_rule(const record *found, bytes *rule); /* the content of the dependency file */
@@ -63,6 +72,8 @@ void direct_release(record *found);
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
 bool is_plain_file_or_absent(const char *path);
 bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination);
+bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
+bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);
 bool write_all(int fd, const uint8_t *content, size_t size);
 

@@ -14,8 +14,6 @@ enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2
 static const uint8_t MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
 static const char KEY_FORMAT[] = "2";                    /* inputs/keys.py: FORMAT */
-/* Seconds after which a use is noted for the units too: noting it at each hit would cost as much as the hit. */
-enum { USE_STEP = 3600 };
 
 /* A text of a key, after its length: inputs/keys.py. */
 static void key_text(bytes *key, const char *text) {
@@ -25,15 +23,15 @@ static void key_text(bytes *key, const char *text) {
 }
 
 static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
-    bytes key = {0};
-    uint8_t digest[DIGEST_BYTES];
-    key_text(&key, KEY_FORMAT), key_text(&key, "direct");
+    uint8_t digest[DIGEST_BYTES], room[1 << 14];
+    bytes key = BEGINS_IN(room);
+    key_text(&key, KEY_FORMAT), key_text(&key, "direct 2");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
         key_text(&key, "word"), key_text(&key, *word);
     blake3(key.at, key.size, digest);
-    free(key.at);
+    release(&key);
     hexadecimal(digest, DIGEST_BYTES, text);
 }
 
@@ -44,7 +42,7 @@ static bool entry_path(char path[PATH_MAX], const char *store, const char *kind,
 static bool take(bytes *rest, size_t size, bytes *part) {
     if (size > rest->size)
         return false;
-    *part = (bytes){rest->at, size, 0};
+    *part = (bytes){rest->at, size, 0, true};
     rest->at += size;
     rest->size -= size;
     return true;
@@ -59,19 +57,18 @@ static bool take_string(bytes *rest, bytes *part) {
 }
 
 static bool unpack(record *found, uint8_t *payload, size_t size) {
-    bytes rest = {payload, size, 0};
+    bytes rest = {payload, size, 0, true};
     return take(&rest, DIGEST_BYTES, &found->state) && take_string(&rest, &found->ignored) &&
            take_string(&rest, &found->object) && take(&rest, DIGEST_BYTES, &found->blob) &&
            take_string(&rest, &found->dependencies) && take_string(&rest, &found->messages) &&
            take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
            take_string(&rest, &found->uses) && take_string(&rest, &found->watched) &&
-           take(&rest, DIGEST_BYTES, &found->system) && take_string(&rest, &found->system_watched) &&
+           take(&rest, DIGEST_BYTES, &found->system) && take(&rest, DIGEST_BYTES, &found->system_list) &&
            take_string(&rest, &found->rule) && rest.size == 0;
 }
 
 /* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
 static bool read_record(record *found, const char key[HEX_BYTES + 1]) {
-    const size_t prefix = sizeof DOMAIN + HEX_BYTES;
     uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
     struct stat status;
     const int fd = open(found->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -79,19 +76,15 @@ static bool read_record(record *found, const char key[HEX_BYTES + 1]) {
         return false;
     bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > HEADER_BYTES &&
                 read(fd, header, HEADER_BYTES) == HEADER_BYTES && memcmp(header, MAGIC, MAGIC_BYTES) == 0;
-    const size_t size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
-    found->content = good ? malloc(prefix + size) : NULL;
-    if (found->content) {
-        memcpy(found->content, DOMAIN, sizeof DOMAIN);
-        memcpy(found->content + sizeof DOMAIN, key, HEX_BYTES);
-        good = read(fd, found->content + prefix, size) == (ssize_t)size;
-        if (good)
-            blake3(found->content, prefix + size, digest);
-        good = good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 &&
-               unpack(found, found->content + prefix, size);
-    }
+    bytes *content = &found->content;
+    append(content, DOMAIN, sizeof DOMAIN), append(content, key, HEX_BYTES);
+    const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
+    make_room(content, size);
+    good = good && read(fd, content->at + prefix, size) == (ssize_t)size;
+    if (good)
+        blake3(content->at, prefix + size, digest);
     close(fd);
-    return good && found->content;
+    return good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 && unpack(found, content->at + prefix, size);
 }
 
 /* A path of the record, as a text that ends. */
@@ -103,18 +96,25 @@ static bool path_of(char path[PATH_MAX], bytes part) {
     return strlen(path) == part.size;
 }
 
+/* Looks at all of the system's files; their list is a blob, which sources that include the same share. */
+bool direct_system_holds(const request *asked, record *found) {
+    char blob[PATH_MAX], name[HEX_BYTES + 1];
+    hexadecimal(found->system_list.at, DIGEST_BYTES, name);
+    return entry_path(blob, asked->store, "blobs", name) && read_blob(blob, found->system_list.at, &found->system_watched) &&
+           system_holds(found->system_watched, found->system);
+}
+
 /* The resident has watched the system's files since it saw them so; else they are looked at. */
 static bool system_is_as_it_was(const request *asked, record *found) {
-    if (found->system_watched.size == 0)
-        return true;
-    const resident_answer said = asked->resident ? resident_ask(found->system_watched, found->system) : RESIDENT_CANNOT_SAY;
+    const resident_answer said = asked->resident ? resident_ask(asked, found) : RESIDENT_CANNOT_SAY;
     found->alone = said == RESIDENT_ABSENT;
-    return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && system_holds(found->system_watched, found->system));
+    return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(asked, found));
 }
 
 bool direct_find(const request *asked, record *found) {
     char key[HEX_BYTES + 1], output[PATH_MAX];
-    memset(found, 0, sizeof *found);
+    memset(found, 0, offsetof(record, room));
+    found->content = (bytes)BEGINS_IN(found->room);
     key_of(asked, key);
     PHASE("key");
     bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
@@ -142,10 +142,11 @@ bool direct_rule(const record *found, bytes *rule) {
 bool direct_deliver(const request *asked, const record *found) {
     char path[PATH_MAX], blob[PATH_MAX], name[HEX_BYTES + 1];
     if (found->dependencies.size) {
-        bytes rule = {0};
+        uint8_t room[1 << 16];
+        bytes rule = BEGINS_IN(room);
         const bool good = path_of(path, found->dependencies) && direct_rule(found, &rule) &&
                           write_whole(path, rule.at, rule.size);
-        free(rule.at);
+        release(&rule);
         if (!good)
             return false;
     }
@@ -162,7 +163,7 @@ void direct_count(const request *asked, const record *found) {
         return; /* a store that cannot be written: nothing else can be noted there */
     if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)found->history.size, found->history.at) < PATH_MAX)
         utimensat(AT_FDCWD, path, NULL, 0);
-    if (stat(found->path, &status) != 0 || time(NULL) - status.st_mtime < USE_STEP)
+    if (stat(found->path, &status) != 0 || use_is_noted(&status))
         return;
     utimensat(AT_FDCWD, found->path, NULL, 0);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
@@ -173,6 +174,6 @@ void direct_count(const request *asked, const record *found) {
 }
 
 void direct_release(record *found) {
-    free(found->content);
-    found->content = NULL;
+    release(&found->content);
+    release(&found->system_watched);
 }

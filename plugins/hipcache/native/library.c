@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Which functions there are: __init__.py takes no others. */
-int hipcache_interface(void) { return 1; }
+int hipcache_interface(void) { return 2; }
 
 /* 1 if the outputs were written; `messages` and `rule` (the dependency file's content) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
@@ -29,8 +29,7 @@ int hipcache_hit(const char *store, const char *directory, char *const *argv, ch
 }
 
 void hipcache_free(bytes *text) {
-    free(text->at);
-    *text = (bytes){0};
+    release(text);
 }
 
 static size_t pair(const uint8_t *at) { return (size_t)at[0] << 8 | at[1]; }

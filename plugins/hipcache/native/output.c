@@ -10,9 +10,13 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CLONE 0x40049409 /* FICLONE of linux/fs.h */
+
+/* Seconds after which a use is noted again, for the store's bound: at each hit it would cost as much as the look-up. */
+enum { USE_STEP = 3600 };
 
 bool is_plain_file_or_absent(const char *path) {
     struct stat found;
@@ -45,6 +49,12 @@ static int create_beside(const char *destination, char temporary[PATH_MAX]) {
     return open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 }
 
+/* Reserves the blocks of a file that takes another one's place: ext4 flushes it as it is renamed, unless they are there. */
+static void reserve(int fd, const char *destination, uint64_t size) {
+    if (size && access(destination, F_OK) == 0)
+        (void)!fallocate(fd, 0, 0, (off_t)size);
+}
+
 /* Takes the new file's place under its name, or removes it. */
 static bool finish(int fd, bool good, const char *temporary, const char *destination) {
     good = close(fd) == 0 && good && rename(temporary, destination) == 0;
@@ -70,9 +80,13 @@ static const uint8_t *next_piece(void *source, size_t size) {
     return copy->target < 0 || write_all(copy->target, copy->buffer, size) ? copy->buffer : NULL;
 }
 
+bool use_is_noted(const struct stat *entry) {
+    return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
+}
+
 bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination) {
     char temporary[PATH_MAX];
-    uint8_t found[DIGEST_BYTES];
+    uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
     const int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (from < 0)
@@ -84,18 +98,33 @@ bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const ch
         return false;
     }
     const uint64_t size = (uint64_t)status.st_size;
-    copying copy = {from, target, malloc(size < PIECE_BYTES ? (size_t)size + 1 : PIECE_BYTES)};
+    uint8_t *more = size <= sizeof room ? NULL : malloc(size < PIECE_BYTES ? (size_t)size : PIECE_BYTES);
+    copying copy = {from, target, more ? more : room};
     if (ioctl(target, CLONE, from) == 0)
         copy = (copying){target, -1, copy.buffer};
-    else if (size)
-        (void)!fallocate(target, 0, 0, status.st_size); /* ext4 flushes what is renamed without blocks */
-    good = copy.buffer && blake3_of(next_piece, &copy, size, found) && memcmp(found, digest, DIGEST_BYTES) == 0;
-    free(copy.buffer);
+    else
+        reserve(target, destination, size);
+    good = (more || size <= sizeof room) && blake3_of(next_piece, &copy, size, found) &&
+           memcmp(found, digest, DIGEST_BYTES) == 0;
+    free(more);
     good = finish(target, good, temporary, destination);
-    if (good)
-        futimens(from, NULL); /* a use, for the store's bound */
+    if (good && !use_is_noted(&status))
+        futimens(from, NULL);
     close(from);
     return good;
+}
+
+bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content) {
+    uint8_t found[DIGEST_BYTES], room[1 << 15];
+    const size_t before = content->size;
+    const int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t got = -1;
+    while (from >= 0 && (got = read(from, room, sizeof room)) > 0)
+        append(content, room, (size_t)got);
+    if (from >= 0)
+        close(from);
+    blake3(content->at + before, content->size - before, found);
+    return got == 0 && memcmp(found, digest, DIGEST_BYTES) == 0;
 }
 
 bool write_whole(const char *destination, const uint8_t *content, size_t size) {
@@ -103,7 +132,6 @@ bool write_whole(const char *destination, const uint8_t *content, size_t size) {
     const int target = create_beside(destination, temporary);
     if (target < 0)
         return false;
-    if (size)
-        (void)!fallocate(target, 0, 0, (off_t)size);
+    reserve(target, destination, size);
     return finish(target, write_all(target, content, size), temporary, destination);
 }

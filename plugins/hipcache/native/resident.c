@@ -88,7 +88,7 @@ static void learn(resident *self, const uint8_t *digest, bytes paths) {
         return;
     if (!watched)
         table_put(&self->known, digest, 'n');
-    else if (system_holds(paths, (bytes){(uint8_t *)digest, DIGEST_BYTES, 0}))
+    else if (system_holds(paths, (bytes){(uint8_t *)digest, DIGEST_BYTES, 0, true}))
         table_put(&self->known, digest, 'y');
 }
 
@@ -98,7 +98,7 @@ static void learn_first(resident *self) {
     if (!self->first)
         self->end = &self->first;
     self->unread -= one->size;
-    learn(self, one->digest, (bytes){one->paths, one->size, 0});
+    learn(self, one->digest, (bytes){one->paths, one->size, 0, true});
     free(one);
 }
 

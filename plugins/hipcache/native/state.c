@@ -12,16 +12,29 @@ enum { GUARD_DIGITS = 32, STATUS_BYTES = 48 };
 static const char DOMAIN[] = "hipcache direct state 1"; /* with its NUL */
 static const char SYSTEM_DOMAIN[] = "hipcache system state 1";
 
+void make_room(bytes *text, size_t size) {
+    if (text->room - text->size >= size)
+        return;
+    const size_t room = (text->size + size) * 2 + 4096;
+    uint8_t *at = realloc(text->lent ? NULL : text->at, room);
+    if (!at)
+        abort(); /* the shell says so, and the build system tries no wrong object */
+    if (text->lent)
+        memcpy(at, text->at, text->size);
+    *text = (bytes){at, text->size, room, false};
+}
+
 void append(bytes *text, const void *more, size_t size) {
-    if (text->room - text->size < size) {
-        text->room = (text->size + size) * 2 + 4096;
-        text->at = realloc(text->at, text->room);
-        if (!text->at)
-            abort(); /* the shell says so, and the build system tries no wrong object */
-    }
+    make_room(text, size);
     if (size)
         memcpy(text->at + text->size, more, size);
     text->size += size;
+}
+
+void release(bytes *text) {
+    if (!text->lent)
+        free(text->at);
+    *text = (bytes){0};
 }
 
 void hexadecimal(const uint8_t *content, size_t size, char *text) {
@@ -38,7 +51,8 @@ static size_t two_bytes(const uint8_t *at) {
 
 /* Gives each text of a list, followed by a NUL. */
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context) {
-    bytes text = {0};
+    uint8_t room[PATH_MAX];
+    bytes text = BEGINS_IN(room);
     bool good = true;
     while (good && list.size) {
         const size_t shared = list.size >= 4 ? two_bytes(list.at) : 0, more = list.size >= 4 ? two_bytes(list.at + 2) : 0;
@@ -53,7 +67,7 @@ bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, si
         list.size -= 4 + more;
         good = each(context, text.at, text.size);
     }
-    free(text.at);
+    release(&text);
     return good;
 }
 
@@ -120,7 +134,7 @@ static bool guard_holds(const char *text, size_t size) {
     if (size <= GUARD_DIGITS || stat(text + GUARD_DIGITS, &found) != 0)
         return false;
     uint8_t room[STATUS_BYTES];
-    bytes status = {room, 0, sizeof room};
+    bytes status = BEGINS_IN(room);
     add_status(&status, &found);
     blake3(status.at, status.size, digest);
     hexadecimal(digest, GUARD_DIGITS / 2, digits);
@@ -172,15 +186,15 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     }
 }
 
+/* The names that begin as `variable` does: each of some 40 is looked for among some 60. */
 static bool is_ignored(bytes names, const char *variable) {
-    const char *equals = strchr(variable, '=');
-    const size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
-    for (size_t at = 0; at < names.size;) {
-        const char *name = (const char *)names.at + at;
-        const size_t size = strnlen(name, names.size - at);
-        if (size == length && memcmp(name, variable, length) == 0)
+    const size_t length = strcspn(variable, "=");
+    const char *name = (const char *)names.at, *end = name + names.size;
+    while (name && name < end) {
+        if (*name == *variable && (size_t)(end - name) > length && memcmp(name, variable, length) == 0 && !name[length])
             return true;
-        at += size + 1;
+        name = memchr(name, 0, (size_t)(end - name));
+        name += name != NULL;
     }
     return false;
 }
@@ -190,10 +204,11 @@ static int by_text(const void *one, const void *other) {
 }
 
 static void add_variables(bytes *state, bytes ignored, char *const *environ) {
+    const char *few[128];
     size_t count = 0, kept = 0;
     while (environ[count])
         count++;
-    const char **variables = calloc(count + 1, sizeof *variables);
+    const char **variables = count <= sizeof few / sizeof *few ? few : calloc(count, sizeof *variables);
     if (!variables)
         abort();
     for (size_t i = 0; i < count; i++)
@@ -202,7 +217,8 @@ static void add_variables(bytes *state, bytes ignored, char *const *environ) {
     qsort(variables, kept, sizeof *variables, by_text);
     for (size_t i = 0; i < kept; i++)
         append(state, variables[i], strlen(variables[i]) + 1);
-    free(variables);
+    if (variables != few)
+        free(variables);
 }
 
 static bool ends_in(looking *at, bytes watched, bytes digest) {
@@ -213,12 +229,13 @@ static bool ends_in(looking *at, bytes watched, bytes digest) {
         blake3(at->state.at, at->state.size, found);
         holds = memcmp(found, digest.at, DIGEST_BYTES) == 0;
     }
-    free(at->state.at);
+    release(&at->state);
     return holds;
 }
 
 bool state_holds(const record *found, char *const *environ) {
-    looking at = {.opened = NOT_YET};
+    uint8_t room[1 << 14];
+    looking at = {.state = BEGINS_IN(room), .opened = NOT_YET};
     append(&at.state, DOMAIN, sizeof DOMAIN);
     add_variables(&at.state, found->ignored, environ);
     return ends_in(&at, found->watched, found->state);

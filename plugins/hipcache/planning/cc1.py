@@ -127,6 +127,14 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-I", Role.SEARCH),
 )
 
+# Options whose value names no file that is read, whatever it looks like.
+MERE_NAMES = frozenset(
+    {name for name, role in _SEPARATE.items() if role is Role.PLAIN and name != "-mllvm"}
+    | {"-record-command-line", "-dwarf-debug-flags", "-object-file-name=", "-std=", "-mframe-pointer="}
+    | {"-ffp-contract=", "-fgnuc-version=", "-debugger-tuning=", "-dwarf-version=", "-debug-info-kind="}
+    | {"-fvisibility=", "-Rpass="}
+)
+
 # Options that write a second file, load code, read through something the trace does not see, or hold the driver's
 # command line (ours is not the user's).
 _REFUSED = re.compile(

@@ -247,6 +247,14 @@ def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
     return arguments
 
 
+def file_in(word: str) -> str:
+    """What in a word of the device linker's may name a file that it reads; empty if nothing."""
+    if word.startswith("-"):
+        name, _, value = word.removeprefix("-plugin-opt=").partition("=")
+        return "" if name == "mcpu" else value
+    return "" if word in ("gnu", "elf64_amdgpu", "object", "code object") else word
+
+
 def _link_output(job: ToolJob) -> str:
     for word, value in zip(job.arguments, job.arguments[1:], strict=False):
         if word == "-o":

@@ -22,8 +22,8 @@ from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 from hipcache.planning import inodes
-from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
+from hipcache.planning.cc1 import MERE_NAMES, Option, Role
+from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob, file_in
 from hipcache.planning.tools import which
 from hipcache.values import dataclass
 
@@ -49,8 +49,6 @@ _ABOUT_COMMENTS = (
     "-Wpedantic",
     "-fparse-all-comments",
 )
-# Options whose value may look like a file's name, but nothing is read from it.
-_MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
 _HASHES_PATHS = (
     "-fprofile-instr",
@@ -247,7 +245,7 @@ class _Cutter:
         if one.link:
             link.append(("linker", self.tool(one.link.program)))
             for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
-                link += [("linker option", self._portable(word)), *self._file(word.removeprefix("-plugin-opt="))]
+                link += [("linker option", self._portable(word)), *self._file(file_in(word))]
         back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
@@ -305,8 +303,9 @@ class _Cutter:
         if role is Role.INPUT:
             return [("source", self._portable(value))]
         text = ("option", self._portable(" ".join(option.text)))
-        names = role is Role.PLAIN and value and option.name not in _MERE_NAMES
-        return [text, *self._file(value)] if names else [text]
+        if role is not Role.PLAIN or option.name in MERE_NAMES:
+            return [text]
+        return [text, *self._file(value.partition("=")[2] if option.name == "-mllvm" else value)]
 
     def _file(self, value: str) -> list[tuple[str, str]]:
         """The content of the file that an option's value names, if it names one."""
