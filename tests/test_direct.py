@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, Lab, apart, only_19, replace, rewrite, settle, toolchain
+from hip import HIT, LAUNCHER, Lab, apart, only_19, replace, rewrite, settle, toolchain
 from hipcache import native
 from hipcache.direct import variables
 from hipcache.direct.record import key
@@ -496,19 +496,3 @@ def test_whatever_has_one_output_is_a_direct_hit(direct: Direct, flags: str) -> 
     assert (lab.root / "out.o").read_bytes() == before.object
     lab.write("value.hpp", '#include "hip_in_short.hpp"\n#define VALUE 2\n')
     assert not direct.ask(*words)
-
-
-@only_19
-@pytest.mark.parametrize("flags", ["-DSEVERAL", "--offload-arch=gfx906 -o one.hsaco"])
-def test_several_outputs_and_executable_ones_are_left_to_the_engine(direct: Direct, flags: str) -> None:
-    lab = direct.lab
-    words = [lab.compiler, *ARCHS, *BARE, CUID, "--offload-device-only", "--no-gpu-bundle-output", "-c", "k.hip"]
-    words = [word for word in words if "gfx" not in word] if "gfx" in flags else words
-    words += flags.split()
-    for _ in range(2):
-        settle()
-        ended = lab.run([*LAUNCHER, *words])
-        assert ended.status == 0, ended.err
-        counted = lab.counted()
-    assert counted.outcome == HIT
-    assert lab.run([str(direct.program), *words]).status == 99

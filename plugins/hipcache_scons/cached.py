@@ -17,6 +17,7 @@ from hipcache import config as settings
 from hipcache import native, outcome
 from hipcache.compile import compile
 from hipcache.config import Config
+from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
@@ -132,7 +133,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
                 (_KIND, *argv),
                 cwd,
                 cache.known,
-                replace(done.whole, outputs=replace(done.whole.outputs, dependencies="", rule=read)),
+                replace(done.whole, outputs=replace(done.whole.outputs, rules=(Rule("", read),))),
                 messages=os.fsencode(done.messages),
                 ended=done.outcome,
                 history=History.name(record),

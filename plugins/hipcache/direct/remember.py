@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
-from hipcache.direct.record import DirectRecord, is_of_system, key, state_digest, system_digest
+from hipcache.direct.record import DirectRecord, Output, Rule, is_of_system, key, state_digest, system_digest
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
@@ -31,13 +31,10 @@ _KERNELS = ("/proc/", "/sys/")
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a compile wrote: the paths (absolute) of object and dependency file (empty where none was asked for), the
-    object's digest, the file's content."""
+    """What a compile wrote, the dependency files (at most one for each source) first."""
 
-    object: str
-    blob: str
-    dependencies: str
-    rule: bytes
+    rules: tuple[Rule, ...]
+    files: tuple[Output, ...]
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,8 @@ class Whole:
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
-    """None where not all is known that it depended on, or some of that has changed; and for several outputs, or one
-    that must be executable: the engine serves those."""
-    if len(asked.plan.outputs) != 1 or asked.plan.links_alone or (cut.object and not cut.object.tools_beside):
+    """None where not all is known that it depended on, or some of that has changed."""
+    if cut.object and not cut.object.tools_beside:
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
     try:
@@ -98,10 +94,13 @@ def remember(
     if settings is None:
         return
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
-    if not all(one.path.startswith("/") for one in depends) or not engine.store.has_blob(whole.outputs.blob):
+    outputs = whole.outputs
+    if not all(one.path.startswith("/") for one in depends):
+        return
+    if not all(engine.store.has_blob(one.digest) for one in outputs.files):
         return
     old = engine.clock() - engine.racy
-    working = (cwd, os.path.dirname(whole.outputs.object))
+    working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
     for one in depends:
@@ -111,21 +110,19 @@ def remember(
     if files is None or system_files is None:
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
-    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
+    ignored = tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
     record = DirectRecord(
         state_digest(environ, ignored, files),
         ignored,
-        outputs.object,
-        outputs.blob,
-        outputs.dependencies,
+        outputs.files,
         messages,
         statistics.line(_as_hit(ended)),
-        history,
+        (history,),
         whole.uses,
         guarded,
         system_digest(system_guarded, system_files),
         system_guarded,
-        outputs.rule,
+        outputs.rules,
     )
     with suppress(StoreError, ValueError):
         engine.store.put_action(key(argv, cwd), record.pack())

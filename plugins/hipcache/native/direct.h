@@ -38,8 +38,7 @@ typedef struct {
 typedef struct {
     char path[PATH_MAX]; /* of the record itself */
     uint8_t *content;
-    bytes state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, system, system_watched,
-        rule;
+    bytes state, ignored, outputs, messages, counted, history, uses, watched, system, system_watched, rules;
     bool alone; /* was there no resident to ask? */
 } record;
 
@@ -56,7 +55,7 @@ void resident_start(void);
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const request *asked, const record *found);
-bool direct_rule(const record *found, bytes *rule); /* the content of the dependency file */
+bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
 void direct_count(const request *asked, const record *found);
 void direct_release(record *found);
 
@@ -64,6 +63,7 @@ void direct_release(record *found);
 bool is_plain_file_or_absent(const char *path);
 bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination);
 bool write_whole(const char *destination, const uint8_t *content, size_t size);
+bool make_executable(const char *path);
 bool write_all(int fd, const uint8_t *content, size_t size);
 
 /* statistics.c */

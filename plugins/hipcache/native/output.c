@@ -107,3 +107,9 @@ bool write_whole(const char *destination, const uint8_t *content, size_t size) {
         (void)!fallocate(target, 0, 0, (off_t)size);
     return finish(target, write_all(target, content, size), temporary, destination);
 }
+
+/* As lld does: who may read it may run it. */
+bool make_executable(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && chmod(path, (found.st_mode & 07777) | (found.st_mode & 0444) >> 2) == 0;
+}
