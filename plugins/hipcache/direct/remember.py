@@ -10,15 +10,16 @@ from pathlib import Path
 from hipcache.direct import guards, variables
 from hipcache.direct.record import DirectRecord, Output, Rule, is_of_system, key, state_digest, system_digest
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
+from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs import watched
+from hipcache.inputs.readset import status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 from hipcache.making.device import Product
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
-from hipcache.planning.command import Command, Unwrapped
+from hipcache.planning.command import Command, Unwrapped, expand
 from hipcache.planning.driver import Asked
 from hipcache.planning.units import FrontEnd, Units
 from hipcache.report import statistics
@@ -141,8 +142,9 @@ def _depends(
     session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]
 ) -> Iterator[Watched]:
     command, environ = session.command, session.engine.environ
-    if session.notes or not asked.looked or any(word.startswith("@") for word in command.typed):
+    if session.notes or not asked.looked:
         raise Untraceable("not all is known")
+    yield from _response_files(command)
     for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
         yield from _program(one, command, environ)
         yield from map(watched.of_observation, one.looked)
@@ -158,6 +160,22 @@ def _depends(
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact)
+
+
+def _response_files(command: Command) -> Iterator[Watched]:
+    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
+    saw then is watched too."""
+    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
+        raise Untraceable("a script has read a response file")
+    read: dict[str, os.stat_result] = {}
+    try:
+        same = expand(command.argv[1:], command.cwd, read) == command.arguments
+    except PassThrough as left:
+        raise Untraceable(left.detail) from left
+    if not same:
+        raise Untraceable("a response file changed")
+    for path, found in read.items():
+        yield Watched(FILE, path, status_of(found))
 
 
 def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
