@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, Ended, Lab, only_19, settle
+from hip import ARCHS, BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, kernel, only_15, only_19, settle
 from test_direct import Direct, direct
 
 __all__ = ["direct"]
@@ -143,3 +143,87 @@ def test_several_outputs_are_counted_and_told_of_as_one_compile(direct: Direct) 
     counted = lab.counted()
     assert (counted.outcome, counted.missed, counted.served) == (HIT, frozenset(), {"gfx906", "gfx90a"})
     assert "all from the cache" in lab.hipcache("explain", min(FILES)).out.decode().splitlines()[0]
+
+
+# Several sources
+
+
+@pytest.fixture
+def sources(direct: Direct) -> Direct:
+    """Two that warn, the second one with a header of its own; and another `k.hip`."""
+    lab = direct.lab
+    lab.write("k.hip", kernel("1", "#warning first"))
+    lab.write("l.hip", kernel("VALUE", '#include "own.hpp"\n#warning second'))
+    lab.write("own.hpp", "#define VALUE 3\n")
+    lab.write("sub/hip_in_short.hpp", HIP_IN_SHORT)
+    lab.write("sub/k.hip", kernel("2"))
+    return direct
+
+
+def both(lab: Lab, *flags: str) -> list[str]:
+    return [lab.compiler, *ARCHS, *BARE, CUID, *flags, "-c", "k.hip", "l.hip"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "files"),
+    [
+        ("-MD", {"k.o", "k.d", "l.o", "l.d"}),
+        ("-MMD -MF all.d", {"k.o", "l.o", "all.d"}),
+        (
+            "--offload-device-only --no-gpu-bundle-output",
+            {f"{name}-hip-amdgcn-amd-amdhsa-{arch}.out" for name in "kl" for arch in ("gfx906", "gfx90a")},
+        ),
+    ],
+)
+def test_all_objects_of_one_command_are_one_direct_hit(sources: Direct, flags: str, files: set[str]) -> None:
+    lab, command = sources.lab, both(sources.lab, *flags.split())
+    assert set(served(sources, command)) == files
+    assert lab.hipcache("stats", "--zero").status == 0
+    ended = run(lab, [sources.program, *command])
+    plain = run(lab, command)
+    assert (ended.status, ended.err) == (0, plain.err)
+    assert lab.stats()["compiles"]["hit"] == 2  # type: ignore[index]
+    for name in sorted(file for file in files if file.endswith(("gfx906.out", ".o"))):
+        assert "all from the cache" in lab.hipcache("explain", name).out.decode().splitlines()[0]
+    for name in ("own.hpp", "l.hip", "k.hip"):
+        text = (lab.root / name).read_text()
+        lab.write(name, text + f"int host_{len(name)}{name[0]}() {{ return 1; }}\n")
+        assert not ask(sources, command), name
+        for file in files:
+            (lab.root / file).unlink()
+        served(sources, command)
+        run(lab, command)
+
+
+@only_19
+def test_of_two_sources_of_one_name_the_last_ones_object_is_left(sources: Direct) -> None:
+    lab = sources.lab
+    command = [lab.compiler, *ARCHS, *BARE, CUID, "-MD", "-c", "k.hip", "sub/k.hip"]
+    found = served(sources, command)
+    assert found["k.o"] == served(sources, [*command[:-2], "sub/k.hip"])["k.o"]
+
+
+@only_19
+def test_a_dependency_file_in_an_objects_place_is_the_engines_affair(sources: Direct) -> None:
+    """What is left depends on the order in which all is written."""
+    lab, left = sources.lab, []
+    lab.write("sub/link", "")
+    for place in ("k.o", "sub/../k.o"):
+        command = both(lab, "-MD", "-MF", place)
+        for launcher in ((), LAUNCHER, LAUNCHER, LAUNCHER):
+            settle()
+            assert run(lab, [*launcher, *command]).status == 0
+            left.append(((lab.root / "k.o").read_bytes()[:8], (lab.root / "l.o").read_bytes()))
+        assert not ask(sources, command)
+    assert left == [left[0]] * 8
+
+
+@only_15
+@pytest.mark.skipif(not Path("/usr/bin/hipcc").exists(), reason="no hipcc here")
+def test_several_sources_of_hipcc_are_one_direct_hit(sources: Direct) -> None:
+    lab = sources.lab
+    lab.compiler = "/usr/bin/hipcc"
+    command = both(lab)
+    assert set(served(sources, command)) == {"k.o", "l.o"}
+    assert ask(sources, command)
+    assert not ask(sources, [*command[:-2], "l.hip", "k.hip"])

@@ -135,8 +135,8 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
                 cache.known,
                 replace(done.whole, outputs=replace(done.whole.outputs, rules=(Rule("", read),))),
                 messages=os.fsencode(done.messages),
-                ended=done.outcome,
-                history=History.name(record),
+                ended=[done.outcome],
+                history=[History.name(record)],
                 settings=settings.config_path(cache.known),
                 system=cache.config.system_paths,
             )

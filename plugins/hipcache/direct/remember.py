@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,6 +69,22 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])), _tools(session, asked))
 
 
+def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
+    """The compiles of one command, in their order, and what was `looked` at for all of them. None where not all of it
+    is known, and where the order in which it is written matters (a dependency file that is another one's object)."""
+    known = [one for one in wholes if one]
+    rules = tuple(rule for one in known for rule in one.outputs.rules)
+    files = tuple(file for one in known for file in one.outputs.files)
+    if len(known) < len(wholes) or {os.path.realpath(one.path) for one in rules} & {
+        os.path.realpath(one.path) for one in files
+    }:
+        return None
+    depends = watched.merge([*looked, *(path for one in known for path in one.depends)])
+    uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
+    tools = {digest: paths for one in known for digest, paths in one.tools.items()}
+    return Whole(Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
+
+
 def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
     tools = session.identities.contents()
     own = {os.path.realpath(files[0]) for files in tools.values()}
@@ -84,14 +100,14 @@ def remember(
     whole: Whole,
     *,
     messages: bytes,
-    ended: CompileOutcome,
-    history: str,
+    ended: Sequence[CompileOutcome],
+    history: Sequence[str],
     settings: Path | None,
     system: Sequence[str],
 ) -> None:
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
-    `ended`: how the compile ended; `history`: see `DirectRecord`; `settings`: where the config file is looked for;
-    `system`: directories of what is not worked on. Only speed is lost where the record cannot be kept."""
+    `ended`: how each compile of it ended; `history`: see `DirectRecord`; `settings`: where the config file is looked
+    for; `system`: directories of what is not worked on. Only speed is lost where the record cannot be kept."""
     if settings is None:
         return
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
@@ -117,8 +133,8 @@ def remember(
         ignored,
         outputs.files,
         messages,
-        statistics.line(_as_hit(ended)),
-        (history,),
+        b"".join(statistics.line(_as_hit(one)) for one in ended),
+        tuple(history),
         whole.uses,
         guarded,
         system_digest(system_guarded, system_files),
