@@ -105,14 +105,12 @@ def _compile(
         telling.log_fault(config, error)
         _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
     try:
-        messages = "".join(one.messages for one in done)
-        _say(argv, messages)
+        _say(argv, "".join(one.messages for one in done))
         for command, one in zip(commands, done, strict=True):
             telling.record(config, one.outcome, command.typed, cwd, one.record)
-        # Whoever wants a log, or nothing of the store, is served by the engine; so is who reads messages on a terminal.
-        plain = not (config.readonly or config.recache or config.log)
-        if whole and plain and (columns is None or not messages):
-            _remember(engine, whole, done, argv, config, environ, cwd)
+        # Whoever wants a log, or nothing of the store, is served by the engine.
+        if whole and not (config.readonly or config.recache or config.log):
+            _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
     except Interrupted as interrupted:
         _die(interrupted.number)
     return 0
@@ -149,6 +147,8 @@ def _remember(
     config: Config,
     environ: Mapping[str, str],
     cwd: str,
+    *,
+    terminal: bool,
 ) -> None:
     """All is written and counted: remember the whole for a direct hit."""
     from hipcache.direct.remember import remember
@@ -162,6 +162,7 @@ def _remember(
             environ,
             whole,
             messages=os.fsencode("".join(one.messages for one in done)),
+            terminal=terminal,
             ended=[one.outcome for one in done],
             history=[History.name(one.record) for one in done],
             settings=settings.config_path(environ),

@@ -124,7 +124,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     say(done.messages)
     record = replace(done.record, command=argv)
     telling.record(cache.config, done.outcome, argv, cwd, record)
-    if done.whole and (columns is None or not done.messages) and _may_be_direct(cache.config):
+    if done.whole and _may_be_direct(cache.config):
         # In place of a dependency file stands the list of files, which no file is made of.
         read = os.fsencode("".join(f"{name}\n" for name in files))
         try:
@@ -135,6 +135,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
                 cache.known,
                 replace(done.whole, outputs=replace(done.whole.outputs, rules=(Rule("", read),))),
                 messages=os.fsencode(done.messages),
+                terminal=columns is not None,
                 ended=[done.outcome],
                 history=[History.name(record)],
                 settings=settings.config_path(cache.known),

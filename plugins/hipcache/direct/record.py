@@ -1,6 +1,7 @@
 """The record of a whole compile: all that it depended on, and all that it wrote.
 
-Its key is the digest of the command as it was typed and of the working directory. What else it depended on is in the
+Its key is the digest of the command as it was typed and of the working directory, and of whether its messages went to
+a terminal: there they look otherwise. (Without messages it is the same record.) What else it depended on is in the
 record, as one digest of the state of the variables and of every path that mattered (`inputs/watched.py`). A store holds
 the newest compile of each command only: after an edit and back again, the units are there (the engine finds them),
 and the record is made anew.
@@ -106,10 +107,12 @@ class DirectRecord:
         )
 
 
-def key(argv: Sequence[str], cwd: str) -> str:
-    """Where the record of a command is: `argv` as typed, without hipcache itself."""
+def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
+    """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
+    went to one."""
     words = [("word", word) for word in argv]
-    return make_key("direct", [("version", __version__), ("directory", cwd), *words]).digest
+    kind = "direct on a terminal" if terminal else "direct"
+    return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
 
 
 def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:

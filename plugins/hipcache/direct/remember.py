@@ -100,14 +100,16 @@ def remember(
     whole: Whole,
     *,
     messages: bytes,
+    terminal: bool,
     ended: Sequence[CompileOutcome],
     history: Sequence[str],
     settings: Path | None,
     system: Sequence[str],
 ) -> None:
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
-    `ended`: how each compile of it ended; `history`: see `DirectRecord`; `settings`: where the config file is looked
-    for; `system`: directories of what is not worked on. Only speed is lost where the record cannot be kept."""
+    `terminal`: did the messages go to one (where COLUMNS matters)? `ended`: how each compile of it ended; `history`:
+    see `DirectRecord`; `settings`: where the config file is looked for; `system`: directories of what is not worked on.
+    Only speed is lost where the record cannot be kept."""
     if settings is None:
         return
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
@@ -127,7 +129,8 @@ def remember(
     if files is None or system_files is None:
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
-    ignored = tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
+    terminal = terminal and bool(messages)
+    ignored = tuple(sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT"}) - ({"COLUMNS"} if terminal else set())))
     record = DirectRecord(
         state_digest(environ, ignored, files),
         ignored,
@@ -142,7 +145,7 @@ def remember(
         outputs.rules,
     )
     with suppress(StoreError, ValueError):
-        engine.store.put_action(key(argv, cwd), record.pack())
+        engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
 
 
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:

@@ -24,10 +24,10 @@ static void key_text(bytes *key, const char *text) {
     append(key, text, strlen(text));
 }
 
-static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
+static void key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
     bytes key = {0};
     uint8_t digest[DIGEST_BYTES];
-    key_text(&key, KEY_FORMAT), key_text(&key, "direct");
+    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct on a terminal" : "direct");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
@@ -141,20 +141,25 @@ static bool system_is_as_it_was(const request *asked, record *found) {
     return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && system_holds(found->system_watched, found->system));
 }
 
-bool direct_find(const request *asked, record *found) {
+/* `terminal`: the record of those whose messages went to one. */
+static bool find(const request *asked, bool terminal, record *found) {
     char key[HEX_BYTES + 1];
     memset(found, 0, sizeof *found);
-    key_of(asked, key);
+    key_of(asked, terminal, key);
     PHASE("key");
     bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
     PHASE("record");
-    good = good && !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
+    good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
            are_free(found->rules, take_rule) && are_free(found->outputs, take_output) &&
            state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);
     return good;
+}
+
+bool direct_find(const request *asked, record *found) {
+    return find(asked, false, found) || (asked->terminal && find(asked, true, found));
 }
 
 static bool add_line(void *context, const uint8_t *text, size_t size) {
