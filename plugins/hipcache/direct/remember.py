@@ -40,9 +40,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole compile: what it wrote, what it depended on in the file system, what of the store it used (action or
-    not, digest), and the tools that ran (digest -> files; none where there may have been others, such as scripts)."""
+    """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
+    what of the store it used (action or not, digest), and the tools that ran (digest -> files; none where there may
+    have been others, such as scripts)."""
 
+    began: float
     outputs: Outputs
     depends: tuple[Watched, ...]
     uses: tuple[tuple[bool, str], ...]
@@ -66,7 +68,8 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         codes = [one.digest for one in products[: len(cut.devices)]]
         uses += [(True, cut.object.key(codes, products[-1].digest if cut.host else "").digest)]
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
-    return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])), _tools(session, asked))
+    used = tuple(dict.fromkeys(one for one in uses if one[1]))
+    return Whole(session.began, outputs, depends, used, _tools(session, asked))
 
 
 def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
@@ -82,7 +85,8 @@ def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole
     depends = watched.merge([*looked, *(path for one in known for path in one.depends)])
     uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
     tools = {digest: paths for one in known for digest, paths in one.tools.items()}
-    return Whole(Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
+    began = min(one.began for one in known)
+    return Whole(began, Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
 
 
 def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
@@ -118,7 +122,8 @@ def remember(
         return
     if not all(engine.store.has_blob(one.digest) for one in outputs.files):
         return
-    old = engine.clock() - engine.racy
+    # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
+    old = min(whole.began, engine.clock()) - engine.racy
     working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []

@@ -214,7 +214,8 @@ void direct_count(const request *asked, const record *found) {
         if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)size, one) < PATH_MAX)
             utimensat(AT_FDCWD, path, NULL, 0);
     }
-    if (stat(found->path, &status) != 0 || time(NULL) - status.st_mtime < USE_STEP)
+    /* Far in the future counts as past: a clock was wrong, and such an entry would be the last to be evicted. */
+    if (stat(found->path, &status) != 0 || llabs((long long)time(NULL) - status.st_mtime) < USE_STEP)
         return;
     utimensat(AT_FDCWD, found->path, NULL, 0);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
