@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, Lab, apart, only_19, replace, rewrite, settle, toolchain
+from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, settle, toolchain
 from hipcache import native
 from hipcache.direct import variables
 from hipcache.direct.record import key
@@ -79,6 +79,29 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_messages_on_a_terminal_are_those_for_that_terminal(direct: Direct) -> None:
+    lab = direct.lab
+    lab.write("k.hip", VALUE + "static int a_variable_with_a_rather_long_name_that_nobody_has_ever_used;\n")
+    words, colours = lab.words("-Wall"), lab.environ | {"TERM": "xterm-256color"}
+    plain = in_terminal(words, lab.root, colours | {"COLUMNS": "60"})
+    assert b"\x1b[" in plain[1]
+    lab.warm("-Wall")
+    served, narrow = colours | {"COLUMNS": "60"}, colours | {"COLUMNS": "30"}
+    for _ in range(2):
+        settle()
+        assert in_terminal([*LAUNCHER, *words], lab.root, served) == plain
+    assert in_terminal([str(direct.program), *words], lab.root, served) == plain
+    for other in (narrow, served | {"TERM": "dumb"}):
+        assert in_terminal([str(direct.program), *words], lab.root, other)[0] == 99
+        assert in_terminal([*LAUNCHER, *words], lab.root, other) == in_terminal(words, lab.root, other)
+    # Those that go elsewhere have a record of their own.
+    lab._seen = lab.stats()
+    assert direct.ask("-Wall")
+    assert b"\x1b[" not in lab.run([str(direct.program), *words]).err
+    lab.write("k.hip", VALUE + "static int another;\n")
+    assert in_terminal([str(direct.program), *words], lab.root, served)[0] == 99
 
 
 def test_explain_tells_of_a_direct_hit(direct: Direct) -> None:
@@ -496,19 +519,3 @@ def test_whatever_has_one_output_is_a_direct_hit(direct: Direct, flags: str) -> 
     assert (lab.root / "out.o").read_bytes() == before.object
     lab.write("value.hpp", '#include "hip_in_short.hpp"\n#define VALUE 2\n')
     assert not direct.ask(*words)
-
-
-@only_19
-@pytest.mark.parametrize("flags", ["-DSEVERAL", "--offload-arch=gfx906 -o one.hsaco"])
-def test_several_outputs_and_executable_ones_are_left_to_the_engine(direct: Direct, flags: str) -> None:
-    lab = direct.lab
-    words = [lab.compiler, *ARCHS, *BARE, CUID, "--offload-device-only", "--no-gpu-bundle-output", "-c", "k.hip"]
-    words = [word for word in words if "gfx" not in word] if "gfx" in flags else words
-    words += flags.split()
-    for _ in range(2):
-        settle()
-        ended = lab.run([*LAUNCHER, *words])
-        assert ended.status == 0, ended.err
-        counted = lab.counted()
-    assert counted.outcome == HIT
-    assert lab.run([str(direct.program), *words]).status == 99

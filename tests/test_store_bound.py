@@ -88,6 +88,31 @@ def test_a_used_blob_stays(
     assert kept(store, range(11)) == [0, *range(3, 11)]
 
 
+@pytest.mark.parametrize("wrong", [2 * DAY, 400 * DAY])
+def test_what_was_last_used_when_the_clock_was_far_ahead_does_not_stay_for_ever(
+    store: LocalStore, clock: HandClock, wrong: int
+) -> None:
+    fill(store, clock, range(2))
+    clock.now += wrong
+    fill(store, clock, range(2, 5))
+    assert store.get_blob(digest(0)) is not None
+    clock.now -= wrong
+    fill(store, clock, range(5, 10))
+    assert store.get_blob(digest(2)) is not None  # used since: as any other
+    fill(store, clock, range(10, 14))
+    assert {0, 3, 4}.isdisjoint(kept(store, range(14)))
+    assert 2 in kept(store, range(14))
+
+
+def test_what_another_host_with_another_clock_used_is_not_old(store: LocalStore, clock: HandClock) -> None:
+    fill(store, clock, range(9))
+    clock.now += 3600
+    assert store.get_blob(digest(0)) is not None
+    clock.now -= 3600
+    fill(store, clock, range(9, 13))
+    assert 0 in kept(store, range(13))
+
+
 def test_a_look_is_not_a_use(store: LocalStore, clock: HandClock) -> None:
     fill(store, clock, range(10))
     clock.tick()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import atomic
+from hipcache.direct.record import Output, Rule
 from hipcache.direct.remember import Outputs, Whole, whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
@@ -69,7 +70,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     outputs = _deliver(session, plan, made, products)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     messages = plan.messages + "".join(product.text for product in products)
-    record = _tell(session, cut, products, outputs.object)
+    record = _tell(session, cut, products, outputs.files[0].path)
     whole = whole_of(session, asked, cut, products, outputs)
     files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
     return Compiled(_outcome(record, products), messages, record, whole, files, plan)
@@ -118,17 +119,19 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
 
 
 def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: list[Product]) -> Outputs:
-    """What was written, of several outputs the first."""
-    dependencies, rule = _write_dependencies(session, plan, products)
+    rules = _write_dependencies(session, plan, products)
+    files = []
     for output, one in zip(plan.outputs, made, strict=True):
-        path = Path(session.command.path(output))
+        name = session.command.path(output)
+        path = Path(name)
         if one.content is not None:
             _write_whole(path, one.content)
         elif not session.engine.store.copy_blob(one.digest, path):
             raise Damaged
         if plan.links_alone:
             _make_executable(path)
-    return Outputs(session.command.path(plan.outputs[0]), made[0].digest, dependencies, rule)
+        files.append(Output(name, one.digest, plan.links_alone))
+    return Outputs(rules, tuple(files))
 
 
 def _make_executable(path: Path) -> None:
@@ -139,13 +142,13 @@ def _make_executable(path: Path) -> None:
             path.chmod(stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)
 
 
-def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> tuple[str, bytes]:
-    """(path, content) of what was written, empty where nothing was asked for: the union over all passes, the host's
-    first. Clang's own file lists only what the host's pass read."""
+def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> tuple[Rule, ...]:
+    """The dependency file, if one was asked for: the union over all passes, the host's first. Clang's own file lists
+    only what the host's pass read."""
     options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
     path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
-        return "", b""
+        return ()
     whole = session.command.path(path)
     if path == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
         raise PassThrough("standard_streams", f"-MF {path}")  # a rule for each pass
@@ -160,7 +163,7 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
     # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
     content = os.fsencode(rule)
     _write_whole(Path(whole), content, through_links=True)
-    return whole, content
+    return (Rule(whole, content),)
 
 
 def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from hipcache.compile import Compiled
+    from hipcache.direct.remember import Whole
     from hipcache.engine import Engine
     from hipcache.processes.runner import Runner
 
@@ -83,7 +84,7 @@ def _compile(
 
             commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         columns = telling.columns(environ)
-        done = _make(engine, argv, commands, columns)
+        done, whole = _make(engine, commands, columns)
     except Interrupted as interrupted:
         _end(runner)
         _die(interrupted.number)
@@ -106,13 +107,17 @@ def _compile(
     try:
         _say(argv, "".join(one.messages for one in done))
         for command, one in zip(commands, done, strict=True):
-            _finish(engine, one, command.typed, config, environ, cwd, columns)
+            telling.record(config, one.outcome, command.typed, cwd, one.record)
+        # Whoever wants a log, or nothing of the store, is served by the engine.
+        if whole and not (config.readonly or config.recache or config.log):
+            _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
     except Interrupted as interrupted:
         _die(interrupted.number)
     return 0
 
 
-def _make(engine: Engine, argv: list[str], commands: tuple[Command, ...], columns: int | None) -> list[Compiled]:
+def _make(engine: Engine, commands: tuple[Command, ...], columns: int | None) -> tuple[list[Compiled], Whole | None]:
+    """Each compile, and what a direct hit of all needs."""
     if len(commands) > 1:
         from hipcache.several import compile_each
 
@@ -121,7 +126,8 @@ def _make(engine: Engine, argv: list[str], commands: tuple[Command, ...], column
         from hipcache.link import link as compile
     else:
         from hipcache.compile import compile
-    return [compile(engine, commands[0], columns)]
+    done = compile(engine, commands[0], columns)
+    return [done], done.whole
 
 
 def _say(argv: list[str], messages: str) -> None:
@@ -133,21 +139,18 @@ def _say(argv: list[str], messages: str) -> None:
             _become(argv)
 
 
-def _finish(
+def _remember(
     engine: Engine,
-    done: Compiled,
+    whole: Whole,
+    done: Sequence[Compiled],
     argv: Sequence[str],
     config: Config,
     environ: Mapping[str, str],
     cwd: str,
-    columns: int | None,
+    *,
+    terminal: bool,
 ) -> None:
-    """The object is there: count it, and remember the whole for a direct hit."""
-    telling.record(config, done.outcome, argv, cwd, done.record)
-    # Whoever wants a log, or nothing of the store, is served by the engine; so is who reads messages on a terminal.
-    plain = not (config.readonly or config.recache or config.log)
-    if not (done.whole and plain and (columns is None or not done.messages)):
-        return
+    """All is written and counted: remember the whole for a direct hit."""
     from hipcache.direct.remember import remember
     from hipcache.report.history import History
 
@@ -157,10 +160,11 @@ def _finish(
             argv,
             cwd,
             environ,
-            done.whole,
-            messages=os.fsencode(done.messages),
-            ended=done.outcome,
-            history=History.name(done.record),
+            whole,
+            messages=os.fsencode("".join(one.messages for one in done)),
+            terminal=terminal,
+            ended=[one.outcome for one in done],
+            history=[History.name(one.record) for one in done],
             settings=settings.config_path(environ),
             system=config.system_paths,
         )

@@ -40,12 +40,14 @@ class Damaged(Exception):
 
 @dataclass
 class Session:
-    """One compile under way. `notes`: what went wrong without harm, and why something was not kept. `translated`: read
-    sets of other spellings, by their digest and the spelling that they are in here; `everywhere`: digests of read sets
-    for every spelling (empty: there is none), by what they were made from."""
+    """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
+    something was not kept; `translated`: read sets of other spellings, by their digest and the spelling that they are
+    in here; `everywhere`: digests of read sets for every spelling (empty: there is none), by what they were made
+    from."""
 
     engine: Engine
     command: Command
+    began: float = field(init=False)
     runner: Runner = field(init=False)
     files: Files = field(init=False)
     identities: Identities = field(init=False)
@@ -59,7 +61,7 @@ class Session:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        now = self.engine.clock()
+        self.began = now = self.engine.clock()
         self._scans = Scans(self.action, self._keep_scans)
         self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans)
         self.runner = self.engine.runner.group()

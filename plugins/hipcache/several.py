@@ -8,26 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hipcache.compile import Compiled, compile
+from hipcache.direct.remember import Whole, together
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
+from hipcache.inputs import watched
 from hipcache.inputs.identity import is_script
 from hipcache.planning import driver, tools
 from hipcache.planning.command import Command
-from hipcache.values import replace
 
 
-def compile_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> list[Compiled]:
-    """Make the objects of one command, of which `commands` are one for each source. Raises as `compile` does; what has
-    been written by then, the user's own command writes again."""
+def compile_each(
+    engine: Engine, commands: Sequence[Command], columns: int | None
+) -> tuple[list[Compiled], Whole | None]:
+    """Make the objects of one command, of which `commands` are one for each source; and what a direct hit of all needs.
+    Raises as `compile` does; what has been written by then, the user's own command writes again."""
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
         raise PassThrough("several_sources", "for a script in place of the compiler")
-    jobs = driver.count_jobs(first.part_of, first.cwd, engine)
+    jobs, looked = driver.count_jobs(first.part_of, first.cwd, engine)
     if first.output:
         raise PassThrough("several_sources", "one output for all of them")
     done = [compile(engine, command, columns) for command in commands]
     plans = [one.plan for one in done if one.plan]
     if sum(plan.jobs for plan in plans) != jobs or any(plan.messages for plan in plans):
         raise PassThrough("several_sources", "the driver has another plan for all of them")
-    # The record of a direct hit is under the command as typed, which hipcc's is for all of them.
-    return [replace(one, whole=None) if command.unwrapped else one for command, one in zip(commands, done, strict=True)]
+    wholes = [one.whole for one in done] if looked else [None]
+    return done, together(wholes, map(watched.of_observation, looked))

@@ -17,6 +17,7 @@ from hipcache import config as settings
 from hipcache import native, outcome
 from hipcache.compile import compile
 from hipcache.config import Config
+from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
@@ -123,7 +124,7 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     say(done.messages)
     record = replace(done.record, command=argv)
     telling.record(cache.config, done.outcome, argv, cwd, record)
-    if done.whole and (columns is None or not done.messages) and _may_be_direct(cache.config):
+    if done.whole and _may_be_direct(cache.config):
         # In place of a dependency file stands the list of files, which no file is made of.
         read = os.fsencode("".join(f"{name}\n" for name in files))
         try:
@@ -132,10 +133,11 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
                 (_KIND, *argv),
                 cwd,
                 cache.known,
-                replace(done.whole, outputs=replace(done.whole.outputs, dependencies="", rule=read)),
+                replace(done.whole, outputs=replace(done.whole.outputs, rules=(Rule("", read),))),
                 messages=os.fsencode(done.messages),
-                ended=done.outcome,
-                history=History.name(record),
+                terminal=columns is not None,
+                ended=[done.outcome],
+                history=[History.name(record)],
                 settings=settings.config_path(cache.known),
                 system=cache.config.system_paths,
             )

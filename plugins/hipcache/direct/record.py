@@ -1,6 +1,7 @@
 """The record of a whole compile: all that it depended on, and all that it wrote.
 
-Its key is the digest of the command as it was typed and of the working directory. What else it depended on is in the
+Its key is the digest of the command as it was typed and of the working directory, and of whether its messages went to
+a terminal: there they look otherwise. (Without messages it is the same record.) What else it depended on is in the
 record, as one digest of the state of the variables and of every path that mattered (`inputs/watched.py`). A store holds
 the newest compile of each command only: after an edit and back again, the units are there (the engine finds them),
 and the record is made anew.
@@ -9,11 +10,12 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
 
     state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives for `watched`
     ignored       string: the names of variables that are not part of the state, each followed by NUL
-    object        string: absolute path; 32 bytes: digest of the blob
-    dependencies  string: absolute path of the dependency file, empty where none is written
+    outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; string: absolute
+                  path
     messages      string: for standard error
-    counted       string: the line for the log of the statistics
-    history       string: path below `v1/` of the record that `explain` reads; its modification time is the last use
+    counted       string: what is appended to the log of the statistics
+    history       string: paths below `v1/` of the records that `explain` reads, each followed by NUL; the modification
+                  time of each is the last use
     uses          string: entries that the units would have used, each "a" (action) or "b" (blob) and 32 bytes
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
@@ -23,7 +25,8 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
                   because there is a process that can answer for them: then nobody reads it. Sources that include
                   the same of the system share one
-    rule          string: list of the lines of the dependency file
+    rules         string: for each dependency file string: absolute path, empty where none is written (SCons keeps the
+                  content); string: list of its lines
 
     list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these
     variables     sorted; each NAME=VALUE followed by NUL
@@ -48,48 +51,69 @@ _LONGEST = 0xFFFF
 
 
 @dataclass(frozen=True)
+class Output:
+    """A file that was written: absolute path, the digest of its content, and whether who may read it may run it."""
+
+    path: str
+    digest: str
+    executable: bool = False
+
+    def pack(self) -> bytes:
+        return (b"x" if self.executable else b"-") + bytes.fromhex(self.digest) + _string(os.fsencode(self.path))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A dependency file: absolute path (empty where none is written), content."""
+
+    path: str
+    content: bytes
+
+    def pack(self) -> bytes:
+        return _string(os.fsencode(self.path)) + _string(_list(self.content.splitlines(keepends=True)))
+
+
+@dataclass(frozen=True)
 class DirectRecord:
     """See above. `uses`: (is it an action, digest)."""
 
     state: str
     ignored: tuple[str, ...]
-    object: str
-    blob: str
-    dependencies: str
+    outputs: tuple[Output, ...]
     messages: bytes
     counted: bytes
-    history: str
+    history: tuple[str, ...]
     uses: tuple[tuple[bool, str], ...]
     watched: tuple[Watched, ...]
     system: str
     system_list: str
-    rule: bytes
+    rules: tuple[Rule, ...]
 
     def pack(self) -> bytes:
         """Raises ValueError where a path or a line is longer than any system allows."""
         return b"".join(
             [
                 bytes.fromhex(self.state),
-                _string(b"".join(os.fsencode(name) + b"\0" for name in self.ignored)),
-                _string(os.fsencode(self.object)),
-                bytes.fromhex(self.blob),
-                _string(os.fsencode(self.dependencies)),
+                _string(_names(self.ignored)),
+                _string(b"".join(one.pack() for one in self.outputs)),
                 _string(self.messages),
                 _string(self.counted),
-                _string(self.history.encode()),
+                _string(_names(self.history)),
                 _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
                 _string(pack_list(self.watched)),
                 bytes.fromhex(self.system),
                 bytes.fromhex(self.system_list),
-                _string(_list(self.rule.splitlines(keepends=True))),
+                _string(b"".join(one.pack() for one in self.rules)),
             ]
         )
 
 
-def key(argv: Sequence[str], cwd: str) -> str:
-    """Where the record of a command is: `argv` as typed, without hipcache itself."""
+def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
+    """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
+    went to one."""
     words = [("word", word) for word in argv]
-    return make_key("direct 2", [("version", __version__), ("directory", cwd), *words]).digest
+    kind = "direct on a terminal" if terminal else "direct"
+    return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
 
 
 def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:
@@ -129,6 +153,10 @@ def _text(one: Watched) -> bytes:
 
 def _once(watched: Sequence[Watched]) -> Iterable[Watched]:
     return {(one.kind, one.path): one for one in watched}.values()
+
+
+def _names(names: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
 def _string(content: bytes) -> bytes:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
-from hipcache.direct.record import DirectRecord, is_of_system, key, pack_list, state_digest, system_digest
+from hipcache.direct.record import DirectRecord, Output, Rule, is_of_system, key, pack_list, state_digest, system_digest
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
+from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs import watched
+from hipcache.inputs.readset import status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 from hipcache.making.device import Product
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
-from hipcache.planning.command import Command, Unwrapped
+from hipcache.planning.command import Command, Unwrapped, expand
 from hipcache.planning.driver import Asked
 from hipcache.planning.units import FrontEnd, Units
 from hipcache.report import statistics
@@ -31,20 +32,19 @@ _KERNELS = ("/proc/", "/sys/")
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a compile wrote: the paths (absolute) of object and dependency file (empty where none was asked for), the
-    object's digest, the file's content."""
+    """What a compile wrote, the dependency files (at most one for each source) first."""
 
-    object: str
-    blob: str
-    dependencies: str
-    rule: bytes
+    rules: tuple[Rule, ...]
+    files: tuple[Output, ...]
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole compile: what it wrote, what it depended on in the file system, what of the store it used (action or
-    not, digest), and the tools that ran (digest -> files; none where there may have been others, such as scripts)."""
+    """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
+    what of the store it used (action or not, digest), and the tools that ran (digest -> files; none where there may
+    have been others, such as scripts)."""
 
+    began: float
     outputs: Outputs
     depends: tuple[Watched, ...]
     uses: tuple[tuple[bool, str], ...]
@@ -52,9 +52,8 @@ class Whole:
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
-    """None where not all is known that it depended on, or some of that has changed; and for several outputs, or one
-    that must be executable: the engine serves those."""
-    if len(asked.plan.outputs) != 1 or asked.plan.links_alone or (cut.object and not cut.object.tools_beside):
+    """None where not all is known that it depended on, or some of that has changed."""
+    if cut.object and not cut.object.tools_beside:
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
     try:
@@ -69,7 +68,25 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         codes = [one.digest for one in products[: len(cut.devices)]]
         uses += [(True, cut.object.key(codes, products[-1].digest if cut.host else "").digest)]
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
-    return Whole(outputs, depends, tuple(dict.fromkeys(one for one in uses if one[1])), _tools(session, asked))
+    used = tuple(dict.fromkeys(one for one in uses if one[1]))
+    return Whole(session.began, outputs, depends, used, _tools(session, asked))
+
+
+def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
+    """The compiles of one command, in their order, and what was `looked` at for all of them. None where not all of it
+    is known, and where the order in which it is written matters (a dependency file that is another one's object)."""
+    known = [one for one in wholes if one]
+    rules = tuple(rule for one in known for rule in one.outputs.rules)
+    files = tuple(file for one in known for file in one.outputs.files)
+    if len(known) < len(wholes) or {os.path.realpath(one.path) for one in rules} & {
+        os.path.realpath(one.path) for one in files
+    }:
+        return None
+    depends = watched.merge([*looked, *(path for one in known for path in one.depends)])
+    uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
+    tools = {digest: paths for one in known for digest, paths in one.tools.items()}
+    began = min(one.began for one in known)
+    return Whole(began, Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
 
 
 def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
@@ -87,21 +104,27 @@ def remember(
     whole: Whole,
     *,
     messages: bytes,
-    ended: CompileOutcome,
-    history: str,
+    terminal: bool,
+    ended: Sequence[CompileOutcome],
+    history: Sequence[str],
     settings: Path | None,
     system: Sequence[str],
 ) -> None:
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
-    `ended`: how the compile ended; `history`: see `DirectRecord`; `settings`: where the config file is looked for;
-    `system`: directories of what is not worked on. Only speed is lost where the record cannot be kept."""
+    `terminal`: did the messages go to one (where COLUMNS matters)? `ended`: how each compile of it ended; `history`:
+    see `DirectRecord`; `settings`: where the config file is looked for; `system`: directories of what is not worked on.
+    Only speed is lost where the record cannot be kept."""
     if settings is None:
         return
     depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
-    if not all(one.path.startswith("/") for one in depends) or not engine.store.has_blob(whole.outputs.blob):
+    outputs = whole.outputs
+    if not all(one.path.startswith("/") for one in depends):
         return
-    old = engine.clock() - engine.racy
-    working = (cwd, os.path.dirname(whole.outputs.object))
+    if not all(engine.store.has_blob(one.digest) for one in outputs.files):
+        return
+    # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
+    old = min(whole.began, engine.clock()) - engine.racy
+    working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
     for one in depends:
@@ -111,25 +134,24 @@ def remember(
     if files is None or system_files is None:
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
-    outputs, ignored = whole.outputs, tuple(sorted(VOLATILE | foreign | {"HIPCACHE_RESIDENT"}))
+    terminal = terminal and bool(messages)
+    ignored = tuple(sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT"}) - ({"COLUMNS"} if terminal else set())))
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
         record = DirectRecord(
             state_digest(environ, ignored, files),
             ignored,
-            outputs.object,
-            outputs.blob,
-            outputs.dependencies,
+            outputs.files,
             messages,
-            statistics.line(_as_hit(ended)),
-            history,
+            b"".join(statistics.line(_as_hit(one)) for one in ended),
+            tuple(history),
             (*whole.uses, (False, system_list)),
             guarded,
             system_digest(system_guarded, system_files),
             system_list,
-            outputs.rule,
+            outputs.rules,
         )
-        engine.store.put_action(key(argv, cwd), record.pack())
+        engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
 
 
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
@@ -145,8 +167,9 @@ def _depends(
     session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]
 ) -> Iterator[Watched]:
     command, environ = session.command, session.engine.environ
-    if session.notes or not asked.looked or any(word.startswith("@") for word in command.typed):
+    if session.notes or not asked.looked:
         raise Untraceable("not all is known")
+    yield from _response_files(command)
     for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
         yield from _program(one, command, environ)
         yield from map(watched.of_observation, one.looked)
@@ -162,6 +185,22 @@ def _depends(
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact)
+
+
+def _response_files(command: Command) -> Iterator[Watched]:
+    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
+    saw then is watched too."""
+    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
+        raise Untraceable("a script has read a response file")
+    read: dict[str, os.stat_result] = {}
+    try:
+        same = expand(command.argv[1:], command.cwd, read) == command.arguments
+    except PassThrough as left:
+        raise Untraceable(left.detail) from left
+    if not same:
+        raise Untraceable("a response file changed")
+    for path, found in read.items():
+        yield Watched(FILE, path, status_of(found))
 
 
 def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:

@@ -16,7 +16,7 @@ from blake3 import blake3
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
-FORMAT = "2"
+FORMAT = "3"
 
 _LARGE = 1 << 20
 

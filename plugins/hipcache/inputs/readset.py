@@ -12,11 +12,16 @@ HIPCACHE_BASEDIR with a mark in its place.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
+
+
+def status_of(found: os.stat_result) -> Status:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @dataclass(frozen=True)

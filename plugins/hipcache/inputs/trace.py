@@ -17,7 +17,7 @@ from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import ReadFile, ReadSet, Status
+from hipcache.inputs.readset import ReadFile, ReadSet, Status, status_of
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, SAME, Watched
@@ -62,8 +62,7 @@ class Files:
 
     def status(self, path: str) -> Status:
         """Raises OSError."""
-        found = os.stat(self.resolve(path))
-        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return status_of(os.stat(self.resolve(path)))
 
     def is_there(self, path: str) -> bool:
         """Is there anything at `path`, be it a link that leads nowhere?"""

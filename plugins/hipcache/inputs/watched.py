@@ -24,6 +24,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
@@ -100,7 +101,7 @@ def _look(one: Watched, old: float) -> bytes | None:
         return struct.pack("<QQ", mode, len(text)) + text if known in (None, sign) else None
     if one.kind != FILE or max(found.st_mtime, found.st_ctime) >= old:
         return None
-    status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    status = status_of(found)
     if stat.S_ISDIR(mode) and isinstance(known, str):
         # Listed after its status was taken: an entry that comes later changes that.
         known = status if observe.sign(LIST, one.path) == known else ()

@@ -43,8 +43,7 @@ typedef struct {
 
 /* A record, read and checked; the parts point into `content`. */
 typedef struct {
-    bytes content, state, ignored, object, blob, dependencies, messages, counted, history, uses, watched, system,
-        system_list, rule;
+    bytes content, state, ignored, outputs, messages, counted, history, uses, watched, system, system_list, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
     char path[PATH_MAX];  /* of the record itself */
@@ -65,7 +64,7 @@ void resident_start(void);
 bool direct_system_holds(const request *asked, record *found);
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const request *asked, const record *found);
-bool direct_rule(const record *found, bytes *rule); /* the content of the dependency file */
+bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
 void direct_count(const request *asked, const record *found);
 void direct_release(record *found);
 
@@ -75,6 +74,7 @@ bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const ch
 bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);
+bool make_executable(const char *path);
 bool write_all(int fd, const uint8_t *content, size_t size);
 
 /* statistics.c */

@@ -13,7 +13,7 @@
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
 static const uint8_t MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
-static const char KEY_FORMAT[] = "2";                    /* inputs/keys.py: FORMAT */
+static const char KEY_FORMAT[] = "3";                    /* inputs/keys.py: FORMAT */
 
 /* A text of a key, after its length: inputs/keys.py. */
 static void key_text(bytes *key, const char *text) {
@@ -22,10 +22,10 @@ static void key_text(bytes *key, const char *text) {
     append(key, text, strlen(text));
 }
 
-static void key_of(const request *asked, char text[HEX_BYTES + 1]) {
+static void key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
     uint8_t digest[DIGEST_BYTES], room[1 << 14];
     bytes key = BEGINS_IN(room);
-    key_text(&key, KEY_FORMAT), key_text(&key, "direct 2");
+    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct on a terminal" : "direct");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
@@ -59,12 +59,50 @@ static bool take_string(bytes *rest, bytes *part) {
 static bool unpack(record *found, uint8_t *payload, size_t size) {
     bytes rest = {payload, size, 0, true};
     return take(&rest, DIGEST_BYTES, &found->state) && take_string(&rest, &found->ignored) &&
-           take_string(&rest, &found->object) && take(&rest, DIGEST_BYTES, &found->blob) &&
-           take_string(&rest, &found->dependencies) && take_string(&rest, &found->messages) &&
+           take_string(&rest, &found->outputs) && take_string(&rest, &found->messages) &&
            take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
            take_string(&rest, &found->uses) && take_string(&rest, &found->watched) &&
            take(&rest, DIGEST_BYTES, &found->system) && take(&rest, DIGEST_BYTES, &found->system_list) &&
-           take_string(&rest, &found->rule) && rest.size == 0;
+           take_string(&rest, &found->rules) && rest.size == 0;
+}
+
+/* A file to be written: an output is a blob of the store, a dependency file is a list of lines. */
+typedef struct {
+    char path[PATH_MAX]; /* empty where no file is written */
+    bytes blob, lines;
+    bool executable;
+} delivery;
+
+/* A path of the record, as a text that ends. */
+static bool path_of(char path[PATH_MAX], bytes part) {
+    if (part.size >= PATH_MAX || part.size == 0 || part.at[0] != '/')
+        return false;
+    memcpy(path, part.at, part.size);
+    path[part.size] = 0;
+    return strlen(path) == part.size;
+}
+
+static bool take_output(bytes *rest, delivery *one) {
+    bytes kind, path;
+    if (!take(rest, 1, &kind) || !take(rest, DIGEST_BYTES, &one->blob) || !take_string(rest, &path))
+        return false;
+    one->executable = kind.at[0] == 'x';
+    return (one->executable || kind.at[0] == '-') && path_of(one->path, path);
+}
+
+static bool take_rule(bytes *rest, delivery *one) {
+    bytes path;
+    one->path[0] = 0;
+    return take_string(rest, &path) && take_string(rest, &one->lines) && (path.size == 0 || path_of(one->path, path));
+}
+
+/* Is each place one that a file can be put in? */
+static bool are_free(bytes list, bool (*next)(bytes *rest, delivery *one)) {
+    delivery one;
+    while (list.size)
+        if (!next(&list, &one) || (one.path[0] && !is_plain_file_or_absent(one.path)))
+            return false;
+    return true;
 }
 
 /* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
@@ -87,15 +125,6 @@ static bool read_record(record *found, const char key[HEX_BYTES + 1]) {
     return good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 && unpack(found, content->at + prefix, size);
 }
 
-/* A path of the record, as a text that ends. */
-static bool path_of(char path[PATH_MAX], bytes part) {
-    if (part.size >= PATH_MAX || part.size == 0 || part.at[0] != '/')
-        return false;
-    memcpy(path, part.at, part.size);
-    path[part.size] = 0;
-    return strlen(path) == part.size;
-}
-
 /* Looks at all of the system's files; their list is a blob, which sources that include the same share. */
 bool direct_system_holds(const request *asked, record *found) {
     char blob[PATH_MAX], name[HEX_BYTES + 1];
@@ -111,17 +140,17 @@ static bool system_is_as_it_was(const request *asked, record *found) {
     return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(asked, found));
 }
 
-bool direct_find(const request *asked, record *found) {
-    char key[HEX_BYTES + 1], output[PATH_MAX];
+/* `terminal`: the record of those whose messages went to one. */
+static bool find(const request *asked, bool terminal, record *found) {
+    char key[HEX_BYTES + 1];
     memset(found, 0, offsetof(record, room));
     found->content = (bytes)BEGINS_IN(found->room);
-    key_of(asked, key);
+    key_of(asked, terminal, key);
     PHASE("key");
     bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
     PHASE("record");
-    good = good && !(asked->terminal && found->messages.size) && statistics_have_room(asked->store) &&
-           path_of(output, found->object) && is_plain_file_or_absent(output) &&
-           (!found->dependencies.size || (path_of(output, found->dependencies) && is_plain_file_or_absent(output))) &&
+    good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
+           are_free(found->rules, take_rule) && are_free(found->outputs, take_output) &&
            state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
@@ -129,30 +158,49 @@ bool direct_find(const request *asked, record *found) {
     return good;
 }
 
+bool direct_find(const request *asked, record *found) {
+    return find(asked, false, found) || (asked->terminal && find(asked, true, found));
+}
+
 static bool add_line(void *context, const uint8_t *text, size_t size) {
     append(context, text, size);
     return true;
 }
 
-bool direct_rule(const record *found, bytes *rule) {
-    return unpack_list(found->rule, add_line, rule);
+bool direct_rules(const record *found, bytes *text) {
+    delivery one;
+    for (bytes rest = found->rules; rest.size;)
+        if (!take_rule(&rest, &one) || !unpack_list(one.lines, add_line, text))
+            return false;
+    return true;
 }
 
-/* The dependency file first, as the engine does: an object without one would never be rebuilt. */
+static bool deliver_rule(const delivery *one) {
+    uint8_t room[1 << 16];
+    bytes text = BEGINS_IN(room);
+    const bool good = unpack_list(one->lines, add_line, &text) && write_whole(one->path, text.at, text.size);
+    release(&text);
+    return good;
+}
+
+static bool deliver_output(const char *store, const delivery *one) {
+    char blob[PATH_MAX], name[HEX_BYTES + 1];
+    hexadecimal(one->blob.at, DIGEST_BYTES, name);
+    return entry_path(blob, store, "blobs", name) && deliver_blob(blob, one->blob.at, one->path) &&
+           (!one->executable || make_executable(one->path));
+}
+
+/* The dependency files first, as the engine does: an object without one would never be rebuilt. Each file is whole or
+ * as it was; where one cannot be written, the engine writes them all anew. */
 bool direct_deliver(const request *asked, const record *found) {
-    char path[PATH_MAX], blob[PATH_MAX], name[HEX_BYTES + 1];
-    if (found->dependencies.size) {
-        uint8_t room[1 << 16];
-        bytes rule = BEGINS_IN(room);
-        const bool good = path_of(path, found->dependencies) && direct_rule(found, &rule) &&
-                          write_whole(path, rule.at, rule.size);
-        release(&rule);
-        if (!good)
+    delivery one;
+    for (bytes rest = found->rules; rest.size;)
+        if (!take_rule(&rest, &one) || (one.path[0] && !deliver_rule(&one)))
             return false;
-    }
-    hexadecimal(found->blob.at, DIGEST_BYTES, name);
-    return entry_path(blob, asked->store, "blobs", name) && path_of(path, found->object) &&
-           deliver_blob(blob, found->blob.at, path);
+    for (bytes rest = found->outputs; rest.size;)
+        if (!take_output(&rest, &one) || !deliver_output(asked->store, &one))
+            return false;
+    return found->outputs.size != 0;
 }
 
 /* Statistics, the history's time, and the uses that keep entries in the store. Failing here costs no object. */
@@ -161,8 +209,12 @@ void direct_count(const request *asked, const record *found) {
     struct stat status;
     if (!statistics_append(asked->store, found->counted.at, found->counted.size))
         return; /* a store that cannot be written: nothing else can be noted there */
-    if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)found->history.size, found->history.at) < PATH_MAX)
-        utimensat(AT_FDCWD, path, NULL, 0);
+    for (size_t at = 0, size; at < found->history.size; at += size + 1) {
+        const char *one = (const char *)found->history.at + at;
+        size = strnlen(one, found->history.size - at);
+        if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)size, one) < PATH_MAX)
+            utimensat(AT_FDCWD, path, NULL, 0);
+    }
     if (stat(found->path, &status) != 0 || use_is_noted(&status))
         return;
     utimensat(AT_FDCWD, found->path, NULL, 0);

@@ -19,7 +19,7 @@ int hipcache_hit(const char *store, const char *directory, char *const *argv, ch
     record found;
     if (!direct_find(&asked, &found))
         return 0;
-    const bool done = direct_deliver(&asked, &found) && direct_rule(&found, rule);
+    const bool done = direct_deliver(&asked, &found) && direct_rules(&found, rule);
     if (done) {
         append(messages, found.messages.at, found.messages.size);
         direct_count(&asked, &found);

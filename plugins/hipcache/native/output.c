@@ -80,6 +80,7 @@ static const uint8_t *next_piece(void *source, size_t size) {
     return copy->target < 0 || write_all(copy->target, copy->buffer, size) ? copy->buffer : NULL;
 }
 
+/* Far in the future counts as past: a clock was wrong, and such an entry would be the last to be evicted. */
 bool use_is_noted(const struct stat *entry) {
     return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
 }
@@ -134,4 +135,10 @@ bool write_whole(const char *destination, const uint8_t *content, size_t size) {
         return false;
     reserve(target, destination, size);
     return finish(target, write_all(target, content, size), temporary, destination);
+}
+
+/* As lld does: who may read it may run it. */
+bool make_executable(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && chmod(path, (found.st_mode & 07777) | (found.st_mode & 0444) >> 2) == 0;
 }

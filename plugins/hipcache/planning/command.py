@@ -229,8 +229,11 @@ def is_hip(source: str, language: str) -> bool:
     return language == "hip" and not source.endswith((".o", ".a", ".so"))
 
 
-def expand(arguments: tuple[str, ...], cwd: str, depth: int = 0) -> tuple[str, ...]:
-    """Response files (`@file`) read in, with the quoting rules of GNU's (llvm::cl::TokenizeGNUCommandLine)."""
+def expand(
+    arguments: tuple[str, ...], cwd: str, read: dict[str, os.stat_result] | None = None, depth: int = 0
+) -> tuple[str, ...]:
+    """Response files (`@file`) read in, with the quoting rules of GNU's (llvm::cl::TokenizeGNUCommandLine). `read`
+    gets the path of each, with its status before it was read. Raises PassThrough."""
     if not any(word.startswith("@") for word in arguments):
         return arguments
     if depth > 20:
@@ -245,7 +248,9 @@ def expand(arguments: tuple[str, ...], cwd: str, depth: int = 0) -> tuple[str, .
             raise PassThrough("response_file", f"'{word[1:]}' is no regular file")
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                words += expand(tokenize(file.read()), cwd, depth + 1)
+                if read is not None:
+                    read[path] = os.fstat(file.fileno())
+                words += expand(tokenize(file.read()), cwd, read, depth + 1)
         except OSError as error:
             raise PassThrough("response_file", f"'{word[1:]}': {error.strerror}") from error
     return tuple(words)

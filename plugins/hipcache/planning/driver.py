@@ -75,9 +75,10 @@ def answer(
     return program, found
 
 
-def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> int:
-    """How many jobs the driver plans for a command of several sources. Raises JobFailed, and PassThrough also where it
-    has something to say: it says that once, for all sources."""
+def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tuple[Observation, ...]]:
+    """How many jobs the driver plans for a command of several sources, and all that it looked at for that (nothing
+    where that is not known). Raises JobFailed, and PassThrough also where it has something to say: it says that once,
+    for all sources."""
     words = [argv[0], "-###", *argv[1:]]
     with engine.store.workdir() as scratch:
         _, found = answer(words, argv, cwd, engine, engine.runner, lambda: scratch)
@@ -85,7 +86,7 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> int:
     jobs, messages = plan.split(found.text)
     if messages:
         raise PassThrough("several_sources", f"the driver said: {messages.strip()[:200]}")
-    return len(jobs)
+    return len(jobs), found.looked
 
 
 def ask_link(

@@ -169,7 +169,7 @@ class LocalStore:
         with self._locked_upkeep("collect") as upkeep:
             freed = upkeep.sweep()
             entries = upkeep.count()
-            return freed if bound is None else freed + upkeep.evict(sorted(entries), bound)
+            return freed if bound is None else freed + upkeep.evict(upkeep.by_last_use(entries), bound)
 
     def clear(self) -> int:
         """See the contract. What live processes work on in tmp/ stays. Raises StoreError."""

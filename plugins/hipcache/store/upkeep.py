@@ -14,7 +14,7 @@ first); a log of uses (a write for each hit, and nothing is gained over mtime).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ class Upkeep:
         entries = self.count()
         if not 0 < max_bytes < self._numbers().bytes:
             return 0
-        return self.evict(sorted(entries), int(max_bytes * KEEP))
+        return self.evict(self.by_last_use(entries), int(max_bytes * KEEP))
 
     def _numbers(self) -> Book:
         return self._ledger.read() or Book()
@@ -107,6 +107,12 @@ class Upkeep:
             book.counted_at = 0 if lost else max(1, int(self._clock()))
             book.save()
         return entries
+
+    def by_last_use(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The oldest first. Those far in the future come before them: a clock was wrong when they were used, and not
+        since, and they would stay for ever."""
+        future = (self._clock() + COUNT_SECONDS) * 1e9
+        return sorted(entries, key=lambda entry: (entry.mtime_ns <= future, entry))
 
     def evict(self, entries: Sequence[Entry], down_to: int, *, spare_used: bool = True) -> int:
         """Remove `entries` from the first on until `down_to` bytes are held (-1: all of them); the bytes freed.

@@ -1,0 +1,132 @@
+"""A clock that is wrong, or jumps between or during compiles: what is remembered is neither stale nor for ever."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+from hip import HIT, Lab, only_19, rewrite, same_times, settle
+from hipcache import native
+from hipcache.compile import compile
+from hipcache.config import Config, config_path
+from hipcache.direct.remember import remember
+from hipcache.engine import open_engine
+from hipcache.planning.command import parse
+from hipcache.report.history import History
+from hipcache.values import replace
+from test_direct import Direct, direct
+
+__all__ = ["direct"]
+
+HOUR = 3600.0
+
+
+@dataclass
+class Clock:
+    """The machine's clock, set forwards by so many seconds."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+def served_after(lab: Lab, began: float, ended: float) -> bool:
+    """Is a compile a direct hit after one that began and ended with the clock set so far ahead?"""
+    clock, words = Clock(began), lab.words()
+    engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=0.03), clock=clock)
+    done = compile(engine, parse(tuple(words), str(lab.root), lab.environ), None)
+    assert done.outcome.outcome == HIT
+    assert done.whole is not None
+    clock.ahead = ended
+    remember(
+        engine,
+        words,
+        str(lab.root),
+        lab.environ,
+        done.whole,
+        messages=b"",
+        terminal=False,
+        ended=[done.outcome],
+        history=[History.name(done.record)],
+        settings=config_path(lab.environ),
+        system=(),
+    )
+    hit = native.hit(str(lab.store), str(lab.root), words, lab.environ, terminal=False, resident=False)
+    return hit is not None
+
+
+JUMPS = [(0.0, 0.0), (0.0, HOUR), (HOUR, 0.0), (-HOUR, 0.0), (0.0, -HOUR), (-HOUR, HOUR)]
+
+
+@only_19
+@pytest.mark.parametrize(("began", "ended"), JUMPS)
+def test_a_file_that_was_written_just_before_is_not_relied_on(direct: Direct, began: float, ended: float) -> None:
+    """By one end's time it is old, by the other's it is not: a change of the same tick could come after the look."""
+    lab = direct.lab
+    lab.compile()
+    settle()
+    header = lab.root / "value.hpp"
+    rewrite(header, header.read_text())
+    assert not served_after(lab, began, ended)
+
+
+@only_19
+@pytest.mark.parametrize(("began", "ended"), [jump for jump in JUMPS if min(jump) == 0])
+def test_a_file_that_is_old_is_relied_on_wherever_the_clock_goes_from_there(
+    direct: Direct, began: float, ended: float
+) -> None:
+    lab = direct.lab
+    lab.compile()
+    settle()
+    assert served_after(lab, began, ended)
+
+
+@only_19
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+def test_files_dated_otherwise_than_they_were_are_other_files(direct: Direct, seconds: float) -> None:
+    """As by an editor after the clock was set."""
+    lab, header = direct.lab, direct.lab.root / "value.hpp"
+    before = lab.warm()
+    assert direct.ask()
+    old = header.stat()
+    rewrite(header, header.read_text().replace("1", "2"))
+    os.utime(header, (old.st_atime, old.st_mtime + seconds))
+    assert not direct.ask()
+    assert lab.compile().object != before.object
+
+
+@only_19
+def test_files_dated_in_the_future_are_compared_by_content(direct: Direct) -> None:
+    lab, header = direct.lab, direct.lab.root / "value.hpp"
+    os.utime(header, (time.time(), time.time() + HOUR))
+    before = lab.warm()
+    lab.compile()
+    assert not direct.ask()
+    rewrite(header, header.read_text().replace("1", "2"))
+    changed = lab.compile()
+    assert changed.object != before.object
+    same_times(header, (lab.root / "k.hip").stat())
+    lab.warm()
+    assert direct.ask()
+
+
+@only_19
+@pytest.mark.parametrize(
+    ("seconds", "noted"), [(400 * 24 * HOUR, True), (2 * HOUR, True), (-2 * HOUR, True), (60, False)]
+)
+def test_a_use_is_noted_whatever_time_the_entries_have(direct: Direct, seconds: float, noted: bool) -> None:
+    """Those dated in the future would be the last ones to be evicted; those that seem long unused the first."""
+    lab = direct.lab
+    lab.warm()
+    assert direct.ask()
+    wrong = time.time() + seconds
+    store = [path for kind in ("actions", "blobs") for path in (lab.store / "v1" / kind).glob("*/*")]
+    for path in store:
+        os.utime(path, (wrong, wrong))
+    assert direct.ask()
+    used = {path for path in store if abs(path.stat().st_mtime - time.time()) < 50}
+    assert (direct.record() in used) == noted
+    assert (len(used) > 5) == noted, "the units' entries too"
