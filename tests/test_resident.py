@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 from hip import FULL, LAUNCHER, Lab, apart, replace, rewrite, same_times
 from hipcache import __version__
 from hipcache.direct.record import is_of_system
 from test_direct import Direct
 
 HOLDS, TELL, CANNOT_SAY = b"y", b"t", b"n"
-NAME = f"resident-1-{__version__}"
+NAME = f"resident-2-{__version__}"
 # After an event it learns nothing for a moment (`QUIET` in resident.c).
 QUIET = 2.1
 
@@ -103,17 +104,22 @@ class System:
 
     def answers(self) -> bool:
         try:
-            self.ask(b"?" + bytes(63))
+            self.ask(b"?" + bytes(95))
         except OSError:
             return False
         return True
 
     def ask(self, question: bytes) -> bytes:
+        """What is said of the system's files."""
+        return self.ask_both(question)[:1]
+
+    def ask_both(self, question: bytes) -> bytes:
+        """What is said of the system's files, and of the outputs' blobs."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
             asking.settimeout(10)
             asking.connect(str(self.address))
             asking.send(question)
-            return asking.recv(1)
+            return asking.recv(2)
 
     @staticmethod
     def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
@@ -129,9 +135,7 @@ class System:
     def warm(self) -> bytes:
         """Served from now on, with a resident that knows it. Gives the question that is put to it."""
         self.lab.warm(*self.flags)
-        with Fake(self.home / "fake", CANNOT_SAY) as fake:
-            assert self.direct.ask(*self.flags, env={"HIPCACHE_RESIDENT": "1", "XDG_RUNTIME_DIR": str(fake.home)})
-        (question,) = fake.heard
+        question = self.question()
         if not self.answers():
             self.start()
 
@@ -142,12 +146,25 @@ class System:
         self.wait_for(known)
         return question
 
+    def question(self) -> bytes:
+        """What the next hit asks."""
+        with Fake(self.home / "fake", CANNOT_SAY) as fake:
+            assert self.direct.ask(*self.flags, env={"HIPCACHE_RESIDENT": "1", "XDG_RUNTIME_DIR": str(fake.home)})
+        (question,) = fake.heard
+        return question
+
+    def blob(self) -> Path:
+        """Of the object."""
+        assert self.served()
+        name = blake3((self.lab.root / "out.o").read_bytes()).hexdigest()
+        return self.lab.store / "v1/blobs" / name[:2] / name[2:]
+
 
 class Fake:
     """A resident that says the same to everyone. `heard`: the first packet of each that asked."""
 
-    def __init__(self, home: Path, says: bytes, name: str = NAME) -> None:
-        self.home, self._says = home, says
+    def __init__(self, home: Path, says: bytes, blobs: bytes = CANNOT_SAY, name: str = NAME) -> None:
+        self.home, self._says = home, says and says + blobs
         self.heard: list[bytes] = []
         (home / "hipcache").mkdir(parents=True, mode=0o700, exist_ok=True)
         (home / "hipcache" / name).unlink(missing_ok=True)
@@ -473,8 +490,11 @@ def test_a_directory_that_others_can_enter_is_not_used(system: System, mode: int
 
 @pytest.mark.parametrize(
     "packet",
-    [b"", b"?", b"?" * 63, b"?" * 65, b"!" * 33, b"!" + bytes(32) + b"\xff" * 40, b"!" + bytes(200_000), b"x" * 64],
-    ids=range(8),
+    [
+        *(b"", b"?", b"?" * 95, b"?" * 97, b"x" * 96, b"+", b"+" * 32, b"+" * 34),
+        *(b"!" * 33, b"!" + bytes(32) + b"\xff" * 40, b"!" + bytes(200_000)),
+    ],
+    ids=range(11),
 )
 def test_packets_that_make_no_sense_harm_nothing(system: System, packet: bytes) -> None:
     question = system.warm()
@@ -498,16 +518,98 @@ def test_those_who_ask_and_then_say_nothing_keep_nobody_waiting(system: System) 
 def test_what_is_told_is_looked_at_before_it_is_believed(system: System) -> None:
     """Somebody says of a digest what is not so: it is not taken over."""
     question = system.warm()
-    made_up = question[:32] + bytes(range(32))
+    made_up = question[:32] + bytes(range(32)) + question[64:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(str(system.address))
         asking.send(made_up)
-        assert asking.recv(1) == TELL
+        assert asking.recv(2)[:1] == TELL
         text = b"f" + os.fsencode(system.header)
-        asking.send(b"!" + made_up[32:] + len(b"").to_bytes(2, "little") + len(text).to_bytes(2, "little") + text)
+        asking.send(b"!" + made_up[32:64] + len(b"").to_bytes(2, "little") + len(text).to_bytes(2, "little") + text)
     time.sleep(0.2)
     assert system.ask(made_up) == TELL
     assert system.ask(question) == HOLDS
+
+
+# Blobs that were hashed: a hit need not do it again, and has the kernel copy them
+
+
+def settle(system: System) -> bytes:
+    """The resident knows the blobs; gives the question about them."""
+    system.warm()
+    os.utime(system.blob())  # else its time may be noted meanwhile
+    question = system.question()
+    system.wait_for(lambda: system.served() and system.ask_both(question) == HOLDS + HOLDS)
+    return question
+
+
+def test_its_word_on_blobs_is_taken(system: System) -> None:
+    """So the tests below show something: a resident that lies brings what is in the blob."""
+    blob = (system.warm(), system.blob())[1]
+    rewrite(blob, blob.read_bytes()[:-1] + b"?")
+    assert not system.served(resident=False)
+    with Fake(system.home, HOLDS, blobs=HOLDS):
+        system.wait_for(system.served)
+    assert (system.lab.root / "out.o").read_bytes() == blob.read_bytes()
+
+
+def _flip(blob: Path) -> None:
+    times = blob.stat()
+    rewrite(blob, blob.read_bytes()[:-1] + b"?")
+    os.utime(blob, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _swap(blob: Path) -> None:
+    copy = blob.with_name("copy")
+    shutil.copy2(blob, copy)
+    _flip(copy)
+    copy.replace(blob)
+
+
+def _link(blob: Path) -> None:
+    other = blob.with_name("other")
+    blob.rename(other)
+    _flip(other)
+    blob.symlink_to("other")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a byte, and its time set back": _flip,
+    "another file in its place": _swap,
+    "cut off": lambda blob: os.truncate(blob, blob.stat().st_size - 1),
+    "empty": lambda blob: os.truncate(blob, 0),
+    "a link to another": _link,
+    "gone": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_blob_that_changed_is_hashed(system: System, damage: str) -> None:
+    settle(system)
+    DAMAGES[damage](system.blob())
+    assert not system.served()
+
+
+def test_a_blob_that_changed_a_moment_ago_is_hashed_again(system: System) -> None:
+    """Within a tick of the file system's clock, a status may stand for two contents."""
+    system.warm()
+    blob = system.blob()
+    for _ in range(20):
+        began = time.monotonic()
+        os.utime(blob)
+        assert system.served()
+        said = system.ask_both(system.question())
+        if time.monotonic() - began < 1.5:
+            break
+    assert said == HOLDS + TELL
+
+
+def test_another_resident_knows_of_no_blobs(system: System) -> None:
+    """What a loss of power leaves in a file does not show in its status."""
+    question = settle(system)
+    (process,) = _residents(system.home)
+    os.kill(process, signal.SIGKILL)
+    system.start()
+    assert system.ask_both(question)[1:] == TELL
 
 
 # What is the system's
@@ -550,7 +652,7 @@ def test_it_ends_when_its_place_is_gone(system: System) -> None:
 def test_another_version_has_another_resident(system: System) -> None:
     """What an upgraded hipcache asks, an old resident is never asked: the version is in the name."""
     assert system.address.name.endswith(f"-{__version__}")
-    with Fake(system.home, HOLDS, name="resident-1-0.0.9") as old:
+    with Fake(system.home, HOLDS, name="resident-2-0.0.9") as old:
         system.lab.warm(*system.flags)
         assert system.served()
     assert old.heard == []

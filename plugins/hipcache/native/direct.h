@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "blake3.h"
 
@@ -46,6 +47,10 @@ typedef struct {
     bytes content, state, ignored, outputs, messages, counted, history, uses, watched, system, system_list, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
+    bool whole;           /* are the outputs' blobs as they were when somebody hashed them? */
+    int resident;         /* the connection, while there is something to be told; else -1 */
+    uint8_t blobs[DIGEST_BYTES]; /* digest of what the outputs are, and of how the files look that hold them */
+    time_t blobs_changed;
     char path[PATH_MAX];  /* of the record itself */
     uint8_t room[1 << 15];
 } record;
@@ -54,10 +59,12 @@ typedef struct {
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context);
 bool state_holds(const record *found, char *const *environ); /* the variables, and what is not of the system */
 bool system_holds(bytes watched, bytes digest);
+void append_status(bytes *text, const struct stat *found); /* 48 bytes */
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
 resident_answer resident_ask(const request *asked, record *found);
+void resident_tell_whole(record *found); /* the blobs were hashed, and are what they should be */
 void resident_start(void);
 
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
@@ -65,12 +72,13 @@ bool direct_system_holds(const request *asked, record *found);
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const request *asked, const record *found);
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
-void direct_count(const request *asked, const record *found);
+void direct_count(const request *asked, record *found);
 void direct_release(record *found);
 
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
 bool is_plain_file_or_absent(const char *path);
-bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination);
+/* `whole`: it is known that the blob is what its digest says. */
+bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool whole, const char *destination);
 bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);

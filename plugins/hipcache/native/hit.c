@@ -133,6 +133,29 @@ bool direct_system_holds(const request *asked, record *found) {
            system_holds(found->system_watched, found->system);
 }
 
+/* Also false where a blob is gone. */
+static bool look_at_blobs(const request *asked, record *found) {
+    char blob[PATH_MAX], name[HEX_BYTES + 1];
+    uint8_t room[1 << 12];
+    bytes state = BEGINS_IN(room);
+    struct stat status;
+    delivery one;
+    bool good = true;
+    for (bytes rest = found->outputs; good && rest.size;) {
+        good = take_output(&rest, &one);
+        if (good)
+            hexadecimal(one.blob.at, DIGEST_BYTES, name);
+        good = good && entry_path(blob, asked->store, "blobs", name) && lstat(blob, &status) == 0;
+        if (good) {
+            append(&state, one.blob.at, DIGEST_BYTES), append_status(&state, &status);
+            found->blobs_changed = found->blobs_changed > status.st_ctime ? found->blobs_changed : status.st_ctime;
+        }
+    }
+    blake3(state.at, state.size, found->blobs);
+    release(&state);
+    return good;
+}
+
 /* The resident has watched the system's files since it saw them so; else they are looked at. */
 static bool system_is_as_it_was(const request *asked, record *found) {
     const resident_answer said = asked->resident ? resident_ask(asked, found) : RESIDENT_CANNOT_SAY;
@@ -145,13 +168,14 @@ static bool find(const request *asked, bool terminal, record *found) {
     char key[HEX_BYTES + 1];
     memset(found, 0, offsetof(record, room));
     found->content = (bytes)BEGINS_IN(found->room);
+    found->resident = -1;
     key_of(asked, terminal, key);
     PHASE("key");
     bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
     PHASE("record");
     good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
            are_free(found->rules, take_rule) && are_free(found->outputs, take_output) &&
-           state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
+           look_at_blobs(asked, found) && state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);
@@ -183,10 +207,10 @@ static bool deliver_rule(const delivery *one) {
     return good;
 }
 
-static bool deliver_output(const char *store, const delivery *one) {
+static bool deliver_output(const char *store, const delivery *one, bool whole) {
     char blob[PATH_MAX], name[HEX_BYTES + 1];
     hexadecimal(one->blob.at, DIGEST_BYTES, name);
-    return entry_path(blob, store, "blobs", name) && deliver_blob(blob, one->blob.at, one->path) &&
+    return entry_path(blob, store, "blobs", name) && deliver_blob(blob, one->blob.at, whole, one->path) &&
            (!one->executable || make_executable(one->path));
 }
 
@@ -198,15 +222,16 @@ bool direct_deliver(const request *asked, const record *found) {
         if (!take_rule(&rest, &one) || (one.path[0] && !deliver_rule(&one)))
             return false;
     for (bytes rest = found->outputs; rest.size;)
-        if (!take_output(&rest, &one) || !deliver_output(asked->store, &one))
+        if (!take_output(&rest, &one) || !deliver_output(asked->store, &one, found->whole))
             return false;
     return found->outputs.size != 0;
 }
 
 /* Statistics, the history's time, and the uses that keep entries in the store. Failing here costs no object. */
-void direct_count(const request *asked, const record *found) {
+void direct_count(const request *asked, record *found) {
     char path[PATH_MAX], name[HEX_BYTES + 1];
     struct stat status;
+    resident_tell_whole(found);
     if (!statistics_append(asked->store, found->counted.at, found->counted.size))
         return; /* a store that cannot be written: nothing else can be noted there */
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {
@@ -228,4 +253,7 @@ void direct_count(const request *asked, const record *found) {
 void direct_release(record *found) {
     release(&found->content);
     release(&found->system_watched);
+    if (found->resident >= 0)
+        close(found->resident);
+    found->resident = -1;
 }

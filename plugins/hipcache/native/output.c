@@ -85,7 +85,20 @@ bool use_is_noted(const struct stat *entry) {
     return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
 }
 
-bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const char *destination) {
+/* False where the kernel cannot: then it is all written anew, from the beginning. */
+static bool copy_in_kernel(int from, int target, uint64_t size) {
+    while (size) {
+        const ssize_t moved = copy_file_range(from, NULL, target, NULL, size, 0);
+        if (moved <= 0) {
+            lseek(from, 0, SEEK_SET), lseek(target, 0, SEEK_SET);
+            return false;
+        }
+        size -= (uint64_t)moved;
+    }
+    return true;
+}
+
+bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool whole, const char *destination) {
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
@@ -99,15 +112,16 @@ bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], const ch
         return false;
     }
     const uint64_t size = (uint64_t)status.st_size;
-    uint8_t *more = size <= sizeof room ? NULL : malloc(size < PIECE_BYTES ? (size_t)size : PIECE_BYTES);
-    copying copy = {from, target, more ? more : room};
-    if (ioctl(target, CLONE, from) == 0)
-        copy = (copying){target, -1, copy.buffer};
-    else
+    const bool cloned = ioctl(target, CLONE, from) == 0;
+    if (!cloned)
         reserve(target, destination, size);
-    good = (more || size <= sizeof room) && blake3_of(next_piece, &copy, size, found) &&
-           memcmp(found, digest, DIGEST_BYTES) == 0;
-    free(more);
+    if (!whole || !(cloned || copy_in_kernel(from, target, size))) {
+        uint8_t *more = size <= sizeof room ? NULL : malloc(size < PIECE_BYTES ? (size_t)size : PIECE_BYTES);
+        copying copy = {cloned ? target : from, cloned ? -1 : target, more ? more : room};
+        good = (more || size <= sizeof room) && blake3_of(next_piece, &copy, size, found) &&
+               memcmp(found, digest, DIGEST_BYTES) == 0;
+        free(more);
+    }
     good = finish(target, good, temporary, destination);
     if (good && !use_is_noted(&status))
         futimens(from, NULL);

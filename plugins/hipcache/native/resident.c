@@ -2,6 +2,8 @@
  * were. It watches them (watching.c), and forgets all that it knows as soon as anything happens to any of them; before
  * each answer it takes up what has happened. It compiles nothing, writes nothing and keeps no process waiting.
  *
+ * It also remembers which of the store's blobs somebody has hashed, and how their files looked: ask.c.
+ *
  * git's fsmonitor--daemon and Watchman do this for working trees. Here a tree that somebody works in is not watched
  * (record.py: `is_of_system`), so a change is rare, and it is no loss to forget everything with it.
  *
@@ -49,6 +51,7 @@ typedef struct {
     seen files;
     time_t restless; /* until then nothing is learned */
     table known;     /* state -> 'y' if it holds, or 'n' where it cannot be watched */
+    table whole;     /* blobs that were hashed, as ask.c tells */
     told *first, **end;
     size_t unread;
     struct sockaddr_un address;
@@ -115,13 +118,19 @@ static void keep(resident *self, const uint8_t *digest, const uint8_t *paths, si
     self->unread += size;
 }
 
-static char answer(resident *self, const question *asked) {
+static char of_system(resident *self, const question *asked) {
     if (memcmp(&asked->files, &self->files, sizeof self->files) != 0)
         return 'n';
     if (!take_up(self) || now() < self->restless)
         return 'n';
-    const int found = table_find(&self->known, asked->digest);
+    const int found = table_find(&self->known, asked->system);
     return found ? (char)found : 't';
+}
+
+static void keep_whole(resident *self, const uint8_t *blobs) {
+    if (self->whole.count >= KNOWN)
+        table_empty(&self->whole);
+    table_put(&self->whole, blobs, 'y');
 }
 
 /* False when that connection has ended. */
@@ -132,11 +141,16 @@ static bool hear(resident *self, int fd, uint8_t *packet) {
         return errno == EAGAIN || errno == EINTR;
     if (size == sizeof asked && packet[0] == '?') {
         memcpy(&asked, packet, sizeof asked);
-        const char said = answer(self, &asked);
-        return send(fd, &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 && said == 't';
+        const answer said = {of_system(self, &asked), table_find(&self->whole, asked.blobs) ? 'y' : 't'};
+        return send(fd, &said, sizeof said, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof said &&
+               (said.system == 't' || said.blobs == 't');
     }
-    if (size > 1 + DIGEST_BYTES && size <= PACKET && packet[0] == '!')
+    if (size > 1 + DIGEST_BYTES && size <= PACKET && packet[0] == '!') {
         keep(self, packet + 1, packet + 1 + DIGEST_BYTES, (size_t)size - 1 - DIGEST_BYTES);
+        return true;
+    }
+    if (size == 1 + DIGEST_BYTES && packet[0] == '+')
+        keep_whole(self, packet + 1);
     return false;
 }
 

@@ -120,7 +120,7 @@ static int status_of(looking *at, const char *path, int flags, struct stat *foun
     return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags) : fstatat(at->opened, slash + 1, found, flags);
 }
 
-static void add_status(bytes *state, const struct stat *found) {
+void append_status(bytes *state, const struct stat *found) {
     number(state, found->st_dev), number(state, found->st_ino), number(state, found->st_mode);
     number(state, (uint64_t)found->st_size);
     number(state, nanoseconds(found->st_mtim)), number(state, nanoseconds(found->st_ctim));
@@ -135,7 +135,7 @@ static bool guard_holds(const char *text, size_t size) {
         return false;
     uint8_t room[STATUS_BYTES];
     bytes status = BEGINS_IN(room);
-    add_status(&status, &found);
+    append_status(&status, &found);
     blake3(status.at, status.size, digest);
     hexadecimal(digest, GUARD_DIGITS / 2, digits);
     return memcmp(digits, text, GUARD_DIGITS) == 0;
@@ -164,7 +164,7 @@ static bool look(void *context, const uint8_t *text, size_t size) {
         return missing && !there;
     switch (kind) {
     case 'f':
-        add_status(&at->state, &found);
+        append_status(&at->state, &found);
         return true;
     case 'm':
         number(&at->state, found.st_mode);
