@@ -322,11 +322,53 @@ def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
 
 
-def test_target_ids_with_features_are_left_to_the_compiler(program: Program) -> None:
-    for name in ("one", "two"):
-        words = [program.lab.compiler, "--offload-arch=gfx90a:xnack+", "-nogpuinc", "-nogpulib", "-fgpu-rdc", *NEW]
-        assert program.lab.run([*words, "-DDEVICE=1", "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
-    assert left(program) == "target_id"
+FEATURES = ("gfx90a:xnack+", "gfx90a:xnack-", "gfx906:sramecc+:xnack-", "gfx1030")
+
+
+@pytest.fixture
+def featured(edited: Program) -> Program:
+    """For target IDs with features."""
+    program = with_changes(edited, archs=tuple(f"--offload-arch={arch}" for arch in FEATURES))
+    program.one()
+    program.two()
+    return program
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["-Wl,--compress,--compression-level=3", "-fuse-ld=lld"],
+        ["-O3", "-Wl,--whole-archive", "one.o", "two.o", "main.o", "libruntime.a", "-Wl,--no-whole-archive", "-g"],
+        ["-nogpulib", "-Wl,--warn-common,--sysroot=/", "-mllvm", "-align-all-functions=6"],
+    ],
+    ids=["plain", "compressed", "whole", "said"],
+)
+def test_target_ids_with_features_are_linked_each_on_its_own(featured: Program, more: list[str]) -> None:
+    before = featured.warm(*more)
+    featured.two(gfx90a="7")
+    after, counted = featured.link(*more)
+    assert after != before
+    assert counted.missed == {"gfx90a:xnack+", "gfx90a:xnack-", "link"}
+
+
+def test_a_failing_link_for_features_is_clangs_own(featured: Program) -> None:
+    featured.warm()
+    for more in (["one.o", "main.o"], ["one.o", "two.o"], ["-Wl,--no-such-option"]):
+        made, counted = featured.link(*more)
+        assert not made
+        assert counted.outcome in ("failed", PASSED_THROUGH)
+
+
+def test_target_ids_that_are_linked_together_are_left_to_the_compiler(featured: Program) -> None:
+    lab = featured.lab
+    any_xnack = with_changes(featured, archs=("--offload-arch=gfx90a",))
+    any_xnack.two()
+    assert left(featured) == "target_id"
+    pack(lab, "two.o")
+    assert left(featured, "one.o", "main.o", "libtwo.a", "-Wl,--unresolved-symbols=ignore-all") == "target_id"
+    lab.write("three.o", (lab.root / "two.o").read_bytes().replace(b"\0gfx90a\0", b"\0gfx9-0\0"))
+    assert left(any_xnack, "one.o", "two.o", "main.o", "three.o") == "target_id"
 
 
 @only_19
@@ -340,10 +382,9 @@ def test_objects_of_finished_device_code_are_only_linked(lab: Lab) -> None:
 
 @only_15
 def test_another_clang_is_left_to_itself(lab: Lab) -> None:
-    words = [lab.compiler, "--offload-arch=gfx906", *NEW, "--hip-link", "-fgpu-rdc", "k.o", "-o", "k"]
-    lab.write("k.o", b"")
-    lab.hipcache(*words)
-    assert lab.counted().reason == "new_driver"
+    program = Program(lab, NEW, ("--offload-arch=gfx906",))
+    program.build()
+    assert left(program) == "new_driver"
 
 
 def test_nothing_is_left_behind(program: Program) -> None:
