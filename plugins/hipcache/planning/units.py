@@ -79,7 +79,7 @@ class FrontEnd:
     @property
     def all_headers(self) -> bool:
         """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
-        wants = self.job.value(Role.DEPENDENCIES, "-dependency-file")
+        wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)
         return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
 
     @property
