@@ -241,6 +241,15 @@ def test_remarks_make_a_unit_of_one_step() -> None:
     assert not cut(recordings.text("clang15-one-arch")).devices[0].in_one_step
 
 
+@pytest.mark.parametrize("more", [[], ['"-Rpass=inline"']])
+def test_by_device_lto_the_link_is_the_back_end(more: list[str]) -> None:
+    text = recordings.text("clang19-one-arch")
+    as_bitcode = text.replace('"-emit-obj"', " ".join(['"-emit-llvm-bc"', *more]), 1)
+    assert cut(as_bitcode).devices[0].by_lto
+    assert not cut(as_bitcode).devices[0].in_one_step
+    assert not cut(text).devices[0].by_lto
+
+
 @pytest.mark.parametrize("clang", CLANGS)
 @pytest.mark.parametrize(
     ("kind", "all_headers"), [("one-arch", True), ("dependencies", True), ("user-dependencies", False)]

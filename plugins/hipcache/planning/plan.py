@@ -81,6 +81,11 @@ class DevicePass:
     obj: str
     code: str
 
+    @property
+    def by_lto(self) -> bool:
+        """Does its link make the code (of bitcode)?"""
+        return self.link is not None and self.compile.emits == "-emit-llvm-bc"
+
 
 @dataclass(frozen=True)
 class Plan:
