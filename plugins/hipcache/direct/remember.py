@@ -10,7 +10,6 @@ from pathlib import Path
 from hipcache.direct import guards, variables
 from hipcache.direct.record import DirectRecord, is_of_system, key, state_digest, system_digest
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs import watched
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
@@ -106,7 +105,8 @@ def remember(
     near: list[Watched] = []
     for one in depends:
         (far if is_of_system(one.path, system, working) else near).append(one)
-    guarded, system_guarded = guards.guard(near, old), guards.guard(far, old)
+    kinds = guards.file_systems()
+    guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.state(near, old), watched.look(far, old)
     if files is None or system_files is None:
         return
@@ -127,8 +127,8 @@ def remember(
         system_guarded,
         outputs.rule,
     )
-    with suppress(StoreError, ValueError):
-        engine.store.put_action(key(argv, cwd), record.pack())
+    with suppress(ValueError):
+        engine.keep_for_speed(key(argv, cwd), record.pack())
 
 
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
