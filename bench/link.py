@@ -11,30 +11,26 @@ The objects are made by plain clang before, and not measured. In each round the 
 
 Each program that hipcache links has to be plain clang's, byte for byte.
 
-With clang 19: clang 15 notes the kernels that host code uses in the order of their addresses in memory, so that two
-objects of one source may differ, and an edit of host code may change device code.
+All of that by the old offload driver, and by the new one. After edits not with clang 15: it notes the kernels that host
+code uses in the order of their addresses in memory, so that two objects of one source differ in device code, too.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import statistics
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import machine
+import page
 from measure import timed
+from page import say
 from tool import Hipcache, Tool, base_environment, find_program
 from trouble import BenchError
 from workload import DEBIAN_ARCHS, DEVICE_IF, HOST, WORKLOADS
 
-OUT = Path(__file__).resolve().parent.parent / "build" / "bench"
 WORKLOAD = WORKLOADS["rocprim"]
 EDITED = "scan.hip"
 MAIN = "int main() { return 0; }\n"
@@ -49,9 +45,28 @@ LINKS: dict[str, tuple[str, float | None]] = {
 
 
 @dataclass(frozen=True)
+class Driver:
+    """An offload driver: of which clang, and the flags that choose it. `links`: those that are measured."""
+
+    title: str
+    compiler: str
+    package: str
+    flags: tuple[str, ...] = ()
+    links: tuple[str, ...] = tuple(LINKS)
+
+
+DRIVERS = {
+    "old-15": Driver("old, clang 15", "clang++-15", "clang-15", links=(COLD, UNCHANGED)),
+    "old": Driver("old, clang 19", "clang++-19", "clang-19"),
+    "new": Driver("new, clang 19", "clang++-19", "clang-19", ("--offload-new-driver",)),
+}
+
+
+@dataclass(frozen=True)
 class Row:
     """Seconds, medians of all rounds; `ratio`: the median of the rounds' ratios."""
 
+    driver: str
     link: str
     plain: float
     hipcache: float
@@ -60,57 +75,52 @@ class Row:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench/link.py", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in which each tool has its turn (default: 3)")
-    parser.add_argument("--compiler", default="clang++-19", help="the compiler (default: clang++-19)")
-    parser.add_argument("--new-driver", action="store_true", help="compile and link with --offload-new-driver")
-    parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
+    parser = page.parser("link", __doc__, rounds=3)
+    parser.add_argument("--driver", choices=list(DRIVERS), action="append", help="one of them alone (default: all)")
     options = parser.parse_args(argv)
-    directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
-    try:
-        about = machine.describe(machine.keep_to(2))
-        rows = Links(directory, options.compiler, new_driver=options.new_driver).measure(options.rounds)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    data = {"machine": asdict(about), "rounds": options.rounds, "links": [asdict(row) for row in rows]}
-    (options.out / "link.json").write_text(json.dumps(data, indent=1) + "\n")
-    text = render(rows, options.rounds)
-    (options.out / "link.md").write_text(text)
-    print(f"\n{text}\nwritten: {options.out / 'link.json'}, link.md")
-    return 0
+
+    def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        rows = []
+        for name in options.driver or DRIVERS:
+            (directory / name).mkdir()
+            rows += Links(directory / name, DRIVERS[name]).measure(options.rounds)
+        found = {"rounds": options.rounds, "links": [asdict(row) for row in rows]}
+        return found, render(rows, options.rounds)
+
+    return page.write("link", options.out, measure)
 
 
 class Links:
     """A program of all sources of the workload, for eight architectures."""
 
-    def __init__(self, directory: Path, compiler: str, *, new_driver: bool = False) -> None:
+    def __init__(self, directory: Path, driver: Driver) -> None:
         self._directory = directory
-        self._compiler = find_program(compiler, "install the package 'clang-19', or name one with --compiler")
+        self._driver = driver
+        self._compiler = find_program(driver.compiler, f"install the package '{driver.package}'")
         env = base_environment(os.environ)
         self._plain = Tool(directory / "tools" / "plain", env)
         self._hipcache = Hipcache(directory / "tools" / "hipcache", env)
-        rdc = ["-fgpu-rdc", "--offload-new-driver"] if new_driver else ["-fgpu-rdc"]
-        self._words = [*WORKLOAD.flags, *rdc, *(f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many)]
+        self._words = [*WORKLOAD.flags, "-fgpu-rdc", *driver.flags]
+        self._words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many]
 
     def measure(self, rounds: int) -> list[Row]:
-        objects = {edit: self._compile(edit) for edit in dict.fromkeys(edit for edit, _ in LINKS.values())}
-        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in LINKS}
+        edits = dict.fromkeys(LINKS[name][0] for name in self._driver.links)
+        objects = {edit: self._compile(edit) for edit in edits}
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in self._driver.links}
         for number in range(rounds):
-            say(f"links: round {number + 1} of {rounds}")
+            say(f"links, {self._driver.title}: round {number + 1} of {rounds}")
             self._hipcache.reset()
             # Plain clang's work is the same, whatever has changed.
             plain = {edit: self._link(self._plain, objects[edit]) for edit in objects}
-            for name, (edit, _) in LINKS.items():
+            for name in self._driver.links:
+                edit = LINKS[name][0]
                 mine = self._link(self._hipcache, objects[edit])
                 if mine[1] != plain[edit][1]:
                     raise BenchError(f"hipcache's program ({name}) is not plain clang's", "report this as a bug")
                 seconds[name].append((plain[edit][0], mine[0]))
         return [
             Row(
+                self._driver.title,
                 name,
                 statistics.median(plain for plain, _ in times),
                 statistics.median(mine for _, mine in times),
@@ -122,7 +132,7 @@ class Links:
 
     def _compile(self, edit: str) -> list[str]:
         """The objects with this edit in one source."""
-        say(f"objects{f' after the edit {edit!r}' if edit else ''}")
+        say(f"objects, {self._driver.title}{f', after the edit {edit!r}' if edit else ''}")
         # Always the same files: the new driver's objects have no CUID, so names in them hold their sources' inodes.
         place = self._directory / "sources"
         WORKLOAD.prepare(place)
@@ -154,16 +164,12 @@ def render(rows: Sequence[Row], rounds: int) -> str:
     sources, archs = len(WORKLOAD.sources), len(DEBIAN_ARCHS.many)
     lines = [f"# Links of relocatable device code\n\n{sources} sources, {archs} architectures; seconds, medians of"]
     lines[0] += f" {rounds} rounds\n"
-    lines += ["| link | plain clang | hipcache | hipcache / plain | at most | |", "|---|---|---|---|---|---|"]
+    head = ("driver", "link", "plain clang", "hipcache", "hipcache / plain", "at most", "")
+    cells = []
     for row in rows:
-        verdict = "" if row.limit is None else "ok" if row.ratio <= row.limit else "MISSED"
-        limit = "" if row.limit is None else f"{row.limit}"
-        lines.append(f"| {row.link} | {row.plain:.2f} | {row.hipcache:.2f} | {row.ratio:.2f} | {limit} | {verdict} |")
-    return "\n".join(lines) + "\n"
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
+        seconds = f"{row.plain:.2f}", f"{row.hipcache:.2f}", f"{row.ratio:.2f}"
+        cells.append((row.driver, row.link, *seconds, *page.checked(row.ratio, row.limit)))
+    return "\n".join([*lines, *page.table(head, cells)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -15,28 +15,26 @@ What is measured, each in turns within a round, on the same sources and in one r
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import machine
+import page
 from build import ninja_file
 from hipcache import native
 from measure import timed
+from page import say
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
 from trouble import BenchError
 from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile
 
-OUT = HERE.parent / "build" / "bench"
 NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
 SMALL = """\
 #include <hip/hip_runtime.h>
@@ -104,36 +102,26 @@ class Copying(Tool):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="bench/warm.py", description=(__doc__ or "").partition("\n")[0])
+    parser = page.parser("warm", __doc__, rounds=7)
     parser.add_argument("--objects", type=int, default=60, help="sources of the ninja build (default: 60)")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds in which each tool has its turn (default: 7)")
     parser.add_argument("--takes", type=int, default=10, help="single compiles in each turn (default: 10)")
     parser.add_argument("--entries", type=int, default=LARGE, help=f"entries of the large store (default: {LARGE})")
     parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
-    parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
     options = parser.parse_args(argv)
-    directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
-    tools: list[Tool] = []
-    try:
-        about = machine.describe(machine.keep_to(2))
+
+    def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        tools: list[Tool] = []
         env = base_environment(os.environ)
-        for kind in (Copying, Ccache, Sccache, Alone, Hipcache):
-            tools.append(kind(directory / "tools" / _shared(kind), env))
-        found = Warm(directory, tools, options).measure()
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    finally:
-        for tool in tools:
-            tool.close()
-        shutil.rmtree(directory, ignore_errors=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    data = {"machine": asdict(about), **{name: _plain(value) for name, value in found.items()}}
-    (options.out / "warm.json").write_text(json.dumps(data, indent=1) + "\n")
-    text = render(found, options)
-    (options.out / "warm.md").write_text(text)
-    print(f"\n{text}\nwritten: {options.out / 'warm.json'}, warm.md")
-    return 0
+        try:
+            for kind in (Copying, Ccache, Sccache, Alone, Hipcache):
+                tools.append(kind(directory / "tools" / _shared(kind), env))
+            found = Warm(directory, tools, options).measure()
+        finally:
+            for tool in tools:
+                tool.close()
+        return {name: _plain(value) for name, value in found.items()}, render(found, options)
+
+    return page.write("warm", options.out, measure)
 
 
 class Warm:
@@ -326,10 +314,6 @@ def _shared(kind: type[Tool]) -> str:
     return Hipcache.name if issubclass(kind, Hipcache) else kind.name
 
 
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
@@ -340,17 +324,17 @@ def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
     """The tables."""
     ninja, single, phases, miss = (_figures(found, name) for name in ("ninja", "single", "phases", "miss"))
     lines = [f"# Warm builds\n\nmilliseconds, medians (least) of {options.rounds} rounds\n"]
-    lines += [f"| | {options.objects} objects under ninja | one source, {found['headers']} headers, 8 architectures |"]
-    lines += ["|---|---|---|"]
-    lines += [f"| {tool} | {_shown(ninja[tool])} | {_shown(single[tool])} |" for tool in ninja]
     one, scons, share = found["large"], found["scons"], found["share"]
     assert isinstance(one, Figures)
     assert isinstance(scons, Figures)
     assert isinstance(share, dict)
-    lines += [
-        f"| hipcache, {options.entries} more entries | | {_shown(one)} |",
-        f"| hipcache, in process | | {_shown(scons)} |",
+    head = ("", f"{options.objects} objects under ninja", f"one source, {found['headers']} headers, 8 architectures")
+    rows = [(tool, _shown(ninja[tool]), _shown(single[tool])) for tool in ninja]
+    rows += [
+        (f"hipcache, {options.entries} more entries", "", _shown(one)),
+        ("hipcache, in process", "", _shown(scons)),
     ]
+    lines += page.table(head, rows)
     best = min(ninja["ccache"].median, ninja["sccache"].median)
     ratios: list[tuple[str, float, float]] = [
         ("warm ninja build / only copying", ninja["hipcache"].median / ninja[FLOOR].median, 1.2),
@@ -361,19 +345,13 @@ def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
         ("own share of a miss, smallest kernel, wall ms", miss["wall"].median, 60),
         ("own CPU of a cold compile of sort.hip / plain clang's", share["sort.hip"][0] / share["sort.hip"][1], 0.02),
     ]
-    lines += ["\n| target | is | limit | |", "|---|---|---|---|"]
-    lines += [
-        f"| {name} | {value:.3f} | {limit} | {'ok' if value <= limit else 'MISSED'} |" for name, value, limit in ratios
-    ]
-    lines += ["\n| phase of one warm compile | ms |", "|---|---|"]
-    lines += [f"| {name} | {_shown(figures)} |" for name, figures in phases.items()]
-    lines += ["\n| smallest kernel, compiled | ms |", "|---|---|"]
-    lines += [f"| {name} | {_shown(figures)} |" for name, figures in miss.items()]
-    lines += [
-        "\n| cold compile, 4 architectures | hipcache's own CPU s | plain clang's CPU s | ratio |",
-        "|---|---|---|---|",
-    ]
-    lines += [f"| {name} | {own:.3f} | {plain:.2f} | {own / plain:.3f} |" for name, (own, plain) in share.items()]
+    checked = [(name, f"{value:.3f}", *page.checked(value, limit)) for name, value, limit in ratios]
+    lines += ["", *page.table(("target", "is", "limit", ""), checked)]
+    for title, figures in (("phase of one warm compile", phases), ("smallest kernel, compiled", miss)):
+        lines += ["", *page.table((title, "ms"), [(name, _shown(value)) for name, value in figures.items()])]
+    shares = [(name, f"{own:.3f}", f"{plain:.2f}", f"{own / plain:.3f}") for name, (own, plain) in share.items()]
+    cold = ("cold compile, 4 architectures", "hipcache's own CPU s", "plain clang's CPU s", "ratio")
+    lines += ["", *page.table(cold, shares)]
     lines += ["\nThe first of these meets an empty store: it has to hash the tools, and to scan the headers."]
     return "\n".join(lines) + "\n"
 

@@ -84,7 +84,7 @@ LEFT = """
 -fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
 -Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
 -fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
--flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
+-flto | -flto=thin | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
 -fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
 -save-temps=obj | --save-temps | -v | -### | -H | -E | -fsyntax-only | -M | -MM | -MG
 -grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
@@ -107,6 +107,7 @@ SHAPES = """
 --offload-device-only --gpu-bundle-output | --offload-device-only --no-gpu-bundle-output
 --offload-device-only --offload-compress | --offload-host-only | --cuda-host-only -S | --offload-host-only -fgpu-rdc
 -S | -emit-llvm | -S -emit-llvm | --offload-new-driver --offload-device-only | --offload-new-driver -S
+-foffload-lto | -foffload-lto=thin | -foffload-lto -fgpu-rdc | -foffload-lto --offload-device-only
 """
 
 DEPENDENCIES = """

@@ -46,11 +46,12 @@ ALL = frozenset(["gfx906", "gfx90a", "link"])
 
 @dataclass(frozen=True)
 class Program:
-    """Two objects with device code that need each other, a third without, and what stands for the runtime. `flags`: for
-    compiles and links."""
+    """Two objects with device code that need each other, a third without, and what stands for the runtime. `flags` and
+    `archs`: for compiles and links."""
 
     lab: Lab
     flags: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ARCHS
 
     def build(self) -> None:
         lab = self.lab
@@ -71,7 +72,17 @@ class Program:
     def _compile(self, name: str, text: str, *flags: str) -> None:
         self.lab.write(f"{name}.hip", text)
         cuid = f"-cuid={name}"
-        words = [self.lab.compiler, *ARCHS, "-nogpuinc", "-nogpulib", "-O2", cuid, "-fgpu-rdc", *self.flags, *flags]
+        words = [
+            self.lab.compiler,
+            *self.archs,
+            "-nogpuinc",
+            "-nogpulib",
+            "-O2",
+            cuid,
+            "-fgpu-rdc",
+            *self.flags,
+            *flags,
+        ]
         ended = self.lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"])
         assert ended.status == 0, ended.err
 
@@ -79,7 +90,17 @@ class Program:
         objects = () if any(word.endswith((".o", ".rsp")) for word in more) else ("one.o", "two.o", "main.o")
         output = () if "-o" in more else ("-o", "program")
         libraries = ("-no-hip-rt", "-L.", "-lruntime", "-Wl,-z,noexecstack")
-        return [self.lab.compiler, *ARCHS, "--hip-link", "-fgpu-rdc", *self.flags, *objects, *more, *libraries, *output]
+        return [
+            self.lab.compiler,
+            *self.archs,
+            "--hip-link",
+            "-fgpu-rdc",
+            *self.flags,
+            *objects,
+            *more,
+            *libraries,
+            *output,
+        ]
 
     def link(self, *more: str, output: str = "program") -> tuple[bytes, Counted]:
         """Plain clang's link, then hipcache's: they leave the same."""

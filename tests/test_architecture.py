@@ -24,6 +24,7 @@ LAYERS = r"""
     compile
     direct.remember
     making.bundled_link making.wrapped_link
+    making.holder
     making.assembly making.device_link making.host
     making.device
     making.passes

@@ -13,6 +13,7 @@ import pytest
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 
+import page  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
 from build import CODE_OBJECT, Bench, ninja_file  # noqa: E402
@@ -305,3 +306,32 @@ def test_an_object_of_the_source_before_the_edit_is_noticed(tmp_path: Path) -> N
         bench.inspect(tool, "alone", ["gfx906"], "host")
     with pytest.raises(BenchError, match="holds code for gfx906"):
         bench.inspect(tool, "alone", ["gfx906", "gfx90a"], "")
+
+
+def test_a_page_is_written_whole_with_what_is_at_most_allowed(tmp_path: Path) -> None:
+    places = []
+
+    def measure(directory: Path) -> tuple[dict[str, object], str]:
+        places.append(directory)
+        cells = [
+            ("fast", *page.checked(0.1, 0.15)),
+            ("slow", *page.checked(0.2, 0.15)),
+            ("cold", *page.checked(1, None)),
+        ]
+        return {"links": []}, "\n".join(page.table(("link", "at most", ""), cells)) + "\n"
+
+    assert page.write("link", tmp_path, measure) == 0
+    assert (tmp_path / "link.md").read_text() == (
+        "| link | at most | |\n|---|---|---|\n| fast | 0.15 | ok |\n| slow | 0.15 | MISSED |\n| cold | | |\n"
+    )
+    assert set(json.loads((tmp_path / "link.json").read_text())) == {"machine", "links"}
+    assert not places[0].exists()
+
+
+def test_a_measurement_that_ends_early_writes_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def measure(directory: Path) -> tuple[dict[str, object], str]:
+        raise BenchError("no clang", "install it")
+
+    assert page.write("link", tmp_path, measure) == 1
+    assert capsys.readouterr().err == "bench: no clang\ninstall it\n"
+    assert not list(tmp_path.iterdir())

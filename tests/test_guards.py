@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import only_19, settle
-from hipcache.direct.guards import DIGITS, GUARD, guard
+from hipcache.direct.guards import DIGITS, GUARD, file_systems, guard
 from hipcache.inputs.watched import ABSENT, FILE, GONE, Watched
 from test_direct import Direct, direct
 
@@ -19,7 +19,7 @@ def _guarded(paths: list[str], kind: str = ABSENT, **given: str) -> dict[str, li
     """The paths that each directory answers for."""
     found: dict[str, list[str]] = {}
     names = found.setdefault("", [])
-    for one in guard([Watched(kind, path) for path in paths], time.time() + 1, **given):
+    for one in guard([Watched(kind, path) for path in paths], time.time() + 1, file_systems(**given)):
         if one.kind == GUARD:
             names = found.setdefault(one.path[DIGITS:], [])
         else:
@@ -47,7 +47,7 @@ def test_a_link_that_leads_nowhere_and_a_file_on_the_way_have_no_guard(tmp_path:
 
 def test_a_young_directory_is_no_guard(tmp_path: Path) -> None:
     missed = Watched(ABSENT, f"{tmp_path}/x")
-    assert guard([missed], tmp_path.stat().st_mtime) == (missed,)
+    assert guard([missed], tmp_path.stat().st_mtime, file_systems()) == (missed,)
 
 
 @pytest.mark.parametrize(("kind", "trusted"), [("ext4", True), ("nfs4", False), ("fuse.sshfs", False)])
@@ -67,8 +67,8 @@ def test_only_file_systems_that_keep_the_times_of_directories_are_trusted(
 
 def test_what_is_there_stays_first_and_in_its_order(tmp_path: Path) -> None:
     given = [Watched(FILE, "/b"), Watched(ABSENT, f"{tmp_path}/x"), Watched(FILE, "/a")]
-    assert [one.kind for one in guard(given, time.time() + 1)] == [FILE, FILE, GUARD, ABSENT]
-    assert guard(given, time.time() + 1)[:2] == (given[0], given[2])
+    assert [one.kind for one in guard(given, time.time() + 1, file_systems())] == [FILE, FILE, GUARD, ABSENT]
+    assert guard(given, time.time() + 1, file_systems())[:2] == (given[0], given[2])
 
 
 # In a compile

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
-from dataclasses import replace as with_changes
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,19 +11,11 @@ import pytest
 from hip import (
     FULL,
     HIT,
-    LAUNCHER,
-    LLVM,
-    MISS,
-    PARTIAL,
     PASSED_THROUGH,
     Lab,
-    only_15,
-    replace,
     script,
-    settle,
-    toolchain,
 )
-from programs import ALL, MAIN, Program
+from programs import MAIN, Program
 
 one_version = pytest.mark.parametrize("lab", ["15", "19"] if FULL else ["19"], indirect=True)
 
@@ -47,35 +37,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def program(lab: Lab, built: Callable[[str], Path]) -> Program:
     shutil.copytree(built(lab.version), lab.root, dirs_exist_ok=True)
     return Program(lab)
-
-
-def test_a_link_is_plain_clangs_and_the_next_one_runs_no_lto(program: Program) -> None:
-    first, counted = program.link()
-    assert (counted.outcome, counted.missed) == (MISS, ALL)
-    assert subprocess.run([program.lab.root / "program"], check=False).returncode == 0
-    second, counted = program.link()
-    assert (counted.outcome, counted.missed, counted.served) == (HIT, frozenset(), ALL)
-    assert second == first
-
-
-def test_an_edit_of_host_code_runs_no_lto(program: Program) -> None:
-    before = program.warm()
-    program.one(host="1")
-    after, counted = program.link()
-    assert after != before
-    assert (counted.outcome, counted.missed) == (HIT, frozenset())
-
-
-def test_an_edit_within_one_arch_runs_that_ones_lto_alone(program: Program) -> None:
-    before = program.warm()
-    program.two(gfx90a="5")
-    after, counted = program.link()
-    assert after != before
-    assert counted.outcome == PARTIAL
-    assert (counted.missed, counted.served) == ({"gfx90a", "link"}, {"gfx906", "link"})
-    said = program.lab.hipcache("explain", "program").out.decode()
-    assert "device code of 'two.o' changed" in said
-    assert "device code of 'one.o'" not in said
 
 
 @one_version
@@ -115,20 +76,6 @@ def test_other_ways_to_link_are_plain_clangs(program: Program, more: list[str]) 
     assert bool(made) or more == ["-r"]
 
 
-@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
-def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
-    def compiled(gfx90a: str) -> None:
-        program.one("0", kind)
-        program.two(gfx90a, kind)
-
-    compiled("2")
-    before = program.warm(kind)
-    compiled("8")
-    after, counted = program.link(kind)
-    assert after != before
-    assert counted.missed == {"gfx90a", "link"}
-
-
 def test_a_library_with_device_code_is_taken_apart(program: Program) -> None:
     lab = program.lab
     # Clang 15 looks for device code in -l alone, clang 19 does not see there that the host needs a fat binary.
@@ -145,64 +92,6 @@ def test_a_library_with_device_code_is_taken_apart(program: Program) -> None:
     after, counted = program.link("one.o", "main.o", library)
     assert after != before
     assert counted.missed == {"gfx90a", "link"}
-
-
-def test_an_object_replaced_by_one_of_the_same_size_and_time_is_seen(program: Program) -> None:
-    program.two(gfx90a="3")
-    other = (program.lab.root / "two.o").read_bytes()
-    program.two(gfx90a="5")
-    before = program.warm()
-    if len(other) != (program.lab.root / "two.o").stat().st_size:
-        pytest.skip("the objects differ in size")
-    replace(program.lab.root / "two.o", other)
-    after, _ = program.link()
-    assert after != before
-
-
-def test_another_linker_links_again(program: Program, tmp_path: Path) -> None:
-    lab = program.lab
-    tools = toolchain(tmp_path / "llvm", lab.version)
-    for name in ("llvm-mc", "llvm-objcopy"):
-        (tmp_path / "llvm" / "bin" / name).symlink_to(LLVM[lab.version] / "bin" / name)
-    program = with_changes(program, lab=with_changes(lab, compiler=str(tools)))
-    lines = [f'exec {LLVM[lab.version]}/bin/lld "$@" {more}\n' for more in ("--build-id=none", "--build-id=0xab")]
-    lld = tmp_path / "llvm" / "bin" / "lld"
-    script(lld, lines[0])
-    before = program.warm()
-    replace(lld, b"#!/bin/sh\n" + lines[1].encode())
-    after, counted = program.link()
-    assert after != before
-    assert counted.missed == ALL
-
-
-@one_version
-@pytest.mark.parametrize("how", ["cut", "changed", "gone"])
-@pytest.mark.parametrize("what", ["actions", "blobs"])
-def test_a_damaged_entry_is_never_taken(program: Program, what: str, how: str) -> None:
-    program.warm()
-    for path in [path for path in (program.lab.store / "v1" / what).rglob("*") if path.is_file()]:
-        content = path.read_bytes()
-        path.chmod(0o644)
-        if how == "gone":
-            path.unlink()
-        else:
-            path.write_bytes(content[: len(content) // 2] if how == "cut" else content[:-1] + b"?")
-    _, counted = program.link()
-    assert counted.outcome == MISS
-    assert program.link()[1].outcome == HIT
-
-
-@one_version
-def test_two_processes_with_the_same_cold_link_do_the_work_once(program: Program) -> None:
-    words = [program.words("-o", name) for name in ("a", "b")]
-    running = [
-        subprocess.Popen([*LAUNCHER, *line], cwd=program.lab.root, env=program.lab.environ, stderr=subprocess.DEVNULL)
-        for line in words
-    ]
-    assert [one.wait() for one in running] == [0, 0]
-    stats = program.lab.stats()
-    assert stats["units"]["link"] == {"hits": 2, "misses": 2}  # type: ignore[index]
-    assert (program.lab.root / "a").read_bytes() == (program.lab.root / "b").read_bytes()
 
 
 @one_version
@@ -263,14 +152,3 @@ def test_a_source_in_a_link_is_left_to_the_compiler(program: Program) -> None:
     assert (program.lab.counted().reason) == "link"
     _, counted = program.link("main.cpp", "one.o", "two.o")
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "link")
-
-
-@only_15
-def test_nothing_is_left_behind(program: Program) -> None:
-    program.lab.write("temporary/.keep", "")
-    settle()
-    env = {"TMPDIR": str(program.lab.root / "temporary")}
-    for _ in range(2):
-        assert program.lab.hipcache(*program.words(), env=env).status == 0
-    assert [path.name for path in (program.lab.root / "temporary").iterdir()] == [".keep"]
-    assert not list((program.lab.store / "v1" / "tmp").iterdir())

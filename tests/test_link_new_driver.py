@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, LLVM, MISS, PARTIAL, PASSED_THROUGH, Lab, only_15, only_19, replace, script, toolchain
+from hip import HIT, LLVM, PASSED_THROUGH, Lab, only_15, only_19, script, toolchain
 from programs import ALL, MAIN, Program
 
 NEW = ("--offload-new-driver",)
@@ -47,35 +46,6 @@ def left(program: Program, *more: str) -> str:
     _, counted = program.link(*more)
     assert counted.outcome == PASSED_THROUGH
     return counted.reason
-
-
-def test_a_link_is_plain_clangs_and_the_next_one_runs_no_lto(program: Program) -> None:
-    first, counted = program.link()
-    assert (counted.outcome, counted.missed) == (MISS, ALL)
-    assert subprocess.run([program.lab.root / "program"], check=False).returncode == 0
-    second, counted = program.link()
-    assert (counted.outcome, counted.missed, counted.served) == (HIT, frozenset(), ALL)
-    assert second == first
-
-
-def test_an_edit_of_host_code_runs_no_lto(edited: Program) -> None:
-    before = edited.warm()
-    edited.one(host="1")
-    after, counted = edited.link()
-    assert after != before
-    assert (counted.outcome, counted.missed) == (HIT, frozenset())
-
-
-def test_an_edit_within_one_arch_runs_that_ones_lto_alone(edited: Program) -> None:
-    before = edited.warm()
-    edited.two(gfx90a="5")
-    after, counted = edited.link()
-    assert after != before
-    assert counted.outcome == PARTIAL
-    assert (counted.missed, counted.served) == ({"gfx90a", "link"}, {"gfx906", "link"})
-    said = edited.lab.hipcache("explain", "program").out.decode()
-    assert "device code of 'two.o' changed" in said
-    assert "device code of 'one.o'" not in said
 
 
 def test_an_architecture_added_is_linked_alone(edited: Program) -> None:
@@ -176,34 +146,6 @@ def test_another_library_that_is_found_first_is_seen(edited: Program) -> None:
     assert counted.missed == {"gfx90a", "link"}
 
 
-@pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
-def test_objects_for_device_lto_are_linked_as_others(program: Program, kind: str) -> None:
-    def compiled(gfx90a: str) -> None:
-        program.one("0", kind)
-        program.two(gfx90a, kind)
-
-    compiled("2")
-    before = program.warm(kind)
-    compiled("8")
-    after, counted = program.link(kind)
-    assert after != before
-    assert counted.missed == {"gfx90a", "link"}
-    pack(program.lab, "two.o")
-    program.warm("one.o", "main.o", "libtwo.a")
-
-
-def test_an_object_replaced_by_one_of_the_same_size_and_time_is_seen(program: Program) -> None:
-    program.two(gfx90a="3")
-    other = (program.lab.root / "two.o").read_bytes()
-    program.two(gfx90a="5")
-    before = program.warm()
-    if len(other) != (program.lab.root / "two.o").stat().st_size:
-        pytest.skip("the objects differ in size")
-    replace(program.lab.root / "two.o", other)
-    after, _ = program.link()
-    assert after != before
-
-
 @pytest.mark.parametrize("name", ["clang-linker-wrapper", "clang", "lld"])
 def test_another_tool_links_again(program: Program, tmp_path: Path, name: str) -> None:
     compiler = toolchain(tmp_path / "llvm", "19")
@@ -217,20 +159,6 @@ def test_another_tool_links_again(program: Program, tmp_path: Path, name: str) -
     assert counted.missed == ALL
 
 
-def test_another_linker_makes_another_program(program: Program, tmp_path: Path) -> None:
-    compiler = toolchain(tmp_path / "llvm", "19")
-    lld = tmp_path / "llvm" / "bin" / "lld"
-    shutil.copy2(LLVM["19"] / "bin" / "clang-linker-wrapper", lld.with_name("clang-linker-wrapper"))
-    program = with_changes(program, lab=with_changes(program.lab, compiler=str(compiler)))
-    lines = [f'exec {LLVM["19"]}/bin/ld.lld "$@" {more}\n' for more in ("--build-id=none", "--build-id=0xab")]
-    script(lld, lines[0])
-    before = program.warm()
-    replace(lld, b"#!/bin/sh\n" + lines[1].encode())
-    after, counted = program.link()
-    assert after != before
-    assert counted.missed == ALL
-
-
 def test_options_for_every_clang_are_seen(program: Program) -> None:
     before = program.warm()
     program = with_changes(program, lab=with_changes(program.lab, environ={**program.lab.environ}))
@@ -238,30 +166,6 @@ def test_options_for_every_clang_are_seen(program: Program) -> None:
     after, counted = program.link()
     assert after != before
     assert counted.outcome == PASSED_THROUGH or counted.missed == ALL
-
-
-@pytest.mark.parametrize("what", ["actions", "blobs"])
-def test_a_damaged_entry_is_never_taken(program: Program, what: str) -> None:
-    program.warm()
-    for path in [path for path in (program.lab.store / "v1" / what).rglob("*") if path.is_file()]:
-        content = path.read_bytes()
-        path.chmod(0o644)
-        path.write_bytes(content[:-1] + b"?")
-    _, counted = program.link()
-    assert counted.missed == ALL
-    assert program.link()[1].outcome == HIT
-
-
-def test_two_processes_with_the_same_cold_link_do_the_work_once(program: Program) -> None:
-    words = [program.words("-o", name) for name in ("a", "b")]
-    running = [
-        subprocess.Popen([*LAUNCHER, *line], cwd=program.lab.root, env=program.lab.environ, stderr=subprocess.DEVNULL)
-        for line in words
-    ]
-    assert [one.wait() for one in running] == [0, 0]
-    stats = program.lab.stats()
-    assert stats["units"]["link"] == {"hits": 2, "misses": 2}  # type: ignore[index]
-    assert (program.lab.root / "a").read_bytes() == (program.lab.root / "b").read_bytes()
 
 
 def test_a_failing_link_is_clangs_own(program: Program) -> None:
@@ -322,11 +226,53 @@ def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
 
 
-def test_target_ids_with_features_are_left_to_the_compiler(program: Program) -> None:
-    for name in ("one", "two"):
-        words = [program.lab.compiler, "--offload-arch=gfx90a:xnack+", "-nogpuinc", "-nogpulib", "-fgpu-rdc", *NEW]
-        assert program.lab.run([*words, "-DDEVICE=1", "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
-    assert left(program) == "target_id"
+FEATURES = ("gfx90a:xnack+", "gfx90a:xnack-", "gfx906:sramecc+:xnack-", "gfx1030")
+
+
+@pytest.fixture
+def featured(edited: Program) -> Program:
+    """For target IDs with features."""
+    program = with_changes(edited, archs=tuple(f"--offload-arch={arch}" for arch in FEATURES))
+    program.one()
+    program.two()
+    return program
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["-Wl,--compress,--compression-level=3", "-fuse-ld=lld"],
+        ["-O3", "-Wl,--whole-archive", "one.o", "two.o", "main.o", "libruntime.a", "-Wl,--no-whole-archive", "-g"],
+        ["-nogpulib", "-Wl,--warn-common,--sysroot=/", "-mllvm", "-align-all-functions=6"],
+    ],
+    ids=["plain", "compressed", "whole", "said"],
+)
+def test_target_ids_with_features_are_linked_each_on_its_own(featured: Program, more: list[str]) -> None:
+    before = featured.warm(*more)
+    featured.two(gfx90a="7")
+    after, counted = featured.link(*more)
+    assert after != before
+    assert counted.missed == {"gfx90a:xnack+", "gfx90a:xnack-", "link"}
+
+
+def test_a_failing_link_for_features_is_clangs_own(featured: Program) -> None:
+    featured.warm()
+    for more in (["one.o", "main.o"], ["one.o", "two.o"], ["-Wl,--no-such-option"]):
+        made, counted = featured.link(*more)
+        assert not made
+        assert counted.outcome in ("failed", PASSED_THROUGH)
+
+
+def test_target_ids_that_are_linked_together_are_left_to_the_compiler(featured: Program) -> None:
+    lab = featured.lab
+    any_xnack = with_changes(featured, archs=("--offload-arch=gfx90a",))
+    any_xnack.two()
+    assert left(featured) == "target_id"
+    pack(lab, "two.o")
+    assert left(featured, "one.o", "main.o", "libtwo.a", "-Wl,--unresolved-symbols=ignore-all") == "target_id"
+    lab.write("three.o", (lab.root / "two.o").read_bytes().replace(b"\0gfx90a\0", b"\0gfx9-0\0"))
+    assert left(any_xnack, "one.o", "two.o", "main.o", "three.o") == "target_id"
 
 
 @only_19
@@ -340,16 +286,6 @@ def test_objects_of_finished_device_code_are_only_linked(lab: Lab) -> None:
 
 @only_15
 def test_another_clang_is_left_to_itself(lab: Lab) -> None:
-    words = [lab.compiler, "--offload-arch=gfx906", *NEW, "--hip-link", "-fgpu-rdc", "k.o", "-o", "k"]
-    lab.write("k.o", b"")
-    lab.hipcache(*words)
-    assert lab.counted().reason == "new_driver"
-
-
-def test_nothing_is_left_behind(program: Program) -> None:
-    program.lab.write("temporary/.keep", "")
-    env = {"TMPDIR": str(program.lab.root / "temporary")}
-    for _ in range(2):
-        assert program.lab.hipcache(*program.words(), env=env).status == 0
-    assert [path.name for path in (program.lab.root / "temporary").iterdir()] == [".keep"]
-    assert not list((program.lab.store / "v1" / "tmp").iterdir())
+    program = Program(lab, NEW, ("--offload-arch=gfx906",))
+    program.build()
+    assert left(program) == "new_driver"

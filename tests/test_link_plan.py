@@ -53,7 +53,7 @@ def test_what_the_driver_says_is_no_part_of_the_script() -> None:
     [
         (r'"-shared" "-plugin', '"-shared" "-Map=x" "-plugin', "-Map=x"),
         (r'"-allow-missing-bundles"', '"-new-option"', "new-option"),
-        (r'"--filetype=obj"', '"--filetype=obj" "/tmp/second.mcin"', "script"),
+        (r'"--filetype=obj"|"-x" "assembler"', r'\g<0> "/tmp/second.mcin"', "script"),
         (r'"-input=/dev/null" "-input=[^"]*"', '"-input=/dev/null" "-input=/tmp/else"', "bundled"),
         (r"#       HIP Object Generator", "#       Another", "0 scripts|a link with|HIP"),
     ],

@@ -15,7 +15,7 @@ from hipcache.planning.driver_options import Side
 from hipcache.planning.plan import Plan
 from recordings import KNOWN, LEFT, SHAPES, parsed_or_left, recorded, text
 
-CLANGS = ("clang15", "clang19")
+CLANGS = ("clang15", "clang19", "clang22")
 
 
 def parsed(raw: str) -> Plan | None:
@@ -285,3 +285,11 @@ def test_the_recordings_name_no_place_but_the_neutral_one() -> None:
     for path in Path(recordings.PLANS).glob("*.txt"):
         places = set(re.findall(r"-dir=(/[^\"]*)", path.read_text()))
         assert places <= {"/src/demo"}, path.name
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_a_device_pass_that_alone_writes_a_dependency_file_is_left(clang: str) -> None:
+    raw = text(f"{clang}-one-arch")
+    only = raw.replace('"-fcuda-is-device"', '"-fcuda-is-device" "-dependency-file" "k.d" "-MT" "k.o"', 1)
+    assert only != raw
+    assert parsed(only) is None

@@ -266,3 +266,46 @@ def test_objects_of_one_link_have_different_cuids_that_stay(lab: Lab) -> None:
 def test_standard_output_is_left_to_the_compiler(lab: Lab, end: list[str]) -> None:
     _, counted = same(lab, *end)
     assert (counted.outcome, counted.reason) == ("passed_through", "standard_streams")
+
+
+LTO = pytest.mark.parametrize("kind", ["-foffload-lto", "-foffload-lto=thin"])
+
+
+@LTO
+def test_by_device_lto_an_edit_that_leaves_the_bitcode_runs_no_lto(lab: Lab, kind: str) -> None:
+    lab.write("k.hip", kernel("1") + SOURCE)
+    first = warm(lab, "-c", kind, "-o", "out.o")
+    lab.write("k.hip", kernel("1") + SOURCE + "int of_the_host() { return 4; }\n")
+    second, counted = same(lab, "-c", kind, "-o", "out.o")
+    assert second.one != first.one
+    assert (counted.front_ends, counted.back_ends) == (2, 0)
+    lab.write("k.hip", kernel("\n#ifdef __gfx90a__\n2+\n#endif\n1") + SOURCE)
+    third, counted = same(lab, "-c", kind, "-o", "out.o")
+    assert third.one != first.one
+    assert counted.back_ends == 1
+    assert "gfx906" not in counted.missed or counted.front_ends == 2
+
+
+@LTO
+def test_by_device_lto_what_the_pass_and_the_flags_say_is_plain_clangs(lab: Lab, kind: str) -> None:
+    lab.write("k.hip", kernel("1", "#warning said") + SOURCE)
+    for more in ([], ["-O3"], ["-Rpass=inline"], ["-g"], ["-fgpu-sanitize", "-fsanitize=undefined"]):
+        warm(lab, "-c", kind, "-o", "out.o", *more)
+    # What the linker has to say, which it says without the source.
+    loop = "\n#pragma unroll\nfor (int i = 0; i < p[9]; ++i) if (p[i] == 7) { p[i] += i; break; }"
+    lab.write("k.hip", kernel("1") + SOURCE.replace("table[p[0]] = ", loop + " table[p[0]] = "))
+    _, counted = same(lab, "-c", kind, "-o", "out.o")
+    assert counted.reason == "job_output"
+
+
+def test_by_device_lto_another_linker_links_again(lab: Lab, tmp_path: Path) -> None:
+    compiler = toolchain(tmp_path / "llvm", lab.version)
+    lab = with_changes(lab, compiler=str(compiler))
+    lld = tmp_path / "llvm" / "bin" / "lld"
+    lld.unlink()
+    script(lld, f'exec {LLVM[lab.version]}/bin/lld "$@" --build-id=none\n')
+    before = warm(lab, "-c", "-foffload-lto", "-o", "out.o")
+    script(lld, f'exec {LLVM[lab.version]}/bin/lld "$@" --build-id=0xab\n')
+    after, counted = same(lab, "-c", "-foffload-lto", "-o", "out.o")
+    assert after.one != before.one
+    assert counted.back_ends == 2

@@ -15,7 +15,7 @@ from hipcache.planning import plan, units
 from hipcache.planning.units import Units, graph_file
 from hipcache.processes.runner import SubprocessRunner
 
-CLANGS = ["clang15", "clang19"]
+CLANGS = ["clang15", "clang19", "clang22"]
 
 
 class ByName(Identities):
@@ -239,3 +239,22 @@ def test_system_headers_are_listed_by_another_file_where_the_user_leaves_them_ou
 def test_remarks_make_a_unit_of_one_step() -> None:
     assert cut(recordings.text("clang15-remarks")).devices[0].in_one_step
     assert not cut(recordings.text("clang15-one-arch")).devices[0].in_one_step
+
+
+@pytest.mark.parametrize("more", [[], ['"-Rpass=inline"']])
+def test_by_device_lto_the_link_is_the_back_end(more: list[str]) -> None:
+    text = recordings.text("clang19-one-arch")
+    as_bitcode = text.replace('"-emit-obj"', " ".join(['"-emit-llvm-bc"', *more]), 1)
+    assert cut(as_bitcode).devices[0].by_lto
+    assert not cut(as_bitcode).devices[0].in_one_step
+    assert not cut(text).devices[0].by_lto
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+@pytest.mark.parametrize(
+    ("kind", "all_headers"), [("one-arch", True), ("dependencies", True), ("user-dependencies", False)]
+)
+def test_system_headers_are_left_out_of_all_passes_rules_or_of_none(clang: str, kind: str, all_headers: bool) -> None:
+    """Clang 22 has the host's pass alone write a file."""
+    found = cut(recordings.text(f"{clang}-{kind}"))
+    assert {front.all_headers for front in (found.host, *(one.front for one in found.devices))} == {all_headers}

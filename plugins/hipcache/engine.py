@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache.config import Config
+from hipcache.errors import StoreError
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
@@ -35,6 +37,11 @@ class Engine:
     basedir: str = ""
     recache: bool = False
     racy: float = RACY
+
+    def keep_for_speed(self, key: str, record: bytes) -> None:
+        """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""
+        with suppress(StoreError):
+            self.store.put_action(key, record)
 
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:

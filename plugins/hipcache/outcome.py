@@ -55,7 +55,7 @@ REASONS = {
     "asks_driver": "it asks the driver something",
     "save_temps": "it keeps the intermediate files",
     "new_driver": "a link by the new offload driver of another clang than 19",
-    "target_id": "a link by the new offload driver for a target ID with features",
+    "target_id": "a link by the new offload driver of target IDs that are linked together",
     "lto": "link-time optimization",
     "side_output": "it writes a second output, or lists headers",
     "command_line": "its output holds the command line, or its own bitcode",

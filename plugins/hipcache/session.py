@@ -62,7 +62,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.began = now = self.engine.clock()
-        self._scans = Scans(self.action, self._keep_scans)
+        self._scans = Scans(self.action, self.engine.keep_for_speed)
         self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans)
         self.runner = self.engine.runner.group()
         self.identities = Identities(self.runner, self.engine.environ, self.engine.memo, now)
@@ -149,10 +149,6 @@ class Session:
 
     def action(self, key: str) -> bytes | None:
         return None if self.engine.recache else self.engine.store.get_action(key)
-
-    def _keep_scans(self, key: str, record: bytes) -> None:
-        with suppress(StoreError):  # only speed is lost; a compile that has more to store says so
-            self.engine.store.put_action(key, record)
 
     @contextmanager
     def alone(self, key: str) -> Iterator[bool]:

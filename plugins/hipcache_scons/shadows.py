@@ -15,10 +15,8 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
@@ -34,8 +32,7 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
         present.update(map(local, one.present))
     data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    with suppress(StoreError):
-        engine.store.put_action(_key(path), zlib.compress(raw, 1))
+    engine.keep_for_speed(_key(path), zlib.compress(raw, 1))
 
 
 def seen(engine: Engine, path: str, cwd: str) -> str:

@@ -21,12 +21,12 @@ _KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "
 _MOUNTS = "/proc/self/mountinfo"
 
 
-def guard(watched: Sequence[Watched], old: float, mounts: str = _MOUNTS) -> tuple[Watched, ...]:
+def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths in an order in which each guard (path: DIGITS hexadecimal digits of the digest of its status, and
     the directory) stands before what it answers for. `old`: as for `watched.state`, which must be taken afterwards:
-    a name that comes before that is found there, and one that comes later changes its directory. `mounts`: a list of
-    the mounted file systems, as mountinfo in proc(5)."""
-    directories = _Directories(old, _file_systems(mounts))
+    a name that comes before that is found there, and one that comes later changes its directory. `kinds`: see
+    `file_systems`."""
+    directories = _Directories(old, kinds)
     groups: dict[str, list[Watched]] = {"": []}
     for one in watched:
         if one.kind in (GONE, ABSENT):
@@ -86,9 +86,9 @@ def _is_missing(path: str) -> bool:
     return False
 
 
-def _file_systems(mounts: str) -> Mapping[str, str]:
-    """The kind of each mounted file system by its device. (A subvolume of btrfs has a device of its own, which is not
-    listed: there each name is looked for.)"""
+def file_systems(mounts: str = _MOUNTS) -> Mapping[str, str]:
+    """The kind of each mounted file system by its device. `mounts`: a list of them, as mountinfo in proc(5). (A
+    subvolume of btrfs has a device of its own, which is not listed: there each name is looked for.)"""
     try:
         with open(mounts, "rb") as file:
             return dict(_kinds(file))

@@ -129,7 +129,8 @@ def remember(
     near: list[Watched] = []
     for one in depends:
         (far if is_of_system(one.path, system, working) else near).append(one)
-    guarded, system_guarded = guards.guard(near, old), guards.guard(far, old)
+    kinds = guards.file_systems()
+    guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.state(near, old), watched.look(far, old)
     if files is None or system_files is None:
         return
@@ -151,7 +152,7 @@ def remember(
             system_list,
             outputs.rules,
         )
-        engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
+        engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
 
 
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:

@@ -12,6 +12,7 @@ Lexical rules: ISO C++ [lex.phases], [lex.comment], [lex.ppnumber], [lex.string]
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _TOKEN = re.compile(
     rb"""
@@ -29,6 +30,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_COMMENTS = ("line", "block")
+_LITERALS = ("text", "delimiter")
+_ENDLESS = ("open", "raw", "quote")
 _UNCLEAR = re.compile(
     # A comment mark that a line break or a trigraph hides; a header's name that looks like a comment.
     rb"/\\\r?\n|\?\?/|\\[ \t]+\r?\n|include[^\n]*<[^>\n]*/[/*]|\r(?!\n)|\f|\v"
@@ -41,41 +45,55 @@ _BEFORE_LINE_END = re.compile(rb"[ \t\r]+$", re.MULTILINE)
 
 def without_comments(content: bytes) -> bytes | None:
     """The content with comments blanked, or None where it must be taken as it is."""
-    if _UNCLEAR.search(content):
-        return None
     pieces: list[bytes] = []
-    for token in _TOKEN.finditer(content):
-        kind, text = token.lastgroup, token.group()
-        if kind in ("open", "raw", "quote"):
-            return None  # a comment or a raw string that does not end, or an apostrophe in text that is skipped
-        if kind not in ("line", "block"):
-            pieces.append(text)
-            continue
-        body = text[2:-2] if kind == "block" else text[2:]
-        if b"/*" in body or body.endswith((b"\\", b"\\\r")) or b"??" in body:
-            return None
-        try:
-            body.decode("utf-8")
-        except UnicodeDecodeError:
-            return None
-        before = pieces[-1][-1:] if pieces else b""
-        if before == b"\\" or (before in b" \t" and b"".join(pieces[-2:]).rstrip(b" \t").endswith(b"\\")):
-            return None  # a backslash that would be at the end of its line
-        # A line break in a comment does not end a directive: it is not the same as one between tokens.
-        pieces.append(_NOT_NEWLINE.sub(b" ", text).replace(b"\n", b"\0\n"))
+    try:
+        for kind, text in _tokens(content):
+            pieces.append(_blank(text, pieces) if kind in _COMMENTS else text)
+    except _Unclear:
+        return None
     return _BEFORE_LINE_END.sub(b"", b"".join(pieces)).rstrip(b"\n")
 
 
 def code(content: bytes) -> bytes | None:
     """The words of a text that macros may put together: all but those in comments and literals, and the names of
     #include directives. None where it is not plain which these are."""
-    if _UNCLEAR.search(content):
-        return None
     parts: list[bytes] = []
+    try:
+        for kind, text in _tokens(content):
+            # A comment counts as one blank, wherever it ends [lex.phases]; a directive has no literal before it.
+            parts.append(b" " if kind in _COMMENTS else b'""' if kind in _LITERALS else text)
+    except _Unclear:
+        return None
+    return _INCLUDE.sub(b"\n", b"".join(parts))
+
+
+class _Unclear(Exception):
+    """It is not plain what is a comment, or clang may have something to say about one."""
+
+
+def _tokens(content: bytes) -> Iterator[tuple[str | None, bytes]]:
+    """Each token with the name of its kind; together they are the content. Raises _Unclear."""
+    if _UNCLEAR.search(content):
+        raise _Unclear
     for token in _TOKEN.finditer(content):
         kind, text = token.lastgroup, token.group()
-        if kind in ("open", "raw", "quote") or (kind == "line" and text.endswith((b"\\", b"\\\r"))):
-            return None
-        # A comment counts as one blank, wherever it ends [lex.phases]; a directive has no literal before it.
-        parts.append(b" " if kind in ("line", "block") else b'""' if kind in ("text", "delimiter") else text)
-    return _INCLUDE.sub(b"\n", b"".join(parts))
+        # A comment or a raw string that does not end, an apostrophe in text that is skipped; a comment that goes on.
+        if kind in _ENDLESS or (kind == "line" and text.endswith((b"\\", b"\\\r"))):
+            raise _Unclear
+        yield kind, text
+
+
+def _blank(comment: bytes, before: list[bytes]) -> bytes:
+    """What stands for a comment behind the pieces `before`. Raises _Unclear."""
+    body = comment[2:-2] if comment.startswith(b"/*") else comment[2:]
+    if b"/*" in body or body.endswith((b"\\", b"\\\r")) or b"??" in body:
+        raise _Unclear
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _Unclear from error
+    last = before[-1][-1:] if before else b""
+    if last == b"\\" or (last in b" \t" and b"".join(before[-2:]).rstrip(b" \t").endswith(b"\\")):
+        raise _Unclear  # a backslash that would be at the end of its line
+    # A line break in a comment does not end a directive: it is not the same as one between tokens.
+    return _NOT_NEWLINE.sub(b" ", comment).replace(b"\n", b"\0\n")

@@ -4,6 +4,8 @@ What a back end has to say (`-Wpass-failed`, remarks) it says without source lin
 is compiled a second time in one step for its messages, which are kept with the front end's entry; one that has talked
 before, or whose options say so (remarks, sanitizers), is compiled in one step alone.
 
+By device LTO the pass itself ends in bitcode, and the linker is the back end.
+
 A back end's object is kept, too, where it can serve another CUID (`bitcode`): only the linker runs for that.
 """
 
@@ -13,6 +15,7 @@ import zlib
 from pathlib import Path
 
 from hipcache.errors import PassThrough
+from hipcache.inputs.keys import digest_bytes
 from hipcache.making import bitcode, elsewhere, passes, records
 from hipcache.making.bitcode import Bitcode
 from hipcache.making.passes import Dependency, Found, Ran
@@ -89,6 +92,8 @@ def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
         relinked = _relinked(session, unit, missing.front) if missing.front else None
         if relinked:
             return relinked
+        if unit.by_lto:
+            return _by_lto(session, unit, missing)
         if unit.in_one_step or missing.talked:
             return _in_one_step(session, unit, missing)
         return _in_two_steps(session, unit, missing)
@@ -178,6 +183,27 @@ def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Produc
     reads = passes.remember(session, unit.front, whole, entry, content).reads
     back = False if unit.link else None
     return Product(code, content, whole.text, whole.dependencies, False, back, seconds, missing.why, reads)
+
+
+def _by_lto(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
+    """The pass is run as the plan has it, and says all that there is to say. Its bitcode counts byte for byte: the
+    linker may look at more of it than a back end does."""
+    front = passes.run(session, unit.front, f"{unit.arch}-front", bitcode=False)
+    digest = digest_bytes(front.output.read_bytes())
+    key = unit.back_key(digest).digest
+    with session.alone(key):
+        back = records.unpack_back(session.action(key))
+        product = session.engine.store.get_blob(back.code) if back else None
+        hit, content = product is not None, None
+        if back is None or product is None:
+            product, seconds = _link(session, unit, front.output)
+            content = product
+            back = BackRecord(session.keep(content), False, seconds)
+            session.keep_action(key, records.pack_back(back))
+    entry = FrontEntry("", digest, front.text, "", False, False, front.seconds)
+    reads = passes.remember(session, unit.front, front, entry, product).reads
+    seconds = front.seconds + back.seconds
+    return Product(back.code, content, front.text, front.dependencies, False, hit, seconds, missing.why, reads, key)
 
 
 def _link(session: Session, unit: DeviceUnit, obj: Path) -> tuple[bytes, float]:

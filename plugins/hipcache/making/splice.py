@@ -63,16 +63,16 @@ def has_fat_binary(template: bytes) -> bool:
     return _find(template)[1] is not None
 
 
-def splice(template: bytes, fat_binary: bytes) -> bytes:
-    """The object that clang writes when `fat_binary` is its gpubinary. Raises UnknownObject."""
-    sections, target = _find(template)
+def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER) -> bytes:
+    """The object that clang writes when `fat_binary` is its gpubinary, not `placeholder`. Raises UnknownObject."""
+    sections, target = _find(template, placeholder)
     if target is None:
         return template
     if sections_layout(sections, {}) != (_offsets(sections), _HEADER.unpack_from(template)[6]):
         raise UnknownObject("the sections are not laid out as LLVM lays them out")
     held = template[target.offset : target.offset + target.size]
     # clang 15 writes a NUL behind the fat binary, clang 19 does not: what follows the placeholder stays.
-    content = fat_binary + held[len(PLACEHOLDER) :]
+    content = fat_binary + held[len(placeholder) :]
     offsets, headers = sections_layout(sections, {target.index: len(content)})
     out = bytearray(headers + len(sections) * _SECTION.size)
     fields = list(_HEADER.unpack_from(template))
@@ -136,7 +136,7 @@ def _section(index: int, template: bytes, at: int) -> _Section:
     return _Section(index, fields, alignment)
 
 
-def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
+def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Section], _Section | None]:
     try:
         header = _HEADER.unpack_from(template)
         ident, kind, table, entry, count, names_at = header[0], header[1], header[6], header[11], header[12], header[13]
@@ -148,11 +148,11 @@ def _find(template: bytes) -> tuple[list[_Section], _Section | None]:
         raise UnknownObject(str(error)) from error
     found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] in SECTIONS]
     if not found:
-        if PLACEHOLDER in template:
+        if placeholder in template:
             raise UnknownObject("the placeholder stands outside of its section")
         return sections, None
-    if len(found) > 1 or template.count(PLACEHOLDER) != 1:
+    if len(found) > 1 or template.count(placeholder) != 1:
         raise UnknownObject("the placeholder is not there exactly once")
-    if not template.startswith(PLACEHOLDER, found[0].offset):
+    if not template.startswith(placeholder, found[0].offset):
         raise UnknownObject("its section does not begin with the placeholder")
     return sections, found[0]

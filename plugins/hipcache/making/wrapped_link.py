@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Set
+from itertools import combinations
 
 from hipcache.errors import HostLinkFailed, PassThrough
 from hipcache.inputs import embedded
 from hipcache.inputs.embedded import HIP, Embedded, UnknownFile
 from hipcache.inputs.keys import digest_bytes, make_key
-from hipcache.making import device_link
+from hipcache.making import device_link, holder
 from hipcache.making.device_link import Linked, Unit
 from hipcache.planning import driver, tools
 from hipcache.planning.plan import known_link, split
@@ -23,8 +25,8 @@ from hipcache.session import Damaged, Session, decode
 from hipcache.values import dataclass
 
 _TRIPLE = "amdgcn-amd-amdhsa"
-# What the wrapper reads back from a code object (--override-image): no features of a target ID.
-_PLAIN_ARCH = re.compile(r"gfx[0-9a-f]+$")
+_FLIP = str.maketrans("+-", "-+")
+_TARGET_ID = re.compile(r"gfx[0-9a-f]+(:(sramecc|xnack)[+-])*$")
 # Begins the names of a device link's inputs. What is said of them names no file of the user's.
 _INPUT = "hipcache-input-"
 
@@ -53,14 +55,25 @@ def units(session: Session, plan: WrapperPlan) -> list[Unit]:
     for image in (image for file in files for image in file.found.images):
         if image.kind != HIP or image.triple != _TRIPLE or not image.is_bitcode:
             raise PassThrough("link", f"device code that is not HIP's bitcode, for '{image.triple}'")
-        if not _PLAIN_ARCH.match(image.arch):
+        if not _TARGET_ID.match(image.arch):
             raise PassThrough("target_id", image.arch)
+    _check_apart({image.arch for file in files for image in file.found.images})
     # In the order of the wrapper's links. What is in libraries alone is linked for no arch.
     archs = dict.fromkeys(image.arch for file in files if not file.is_lazy for image in file.found.images)
     if not archs:
         raise PassThrough("link", "of objects without device code to be linked")
-    tools_of_all = _tools(session, plan, next(iter(archs)))
+    tools_of_all = _tools(session, plan, next(iter(archs)).partition(":")[0])
     return [_unit(session, plan, arch, files, tools_of_all) for arch in archs]
+
+
+def _check_apart(archs: Set[str]) -> None:
+    """Images of one target ID that run on another one's devices, too, are linked for both (`areTargetsCompatible`,
+    llvm/lib/Object/OffloadBinary.cpp): for all of one processor but those with other features."""
+    for one, other in combinations(sorted(archs), 2):
+        first, second = one.split(":"), other.split(":")
+        flipped = {feature.translate(_FLIP) for feature in second[1:]}
+        if first[0] == second[0] and not flipped & set(first[1:]):
+            raise PassThrough("target_id", f"{one} and {other}, which are linked together")
 
 
 def _open(session: Session, plan: WrapperPlan, one: Input) -> _File | None:
@@ -92,12 +105,13 @@ def _library(session: Session, plan: WrapperPlan, name: str) -> str:
     raise PassThrough("named_file", f"no library '-l{name}'")
 
 
-def _tools(session: Session, plan: WrapperPlan, arch: str) -> list[tuple[str, str]]:
-    """What each key has of the wrapper, of the clang that it runs, and of the lld that this runs."""
+def _tools(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:
+    """What each key has of the wrapper, of the clang that it runs, and of the lld that this runs. (What of that differs
+    from arch to arch follows from the arch.)"""
     beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.program)))
     clang = os.path.join(beside, "clang")
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
-    words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={_TRIPLE}", f"-mcpu={arch}"]
+    words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={_TRIPLE}", f"-mcpu={processor}"]
     words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
     _, said = driver.answer(words, words, session.command.cwd, session.engine, session.runner, lambda: session.workdir)
     jobs, _ = split(said.text)
@@ -110,7 +124,7 @@ def _tools(session: Session, plan: WrapperPlan, arch: str) -> list[tuple[str, st
             inputs.append((name, session.identities.digest(session.files.resolve(path))))
         except OSError as error:
             raise PassThrough("tool", f"'{path}': {error}") from error
-    return inputs + [("linker option", word.replace(arch, "arch")) for word in known_link(tuple(options))]
+    return inputs + [("linker option", word.replace(processor, "arch")) for word in known_link(tuple(options))]
 
 
 def _unit(
@@ -119,10 +133,7 @@ def _unit(
     inputs = [*tools_of_all, *(("option", word) for word in plan.options), ("arch", arch)]
     place = session.workdir / arch
     place.mkdir(exist_ok=True)
-    nothing = tools.which("true", session.command.cwd, session.engine.environ)
-    if not nothing:
-        raise PassThrough("tool", "no 'true' on PATH")
-    argv = [plan.program, *plan.options, f"--linker-path={nothing}", "--device-linker=-ocode"]
+    argv = [plan.program, *plan.options, f"--linker-path={_nothing(session)}", "--device-linker=-ocode"]
     argv += ["-o", os.path.basename(plan.output)]
     for number, file in enumerate(files):
         content = file.of(arch)
@@ -137,13 +148,24 @@ def _unit(
     return Unit(arch, make_key("device link", inputs), tuple(argv), place, environ, place / "code")
 
 
+def _nothing(session: Session) -> str:
+    """A program that does nothing."""
+    found = tools.which("true", session.command.cwd, session.engine.environ)
+    if not found:
+        raise PassThrough("tool", "no 'true' on PATH")
+    return found
+
+
 def finish(session: Session, plan: WrapperPlan, units: list[Unit], codes: list[Linked], *, columns: int | None) -> str:
-    """Have the user's command write the program; what was said on the way to it. Raises Damaged, HostLinkFailed,
-    JobFailed, PassThrough."""
+    """Have the user's command, or the host's linker, write the program; what was said on the way to it. Raises Damaged,
+    HostLinkFailed, JobFailed, PassThrough."""
     if not device_link.restore(session, units, codes):
         raise Damaged
     if any(_INPUT in code.text for code in codes):
         raise PassThrough("job_output", "a device link said something about one of its inputs")
+    text = "".join(code.text for code in codes)
+    if any(":" in unit.arch for unit in units):
+        return plan.messages + text + _link_host(session, plan, units)
     command = session.command
     words = [command.compiler, *driver.look(session.engine.environ, columns)]
     for unit in units:
@@ -153,8 +175,15 @@ def finish(session: Session, plan: WrapperPlan, units: list[Unit], codes: list[L
     # The driver speaks before the device links, the host's linker after them.
     said = decode(done.stderr)
     first = len(plan.messages) if said.startswith(plan.messages) else 0
-    text = said[:first] + "".join(code.text for code in codes) + said[first:]
+    text = said[:first] + text + said[first:]
     if done.status > 0 and not done.stdout:
         raise HostLinkFailed(done.status, text)
     session.ended_well("host link", done)
     return text
+
+
+def _link_host(session: Session, plan: WrapperPlan, units: list[Unit]) -> str:
+    """Write the program with code objects for target IDs with features; what the linker said. Where it fails, the whole
+    command is run again: what the driver says then is not known here."""
+    made = holder.make(session, plan, units, _nothing(session))
+    return device_link.said(session, session.run_now("host link", plan.host_link(str(made))).stderr)

@@ -13,10 +13,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.trace import RACY
 from hipcache.processes import observe
@@ -63,8 +61,7 @@ def remember(engine: Engine, key: str, answer: Answer) -> None:
         return
     data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.looked]}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    with suppress(StoreError):  # only speed is lost; a compile that has more to store says so
-        engine.store.put_action(key, zlib.compress(raw, 1))
+    engine.keep_for_speed(key, zlib.compress(raw, 1))
 
 
 def recall(engine: Engine, key: str) -> Answer | None:

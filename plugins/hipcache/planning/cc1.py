@@ -2,7 +2,7 @@
 
 The driver's `-###` prints one such command for each pass. Options fall into roles; one that falls into
 none is not understood, and the compile passes through. The names are those of
-clang's `clang/include/clang/Driver/Options.td` (releases 15 to 19).
+clang's `clang/include/clang/Driver/Options.td` (releases 15 to 22).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ _EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S"])
 _UNDERSTOOD = re.compile(
     r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-llvm-uselists$|disable-free$"
     r"|clear-ast-before-backend$|no-clear-ast-before-backend$|disable-llvm-verifier$|discard-value-names$|pic-is-pie$"
-    r"|vectorize-(loops|slp)$|nobuiltininc$|nogpulib$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
+    r"|vectorize-(loops|slp)$|nobuiltininc$|nogpulib$|-no-offloadlib$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
     r"|relaxed-aliasing$|(no|new)-struct-path-tbaa$|static-define$|Q[ny]$|disable-O0-optnone$|disable-red-zone$"
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
     r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"

@@ -4,7 +4,7 @@
     for each library, arch: clang-offload-bundler -unbundle  -> an archive of that arch's bitcode
     for each offload arch:  lld (LTO)                        -> code object
     clang-offload-bundler                                    -> fat binary
-    llvm-mc, on a script that includes that                  -> an object that holds it
+    llvm-mc, on a script that includes that                  -> an object that holds it (22: by clang)
     ld                                                       -> program or shared library
 
 The driver's temporary files are made in a directory of ours (TMPDIR), so the jobs are run as they stand. The script is
@@ -88,7 +88,7 @@ def parse(text: str) -> LinkPlan:
                 bundles.append(job)
         elif job.arguments[:2] == ("-flavor", "gnu"):
             links.append(ToolJob(job.program, known_link(job.arguments)))
-        elif name.startswith("llvm-mc"):
+        elif name.startswith("llvm-mc") or "assembler" in job.arguments:
             embeds.append(job)
         elif job.arguments[:1] in (("-cc1",), ("-cc1as",)):
             raise PassThrough("link", "it compiles, too")

@@ -29,7 +29,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
 # temporary output into the code object (--version-script=).
 _LINK_WORDS = re.compile(
-    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
+    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$|-o$|[^-]"
     r"|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
@@ -80,6 +80,11 @@ class DevicePass:
     link: ToolJob | None
     obj: str
     code: str
+
+    @property
+    def by_lto(self) -> bool:
+        """Does its link make the code (of bitcode)?"""
+        return self.link is not None and self.compile.emits == "-emit-llvm-bc"
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         elif re.match(r"(ld\.)?lld", name):
             known_link(tuple(word for word in arguments if not word.startswith(_PROFILE)))
             links.append(ToolJob(program, arguments))
-        elif name.startswith(("clang-offload-bundler", "clang-offload-packager")):
+        elif name.startswith(("clang-offload-bundler", "clang-offload-packager", "llvm-offload-binary")):
             bundles.append(ToolJob(program, arguments))
         else:
             raise PassThrough("plan", f"a job of '{name}'")
@@ -212,8 +217,10 @@ def _check_outputs(plan: Plan) -> None:
     if "" in plan.outputs or len(set(plan.outputs)) != len(plan.outputs):
         raise PassThrough("plan", "outputs without a name of their own")
     jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
-    rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in jobs}
-    if len(rules) > 1:
+    # (Clang 22 tells the host's pass alone to write one.)
+    writers = [job for job in jobs if job.value(Role.DEPENDENCIES, "-dependency-file")]
+    rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in writers}
+    if len(rules) > 1 or (writers and plan.first not in writers):
         raise PassThrough("plan", "passes that write different dependency files")
 
 

@@ -4,8 +4,9 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
-Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two,
-its output differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
+Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
+differs in names and numbers of values. Then the object is the bundle of all passes' outputs. By device LTO
+(-foffload-lto) the plan's own pass ends in bitcode, and lld alone is the back end.
 
 The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
 end that reads bitcode) is also left out of the command, or cannot reach the output.
@@ -77,7 +78,7 @@ class FrontEnd:
     @property
     def all_headers(self) -> bool:
         """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
-        wants = self.job.value(Role.DEPENDENCIES, "-dependency-file")
+        wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)
         return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
 
     @property
@@ -135,7 +136,7 @@ def graph_file(dependencies: Path) -> Path:
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code of one offload arch. `in_one_step`: bitcode between front and back end would show."""
+    """The code of one offload arch. `by_lto`: its link is the back end; `in_one_step`: bitcode between would show."""
 
     arch: str
     front: FrontEnd
@@ -143,6 +144,7 @@ class DeviceUnit:
     obj: str
     code: str
     in_one_step: bool
+    by_lto: bool
     _back: tuple[tuple[str, str], ...]
 
     @property
@@ -251,11 +253,11 @@ class _Cutter:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
         by_option = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
-        in_one_step = by_option or one.compile.emits != "-emit-obj"
+        in_one_step = not one.by_lto and (by_option or one.compile.emits != "-emit-obj")
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
-        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, (*back, *link))
+        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, one.by_lto, (*back, *link))
 
     def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
         inputs = [("compiler", self.tool(job.program))]

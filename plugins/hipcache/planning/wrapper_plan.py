@@ -22,8 +22,13 @@ from hipcache.values import dataclass
 _VERSIONS = (19,)
 # What each device link gets as it stands.
 _OF_DEVICES = re.compile(r"--(opt-level=O[0-3]|host-triple=.*|device-debug)$")
-# What no device link depends on. (--sysroot stands for a `=` before a directory, which is refused.)
-_OF_HOST = re.compile(r"--(linker-path=.*|sysroot=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
+# What no device link depends on: what the wrapper reads, and the host's linker does not get, too.
+_OF_WRAPPER = re.compile(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
+# Of these, what the bundle of the code objects depends on.
+_OF_BUNDLE = re.compile(r"--compress")
+_LINKER = "--linker-path="
+# Stands in the host linker's words for what the wrapper makes.
+_HOLDER = "\0the object that registers the code objects"
 # Other options of the wrapper's own: they print, write files, or change what is linked in ways that are not known here.
 _REFUSED = re.compile(
     r"--(arch=|bitcode-library=|builtin-bitcode=|clang-backend$|compiler-arg=|cuda-path=|device-|dry-run$|embed-bitcode$"
@@ -45,15 +50,22 @@ class Input:
 
 @dataclass(frozen=True)
 class WrapperPlan:
-    """`options`: those that reach device links; `directories`: where libraries are looked for. `messages`: what the
-    driver itself said."""
+    """`options`: those that reach device links; `bundling`: those that reach the bundle of code objects. `host`: the
+    words of the host's linker; `directories`: where libraries are looked for. `messages`: what the driver itself
+    said."""
 
     program: str
     options: tuple[str, ...]
+    bundling: tuple[str, ...]
+    host: tuple[str, ...]
     inputs: tuple[Input, ...]
     directories: tuple[str, ...]
     output: str
     messages: str
+
+    def host_link(self, holder: str) -> list[str]:
+        """The command of the host's linker, where `holder` is the object that registers the code objects."""
+        return [holder if word == _HOLDER else word for word in self.host]
 
 
 def parse(text: str) -> WrapperPlan | None:
@@ -71,33 +83,53 @@ def parse(text: str) -> WrapperPlan | None:
 
 def _parse(program: str, arguments: tuple[str, ...], messages: str) -> WrapperPlan:
     options: list[str] = []
+    bundling: list[str] = []
+    linker, host = "", list[str]()
     inputs: list[Input] = []
     directories: list[str] = []
     output, whole = "", False
     words = iter(arguments)
     for word in words:
+        ours = [word]
         if word == "-o":
             output = next(words, "")
+            ours += [output, _HOLDER]
         elif word in ("-mllvm", "-rpath", "--rpath"):
             value = next(words, "")
+            ours.append(value)
             if word == "-mllvm":
                 if REFUSED_LLVM.search(value):
                     raise PassThrough("linker_option", f"-mllvm {value}")
-                options += [word, value]
-        elif _OF_DEVICES.match(word):
-            options.append(word)
-        elif _OF_HOST.match(word):
-            continue
+                options += ours
+                ours = []
+        elif _OF_DEVICES.match(word) or _OF_WRAPPER.match(word):
+            options += ours if _OF_DEVICES.match(word) else []
+            bundling += ours if _OF_BUNDLE.match(word) else []
+            linker = word[len(_LINKER) :] if word.startswith(_LINKER) else linker
+            ours = []
         elif word in _WHOLE:
             whole = _WHOLE[word]
         elif _REFUSED.match(word):
             raise PassThrough("save_temps" if word == "--save-temps" else "linker_option", word)
-        elif word.startswith("-L"):
-            directories.append(word[2:] or next(words, ""))
-        elif word.startswith("-l"):
-            inputs.append(Input(word[2:] or next(words, ""), True, whole))
+        elif word.startswith(("-L", "-l")):
+            value = word[2:] or next(words, "")
+            ours = [word[:2], value]
+            if word.startswith("-L"):
+                directories.append(value)
+            else:
+                inputs.append(Input(value, True, whole))
         elif not word.startswith("-"):
             inputs.append(Input(word, False, whole))
+        host += ours
     if any(directory.startswith("=") for directory in directories):
         raise PassThrough("linker_option", "-L=")
-    return WrapperPlan(program, tuple(options), tuple(inputs), tuple(directories), output, messages)
+    return WrapperPlan(
+        program,
+        tuple(options),
+        tuple(bundling),
+        (linker, *host),
+        tuple(inputs),
+        tuple(directories),
+        output,
+        messages,
+    )

@@ -1,0 +1,65 @@
+"""The object that holds a program's code objects and registers them, as clang-linker-wrapper would have written it.
+
+Given code objects (--override-image), the wrapper knows of each no more than its processor: of target IDs with features
+it would make a bundle in which the features are missing. So it is given one alone, to write such an object and say how
+it runs the bundler; that is run for all of them by their target IDs, and the bundle put in the place of the first. What
+else is in the object says nothing of the bundle, not even its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipcache.errors import PassThrough
+from hipcache.making import splice
+from hipcache.making.device_link import Unit
+from hipcache.making.splice import UnknownObject
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.session import Session, decode
+
+# What the wrapper names its files after (--save-temps keeps them, in its directory).
+_NAME = "program"
+_BUNDLE, _OBJECT = f"{_NAME}.hipfb", f"{_NAME}.hip.image.wrapper.o"
+_TARGET = "hip-amdgcn-amd-amdhsa--"
+
+
+def make(session: Session, plan: WrapperPlan, units: Sequence[Unit], nothing: str) -> Path:
+    """Its path. The code objects of `units` are there; `nothing`: a program that does nothing. Raises JobFailed,
+    PassThrough."""
+    place = session.workdir / "holder"
+    place.mkdir()
+    words = [plan.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
+    words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={units[0].code}"]
+    done = session.run_now("linker wrapper", words, directory=place, environ=units[0].environ)
+    try:
+        first, template = (place / _BUNDLE).read_bytes(), (place / _OBJECT).read_bytes()
+        bundled = session.run_now("bundler", _bundler(decode(done.stderr), units), directory=place)
+        if bundled.stderr:
+            raise PassThrough("job_output", f"the bundler said: {decode(bundled.stderr)[:200]}")
+        spliced = splice.splice(template, (place / _BUNDLE).read_bytes(), first)
+    except OSError as error:
+        raise PassThrough("job_output", f"the linker wrapper writes no '{error.filename}'") from error
+    except UnknownObject as error:
+        raise PassThrough("object_layout", str(error)) from error
+    return session.write(place / _OBJECT, spliced)
+
+
+def _bundler(said: str, units: Sequence[Unit]) -> list[str]:
+    """The command of the bundler for all `units`, in the wrapper's order."""
+    # The one line of its two that is not the host linker's: its first word is quoted, the others are not.
+    lines = said.splitlines()
+    if len(lines) != 2 or not lines[0].startswith(' "') or f" -output={_BUNDLE}" not in lines[0]:
+        raise PassThrough("job_output", f"the linker wrapper said: {said[:200]}")
+    program, _, rest = lines[0][2:].partition('" ')
+    codes = sorted(units, key=lambda unit: unit.arch, reverse=True)
+    words = [program]
+    for word in rest.split():
+        host, comma, _ = word.partition(f",{_TARGET}")
+        if comma:
+            words.append(",".join([host, *(_TARGET + unit.arch for unit in codes)]))
+        elif not word.startswith("-input="):
+            words.append(word)
+        elif word == "-input=/dev/null":
+            words += [word, *(f"-input={unit.code}" for unit in codes)]
+    return words
