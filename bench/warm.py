@@ -61,6 +61,8 @@ sys.exit(status)
 """
 LARGE = 300_000
 FLOOR = "copying"
+# As hatch_build.py links the launcher.
+SMALL_PROGRAM = ("musl-gcc" if shutil.which("musl-gcc") else "cc", "-static")
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,23 @@ class Copying(Tool):
 
     name = FLOOR
     title = "only copying"
+    compiler: Sequence[str] = ("cc",)
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         super().__init__(home, env)
         self._program = home / "copy"
-        subprocess.run(["cc", "-O2", "-o", self._program, HERE / "copy.c"], check=True)
+        subprocess.run([*self.compiler, "-O2", "-o", self._program, HERE / "copy.c"], check=True)
 
     def launcher(self) -> tuple[str, ...]:
         return (str(self._program), str(self.store))
+
+
+class CopyingSmall(Copying):
+    """The same program, linked as hipcache's launcher is: it starts in a quarter of the time."""
+
+    name = "copying-small"
+    title = "only copying, linked as hipcache is"
+    compiler = SMALL_PROGRAM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tools: list[Tool] = []
         env = base_environment(os.environ)
         try:
-            for kind in (Copying, Ccache, Sccache, Alone, Hipcache):
+            for kind in (Copying, CopyingSmall, Ccache, Sccache, Alone, Hipcache):
                 tools.append(kind(directory / "tools" / _shared(kind), env))
             found = Warm(directory, tools, options).measure()
         finally:
@@ -207,7 +218,7 @@ class Warm:
         say(f"  {tool.title}")
         if isinstance(tool, Alone):
             return
-        if tool.name == FLOOR:
+        if isinstance(tool, Copying):
             shutil.copytree(self._place(self._tools[-1]), tool.store)
             return
         tool.reset()
@@ -246,7 +257,7 @@ class Warm:
         from hipcache import __version__
 
         names = ("launcher", "ask", "blake3", "hit", "output", "resident", "state", "statistics", "watching")
-        words = ["cc", "-std=gnu11", "-O2", "-static", "-include", str(HERE / "phases.h")]
+        words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h")]
         words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', "-o", str(program)]
         subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)
         argv = [str(program), *list(self._large(tool).argv)[len(tool.launcher()) :]]
