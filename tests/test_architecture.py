@@ -30,7 +30,7 @@ LAYERS = r"""
     making.elsewhere
     planning.driver session planning.wrapper
     planning.answers planning.link_plan planning.wrapper_plan planning.units
-    engine planning.inodes cli.doctor cli.explain report.telling
+    engine planning.frontend planning.inodes cli.doctor cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep

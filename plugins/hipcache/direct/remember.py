@@ -20,7 +20,8 @@ from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
 from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.driver import Asked
-from hipcache.planning.units import FrontEnd, Units
+from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.units import Units
 from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace

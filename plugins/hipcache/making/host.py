@@ -6,7 +6,7 @@ from hipcache.errors import PassThrough
 from hipcache.making import elsewhere, passes, splice
 from hipcache.making.device import Missing, Product
 from hipcache.making.records import FrontEntry
-from hipcache.planning.units import FrontEnd
+from hipcache.planning.frontend import FrontEnd
 from hipcache.session import Session
 
 

@@ -15,7 +15,7 @@ from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
-from hipcache.planning.units import FrontEnd, graph_file
+from hipcache.planning.frontend import FrontEnd, graph_file
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
 
