@@ -77,6 +77,7 @@ FLAGS = """
 -fdebug-macro -g | -funique-internal-linkage-names | -ffile-compilation-dir=. | -fstack-size-section | -femulated-tls
 -fdiagnostics-parseable-fixits | -fdiagnostics-print-source-range-info | -fopenmp | -fno-use-init-array | -Og
 -Xarch_host -fbasic-block-sections=all | -Xarch_host -fsanitize-coverage=trace-pc-guard | -flto -fno-lto
+-flto | -flto=thin | -flto | -flto -g | -flto=thin -fPIC | -flto -ffat-lto-objects | -Xarch_host -flto
 -Xarch_host -fcf-protection=full | -fdiagnostics-show-hotness | -fno-discard-value-names | -fno-integrated-cc1
 """
 # Those that mostly end in an error, or are left to the compiler.
@@ -84,7 +85,7 @@ LEFT = """
 -fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
 -Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
 -fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
--flto | -flto=thin | -foffload-lto | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
+-foffload-lto | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
 -fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
 -save-temps=obj | --save-temps | -v | -### | -H | -E | -fsyntax-only | -M | -MM | -MG
 -grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
@@ -98,7 +99,7 @@ LEFT = """
 -fprofile-arcs | -ftest-coverage | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
 -gsplit-dwarf -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
 -Xclang -diagnostic-log-file -Xclang x.log | -Xclang -header-include-file -Xclang x.h | -fcrash-diagnostics-dir=.
--Xarch_host -fmemory-profile | -Xarch_host -flto | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
+-Xarch_host -fmemory-profile | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
 """
 # Other ends than one object of both sides.
 SHAPES = """

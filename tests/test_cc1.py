@@ -85,6 +85,7 @@ def test_a_dependency_file_needs_a_target() -> None:
         ("-fmodules", "modules"),
         ("-coverage-notes-file=k.gcno", "coverage"),
         ("-flto", "lto"),
+        ("-fthinlto-index=x", "lto"),
         ("-no-integrated-as", "assembler"),
         ("-record-command-line", "command_line"),
         ("-fembed-bitcode=all", "command_line"),

@@ -305,7 +305,6 @@ def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None
         (["-M"], "dependencies_only"),
         (["-MM"], "dependencies_only"),
         (["-c", "--save-temps"], "save_temps"),
-        (["-c", "-flto"], "lto"),
         (["-fsyntax-only"], "no_object"),
         (["-c", "-v"], "asks_driver"),
         (["-c", "-###"], "asks_driver"),

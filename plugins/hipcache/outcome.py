@@ -56,7 +56,7 @@ REASONS = {
     "save_temps": "it keeps the intermediate files",
     "new_driver": "a link by the new offload driver of another clang than 19",
     "target_id": "a link by the new offload driver for a target ID with features",
-    "lto": "link-time optimization",
+    "lto": "a link with link-time optimization of the host's code, or a part of one",
     "side_output": "it writes a second output, or lists headers",
     "command_line": "its output holds the command line, or its own bitcode",
     "assembler": "an assembler other than clang's own",

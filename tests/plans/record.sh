@@ -42,7 +42,7 @@ both shape-rdc $one -fgpu-rdc -c k.hip -o k.o
 both new-driver $one --offload-new-driver -c k.hip -o k.o
 record 15 left-compress $one --offload-compress -c k.hip -o k.o
 record 19 compress $one --offload-compress -c k.hip -o k.o
-both left-lto $one -flto -c k.hip -o k.o
+both shape-lto $one -flto -c k.hip -o k.o
 both left-save-temps $one -save-temps -c k.hip -o k.o
 both shape-device-only $one --cuda-device-only -c k.hip -o k.o
 both shape-host-only $one --cuda-host-only -c k.hip -o k.o

@@ -1,4 +1,4 @@
-"""The host unit: its object, with a placeholder where the fat binary goes."""
+"""The host unit: its object, with a placeholder where the fat binary goes, or its output with the fat binary in it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def find(session: Session, unit: FrontEnd) -> Product | Missing:
     return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds, reads=entry.reads)
 
 
-def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
+def make(session: Session, unit: FrontEnd, missing: Missing, fat_binary: bytes = splice.PLACEHOLDER) -> Product:
     """Raises JobFailed, PassThrough, StoreError."""
     with session.alone(unit.key.digest) as waited:
         if waited:
             found = find(session, unit)
             if isinstance(found, Product):
                 return found
-        placeholder = session.write(session.workdir / "placeholder.hipfb", splice.PLACEHOLDER)
-        ran = passes.run(session, unit, "host", bitcode=False, gpubinary=placeholder)
+        embedded = session.write(session.workdir / "embedded.hipfb", fat_binary)
+        ran = passes.run(session, unit, "host", bitcode=False, gpubinary=embedded)
         content = ran.output.read_bytes()
-        if unit.embeds:
+        if unit.has_gap:
             _check_layout(content)
         entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
         entry = passes.remember(session, unit, ran, entry, content)

@@ -133,7 +133,7 @@ _REFUSED = re.compile(
     r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
-    r"|fprofile-arcs|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
+    r"|fprofile-arcs|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
     r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
     r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
@@ -145,7 +145,7 @@ _REASONS = {
     "plugin": ("-load", "-plugin", "-add-plugin", "-fplugin", "-fpass-plugin"),
     "pch": ("-include-pch", "-emit-pch", "-pch-", "-building-pch"),
     "coverage": ("-coverage-", "-femit-coverage", "-ftest-coverage", "-fprofile-arcs"),
-    "lto": ("-flto", "-fthin", "-fsplit-lto", "-ffat-lto"),
+    "lto": ("-flto", "-fthin"),
     "modules": ("-fmodule", "-fimplicit-modul", "-fprebuilt", "-module-"),
     "side_output": (
         *("-split-dwarf-", "-opt-record-", "-serialize-diagnostic-file", "-stats-file", "-header-include", "-H"),

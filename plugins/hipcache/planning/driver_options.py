@@ -113,7 +113,6 @@ _LEFT = """
     asks_driver         -### -v --verbose --version --help -help -fdriver-only -dumpversion -dumpmachine -print-*
     asks_driver         --print-* -cc1 -cc1as -cc1gen-reproducer
     save_temps          -save-temps --save-temps -save-temps=* --save-temps=*
-    lto                 -flto -flto=*
     side_output         -MJ -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=* -gsplit-dwarf
     side_output         -gsplit-dwarf=* -ftime-trace -ftime-trace=* -fsave-optimization-record
     side_output         -fsave-optimization-record=* -foptimization-record-file* --serialize-diagnostics
@@ -146,5 +145,7 @@ def why_left(option: str) -> str:
 
 def why_left_in_link(option: str) -> str:
     """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
+    if option == "-flto" or option.startswith("-flto="):
+        return "lto"
     reason = why_left(option)
     return "" if reason in ("link", "random_cuid", "coverage", "pch", "modules") else reason

@@ -61,12 +61,23 @@ class FrontEnd:
         bitcode) as no row of bytes?"""
         names = [option.name for option in self.job.options]
         hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
-        return hidden or self.job.emits == "-emit-llvm-bc"
+        return hidden or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
 
     @property
     def embeds(self) -> bool:
-        """Does its output have a gap for the fat binary?"""
+        """Does its output hold the fat binary?"""
         return any(option.role is Role.GPUBINARY for option in self.job.options)
+
+    @property
+    def has_gap(self) -> bool:
+        """Does its output hold the fat binary in a section of its own, into which it can be put afterwards? In bitcode
+        and assembly it stands as a constant among others."""
+        return self.embeds and self.job.emits == "-emit-obj" and not self._has_bitcode_beside
+
+    @property
+    def _has_bitcode_beside(self) -> bool:
+        """An object for either kind of link has all of it once more, as bitcode."""
+        return any(option.name == "-ffat-lto-objects" for option in self.job.options)
 
     @property
     def macro_prefix_maps(self) -> list[str]:

@@ -9,6 +9,7 @@ Other command lines give parts of that, or another end:
     one side alone               the device passes (their bundle, or each its own output), or the host pass
     -fgpu-rdc, -S, -emit-llvm    device passes without lld; the bundle of theirs and the host's is the output
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
+    -flto                        a host pass that embeds the fat binary in bitcode
 
 `-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped
 (`llvm::sys::printArg` with Quote=true). Lines that begin otherwise are the driver's banner or its own
@@ -30,7 +31,7 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # temporary output into the code object (--version-script=).
 _LINK_WORDS = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-CGO[0-3]$|--(no-)?whole-archive$|-o$|[^-]"
-    r"|--compress-debug-sections=(none|zlib|zstd)$"
+    r"|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
@@ -160,9 +161,8 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         targets, inputs, output = _bundle_files(bundle)
         devices, bundled_host = _device_targets(targets, inputs, passes)
         plan = Plan(tuple(devices), bundle, output, host, messages, version)
-        if plan.embeds and host and (host.value(Role.GPUBINARY) != output or host.emits != "-emit-obj"):
-            by_lto = any(option.name.startswith("-flto") for option in host.options)
-            raise PassThrough("lto" if by_lto else "plan", "the host does not embed what the bundler writes")
+        if plan.embeds and host and host.value(Role.GPUBINARY) != output:
+            raise PassThrough("plan", "the host does not embed what the bundler writes")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
     _check_side(plan, side)

@@ -4,6 +4,9 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
+Where the host's output is bitcode or assembly (-flto), there is no gap in it: then the host unit takes the fat binary,
+and its key has the code objects.
+
 Where a device pass ends in bitcode or assembly (-fgpu-rdc, -foffload-lto, -emit-llvm, -S) it is one step: made in two,
 its output differs in names and numbers of values. Then the object is the bundle of all passes' outputs.
 
@@ -14,7 +17,7 @@ end that reads bitcode) is also left out of the command, or cannot reach the out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -26,7 +29,7 @@ from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 # Roles that concern the front end alone: a back end that reads bitcode is run without them.
 _FRONT_ONLY = {
@@ -47,7 +50,7 @@ _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
-_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile")
+_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile", "-ffat-lto-objects")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,11 @@ class ObjectUnit:
     tools_beside: bool
     _tools: tuple[tuple[str, str], ...]
 
+    def embedded(self, archs: Iterable[str], codes: Sequence[str]) -> Iterable[tuple[str, str]]:
+        """What the key of a host unit has that takes the fat binary. `codes`: as for `key`."""
+        named = [(f"device code of {arch}", code) for arch, code in zip(archs, codes, strict=True)]
+        return [*named, ("way of bundling", self.key(codes, "").digest)]
+
     def key(self, codes: Iterable[str], host: str) -> Key:
         """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object, if any."""
         named = dict(zip(self.codes, codes, strict=True)) | ({self.host: "host"} if self.host else {})
@@ -109,11 +117,28 @@ class ObjectUnit:
 
 @dataclass(frozen=True)
 class Units:
-    """`object` is None where each pass has an output of its own."""
+    """`object` is None where nothing is to be done with what the passes have made: each has an output of its own, or
+    the host's pass took the others'."""
 
     devices: tuple[DeviceUnit, ...]
     host: FrontEnd | None
     object: ObjectUnit | None
+
+    @property
+    def host_is_last(self) -> bool:
+        """Does the host's pass take the fat binary? Then its unit has no key before `with_codes`."""
+        return self.host is not None and self.object is not None and self.host.embeds and not self.host.has_gap
+
+    @property
+    def without_host(self) -> Units:
+        return replace(self, host=None)
+
+    def with_codes(self, codes: Sequence[str]) -> Units:
+        """The same with a host unit that takes the code objects of these digests."""
+        assert self.host and self.object
+        embedded = self.object.embedded([unit.arch for unit in self.devices], codes)
+        key = make_key(self.host.key.kind, [*self.host.key.inputs, *embedded])
+        return replace(self, host=replace(self.host, key=key), object=None)
 
 
 def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
