@@ -27,10 +27,13 @@ LAYERS = r"""
     making.assembly making.device_link making.host
     making.device
     making.passes
+    making.auxiliary
     making.elsewhere
     planning.driver session planning.wrapper
     planning.answers planning.link_plan planning.wrapper_plan planning.units
-    engine planning.frontend planning.inodes cli.doctor cli.explain report.telling
+    planning.frontend
+    engine planning.inodes cli.doctor cli.explain report.telling
+    planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep

@@ -309,9 +309,8 @@ def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None
         (["-c", "-v"], "asks_driver"),
         (["-c", "-###"], "asks_driver"),
         (["-c", "-ftime-trace"], "side_output"),
-        (["-c", "-MJ", "out.json"], "side_output"),
-        (["-c", "--coverage"], "coverage"),
-        (["-c", "-gsplit-dwarf"], "side_output"),
+        (["-c", "-MJ", "out.json"], "temporary_names"),
+        (["-c", "--coverage", "-flto"], "coverage"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else value,
 )

@@ -12,7 +12,7 @@ from hipcache import atomic
 from hipcache.direct.remember import Outputs, Whole, whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.making import assembly, depfile, device, host
+from hipcache.making import assembly, auxiliary, depfile, device, host
 from hipcache.making.assembly import Object
 from hipcache.making.device import Missing, Product
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
@@ -65,7 +65,8 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     cut, products = _products(session, cut)
     # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
     made = assembly.assemble(session, cut, products)
-    # 6. Write the dependency file and the object, each whole or not at all.
+    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
+    auxiliary.deliver(session, [one for product in products for one in product.beside])
     outputs = _deliver(session, plan, made, products)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     messages = plan.messages + "".join(product.text for product in products)

@@ -51,7 +51,7 @@ both shape-assembly $one -S k.hip -o k.s
 both left-syntax-only $one -fsyntax-only k.hip
 both left-link $one k.hip -o k
 both left-plugin $one -fplugin=/usr/lib/none.so -c k.hip -o k.o
-both left-split-dwarf $one -gsplit-dwarf -g -c k.hip -o k.o
+both shape-split-dwarf $one -gsplit-dwarf -g -c k.hip -o k.o
 both left-two-sources $one -c k.hip "a dir/k k.hip"
 both left-c++ -x c++ -c k.hip -o k.o
 both left-error --offload-arch=gfx1 -c k.hip -o k.o

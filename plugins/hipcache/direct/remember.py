@@ -58,6 +58,8 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     if len(asked.plan.outputs) != 1 or asked.plan.links_alone or (cut.object and not cut.object.tools_beside):
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+    if any(front.auxiliary for front in fronts):
+        return None
     try:
         depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipcache.errors import PassThrough
-from hipcache.making import elsewhere, passes, splice
+from hipcache.making import auxiliary, elsewhere, passes, splice
 from hipcache.making.device import Missing, Product
 from hipcache.making.records import FrontEntry
 from hipcache.planning.frontend import FrontEnd
@@ -17,7 +17,11 @@ def find(session: Session, unit: FrontEnd) -> Product | Missing:
     if not session.engine.store.has_blob(found.entry.output):
         return Missing("the store no longer has its object", False)
     entry = found.entry
-    return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds, reads=entry.reads)
+    beside = auxiliary.kept(session, unit.job, entry)
+    if beside is None:
+        return Missing(auxiliary.LOST, False)
+    seconds, reads = entry.seconds, entry.reads
+    return Product(entry.output, None, entry.text, found.dependencies, True, None, seconds, reads=reads, beside=beside)
 
 
 def make(session: Session, unit: FrontEnd, missing: Missing, fat_binary: bytes = splice.PLACEHOLDER) -> Product:
@@ -32,11 +36,23 @@ def make(session: Session, unit: FrontEnd, missing: Missing, fat_binary: bytes =
         content = ran.output.read_bytes()
         if unit.has_gap:
             _check_layout(content)
-        entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
+        beside = auxiliary.keep(session, unit.job, ran.beside)
+        digests = tuple(one.digest for one in beside)
+        entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds, auxiliary=digests)
         entry = passes.remember(session, unit, ran, entry, content)
         elsewhere.keep(session, unit, ran.reads, entry, content)
-        why, reads = missing.why, entry.reads
-        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, why, reads)
+        return Product(
+            entry.output,
+            content,
+            ran.text,
+            ran.dependencies,
+            False,
+            None,
+            ran.seconds,
+            missing.why,
+            entry.reads,
+            beside=beside,
+        )
 
 
 def _check_layout(content: bytes) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipcache.inputs.keys import Key
-from hipcache.planning.cc1 import Role
+from hipcache.planning import auxiliary
+from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job
 from hipcache.values import dataclass
 
@@ -51,14 +52,18 @@ class FrontEnd:
 
     @property
     def comments_matter(self) -> bool:
-        """Can an edit of a comment change the output or the messages? Debug information has digests of files."""
-        names = {option.name for option in self.job.options}
-        return keeps_directory(self.job) or any(name.startswith(_ABOUT_COMMENTS) for name in names)
+        """Can an edit of a comment change an output or the messages? Debug information has digests of files, remarks
+        have columns."""
+        if self.auxiliary or keeps_directory(self.job):
+            return True
+        return any(option.name.startswith(_ABOUT_COMMENTS) for option in self.job.options)
 
     @property
     def hides_paths(self) -> bool:
         """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
         bitcode) as no row of bytes?"""
+        if self.auxiliary:
+            return True
         names = [option.name for option in self.job.options]
         hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
         return hidden or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
@@ -80,6 +85,10 @@ class FrontEnd:
         return any(option.name == "-ffat-lto-objects" for option in self.job.options)
 
     @property
+    def auxiliary(self) -> list[Option]:
+        return auxiliary.of(self.job)
+
+    @property
     def macro_prefix_maps(self) -> list[str]:
         return [option.value for option in self.job.options if option.name == "-fmacro-prefix-map="]
 
@@ -95,6 +104,10 @@ class FrontEnd:
         for option in self.job.options:
             if option.role in REPLACED or option.text == ("-cc1",):
                 continue
+            if option.role is Role.AUXILIARY:
+                file = str(auxiliary_file(output, option))
+                words += [option.name + file] if option.name.endswith("=") else [option.name, file]
+                continue
             if option.role is Role.EMIT and bitcode:
                 # With the order of uses kept, the back end sees the very IR that it would have had in one step.
                 words += ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes"]
@@ -105,11 +118,16 @@ class FrontEnd:
         return words
 
 
+def auxiliary_file(output: Path, option: Option) -> Path:
+    """Where a pass that writes `output` puts what the option asks for."""
+    return output.with_name(output.name + option.name.rstrip("="))
+
+
 def graph_file(dependencies: Path) -> Path:
     return dependencies.with_suffix(".dot")
 
 
 def keeps_directory(job: Cc1Job) -> bool:
     """Does the working directory get into the output? With debug information or coverage it does."""
-    names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro")
+    names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro", "-coverage-")
     return any(option.name.startswith(names) for option in job.options)

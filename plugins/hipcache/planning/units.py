@@ -46,6 +46,7 @@ _FRONT_ONLY = {
 }
 # Options whose value may look like a file's name, but nothing is read from it.
 _MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}
+_MERE_NAMES |= {"-split-dwarf-file", "-coverage-data-file", "-coverage-data-file="}
 _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
@@ -192,7 +193,9 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        by_option = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        by_option = any(
+            option.name.startswith(_IN_ONE_STEP) or option.role is Role.AUXILIARY for option in one.compile.options
+        )
         in_one_step = by_option or one.compile.emits != "-emit-obj"
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
@@ -237,6 +240,8 @@ class _Cutter:
         role, value = option.role, option.value
         if role in REPLACED or role is Role.GPUBINARY:
             return []
+        if role is Role.AUXILIARY:
+            return [("second output", option.name)]
         if role is Role.DIRECTORY and not keeps_directory(job):
             return []
         if role is Role.BITCODE:
