@@ -353,7 +353,7 @@ function(_hipcache_warn covered)
       list(APPEND unity "${target}")
     endif()
 
-    foreach(flag IN ITEMS --?save-temps -flto)
+    foreach(flag IN ITEMS --?save-temps)
       if(flags MATCHES "[ :](${flag}[^ >]*)")
         list(APPEND passed "${CMAKE_MATCH_1}")
       endif()

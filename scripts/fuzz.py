@@ -77,15 +77,20 @@ FLAGS = """
 -fdebug-macro -g | -funique-internal-linkage-names | -ffile-compilation-dir=. | -fstack-size-section | -femulated-tls
 -fdiagnostics-parseable-fixits | -fdiagnostics-print-source-range-info | -fopenmp | -fno-use-init-array | -Og
 -Xarch_host -fbasic-block-sections=all | -Xarch_host -fsanitize-coverage=trace-pc-guard | -flto -fno-lto
+-flto | -flto=thin | -flto | -flto -g | -flto=thin -fPIC | -flto -ffat-lto-objects | -Xarch_host -flto
+-gsplit-dwarf -g | -gsplit-dwarf -g -gz | -gsplit-dwarf | -ggdb -gsplit-dwarf=split | -fsave-optimization-record
+-foptimization-record-file=x.yaml | -fsave-optimization-record -foptimization-record-passes=inline | -fstack-usage
+-fsave-optimization-record -g -gsplit-dwarf -fstack-usage | --coverage
+-ftest-coverage | --coverage -g | -fprofile-arcs | -Xarch_device -fstack-usage | -Xarch_host -fsave-optimization-record
 -Xarch_host -fcf-protection=full | -fdiagnostics-show-hotness | -fno-discard-value-names | -fno-integrated-cc1
 """
 # Those that mostly end in an error, or are left to the compiler.
 LEFT = """
 -fms-extensions | -DBROKEN | -nostdinc | -include nowhere.h | -Xarch_device -save-temps
 -Xclang -disable-llvm-passes | -Xclang -bogus | -Xclang -fdump-record-layouts | -mllvm -bogus | -mllvm -stats
--fsave-optimization-record | -mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
--flto | -flto=thin | -gsplit-dwarf | -ftime-trace | -print-stats | -fprofile-instr-generate
--fcoverage-mapping -fprofile-instr-generate | --coverage | -fstack-usage | -fembed-bitcode | -save-temps
+-mcpu=gfx906 | -fgpu-sanitize | -fsanitize=address
+-gsplit-dwarf=single -g | -ftime-trace | -print-stats | -fprofile-instr-generate
+-fcoverage-mapping -fprofile-instr-generate | -fembed-bitcode | -save-temps
 -save-temps=obj | --save-temps | -v | -### | -H | -E | -fsyntax-only | -M | -MM | -MG
 -grecord-command-line | -frecord-command-line | -fno-integrated-as | -Wa,-gdwarf-4 | -Xassembler -L
 --offload-arch= | --no-gpu-bundle-output | -Xoffload-linker --Map=map.txt | -Xoffload-linker --no-such
@@ -93,12 +98,12 @@ LEFT = """
 -Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
 -m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
 -dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
---serialize-diagnostics x.dia | -foptimization-record-file=x.yaml | -foptimization-record-passes=inline
--fsave-optimization-record=bitstream | -save-temps=cwd | -fsanitize=address -fgpu-sanitize | -fcs-profile-generate
--fprofile-arcs | -ftest-coverage | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
--gsplit-dwarf -g | -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
+--serialize-diagnostics x.dia | -foptimization-record-file=- | -save-temps=cwd
+-fsanitize=address -fgpu-sanitize | -fcs-profile-generate
+-foptimization-record-file=out.o | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
+-fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat
 -Xclang -diagnostic-log-file -Xclang x.log | -Xclang -header-include-file -Xclang x.h | -fcrash-diagnostics-dir=.
--Xarch_host -fmemory-profile | -Xarch_host -flto | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
+-Xarch_host -fmemory-profile | -fprofile-use=nowhere.profdata | -x assembler | -target amdgcn
 """
 # Other ends than one object of both sides.
 SHAPES = """

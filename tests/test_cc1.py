@@ -75,16 +75,15 @@ def test_a_dependency_file_needs_a_target() -> None:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("-split-dwarf-file", "side_output"),
-        ("-opt-record-file", "side_output"),
         ("-serialize-diagnostic-file", "side_output"),
         ("-ftime-trace=x.json", "side_output"),
         ("-stats-file=x", "side_output"),
         ("-header-include-file", "side_output"),
         ("-H", "side_output"),
         ("-fmodules", "modules"),
-        ("-coverage-notes-file=k.gcno", "coverage"),
+        ("-coverage-no-function-names-in-data", "coverage"),
         ("-flto", "lto"),
+        ("-fthinlto-index=x", "lto"),
         ("-no-integrated-as", "assembler"),
         ("-record-command-line", "command_line"),
         ("-fembed-bitcode=all", "command_line"),

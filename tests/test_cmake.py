@@ -273,10 +273,10 @@ class TestWarnings:
             ),
             pytest.param(
                 "",
-                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-flto=thin>)",
+                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-save-temps=cwd>)",
                 [ARCHES],
-                "the HIP flags contain -flto=thin",
-                id="link-time optimization",
+                "the HIP flags contain -save-temps=cwd",
+                id="save-temps of a target",
             ),
         ],
     )

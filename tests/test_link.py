@@ -135,6 +135,8 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         (["--save-temps"], "save_temps"),
         (["-fno-gpu-rdc"], "link_or_not_hip"),
         (["-flto"], "lto"),
+        (["-gsplit-dwarf"], "side_output"),
+        (["-fsave-optimization-record"], "side_output"),
         (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
         (["-fprofile-use=runs.profdata"], "linker_option"),
     ],

@@ -17,6 +17,8 @@ _ROW = re.compile(r"^\| (`-.*?) \|(?: ([a-z_]+) \|)?", re.MULTILINE)
 ONLY_19 = {"--offload-compress"}
 # These write what is different each time.
 CHANGING = re.compile(r".*\.json$|stat$")
+# With these all files are different each time.
+RANDOM = re.compile(r"random|-gsplit-dwarf(=single| -g -foffload-lto)")
 
 
 def rows(table: str) -> list[tuple[str, str]]:
@@ -42,7 +44,7 @@ def left_behind(lab: Lab, launcher: tuple[str, ...], option: str) -> tuple[objec
     for path in new:
         path.unlink()
     measures = re.search(r"report|stats|^-v$|random|assembler|-as$", option)
-    if "random" in option:
+    if RANDOM.search(option):
         files = dict.fromkeys(files, b"")
     return ended.status, b"" if measures else ended.err, b"" if measures else ended.out, files
 

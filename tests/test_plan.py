@@ -151,6 +151,15 @@ def test_without_device_links_the_bundle_is_the_output(clang: str, kind: str) ->
 
 
 @pytest.mark.parametrize("clang", CLANGS)
+def test_a_host_of_bitcode_embeds_the_bundle(clang: str) -> None:
+    found = recorded(f"{clang}-shape-lto")
+    assert found.outputs == ("k.o",)
+    assert found.embeds
+    assert found.host
+    assert found.host.emits == "-emit-llvm-bc"
+
+
+@pytest.mark.parametrize("clang", CLANGS)
 def test_the_devices_side_alone_ends_in_their_bundle(clang: str) -> None:
     found = plan.parse(text(f"{clang}-shape-device-only"), Side.DEVICE)
     assert found.host is None
@@ -180,7 +189,7 @@ def test_a_plan_for_another_side_than_was_asked_for_is_left(name: str) -> None:
 def test_another_kind_of_compile_is_left_to_the_compiler(name: str) -> None:
     with pytest.raises(PassThrough) as left:
         recorded(name)
-    named = {"plugin": "plugin", "lto": "lto", "split-dwarf": "side_output"}.get(name.partition("-left-")[2])
+    named = {"plugin": "plugin"}.get(name.partition("-left-")[2])
     assert left.value.reason in ((named,) if named else ("plan", "compiler_option"))
 
 

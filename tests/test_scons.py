@@ -592,12 +592,12 @@ def test_a_failed_compile_fails_its_target_and_keep_going_goes_on(project: Proje
 
 
 def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) -> None:
-    """-flto is not cached; its headers count all the same, those of the device alone too."""
+    """-H is not cached; its headers count all the same, those of the device alone too."""
     project.write({"system/deep.h": "\n"})
     project.write(
         {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
     )
-    project.construct(f'env.Append(HIPFLAGS=["-flto", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
+    project.construct(f'env.Append(HIPFLAGS=["-H", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
     project.build()
     assert project.build().up_to_date
     assert project.outcomes == {"passed_through": 1}
@@ -725,7 +725,7 @@ def test_compiles_change_neither_the_directory_nor_the_environment_of_scons(newe
 import os, sys
 for number in range(3):
     env.HipObject("k%d.hip" % number)
-env.HipObject("flto.o", "one.hip", HIPFLAGS=["-flto", *env["HIPFLAGS"]])
+env.HipObject("listed.o", "one.hip", HIPFLAGS=["-H", *env["HIPFLAGS"]])
 scons = os.getpid()
 def look(event, what):
     if event in ("os.chdir", "os.putenv", "os.unsetenv") and os.getpid() == scons:

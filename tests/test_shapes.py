@@ -112,6 +112,14 @@ ENDS = [
     "-c -foffload-lto=thin -fgpu-rdc",
     "-c -foffload-lto=full --offload-new-driver -fgpu-rdc",
     "-c -foffload-lto=thin --offload-new-driver -fgpu-rdc",
+    "-c -flto -o out.o -MD",
+    "-c -flto=thin -foffload-lto -fsplit-lto-unit",
+    "-c -flto -ffat-lto-objects -g",
+    "-c -flto=thin -fgpu-rdc --offload-new-driver -o out.o",
+    "-c -flto --offload-host-only",
+    "-S -flto --offload-new-driver",
+    "-S --offload-new-driver -MD",
+    "-c -emit-llvm --offload-new-driver",
 ]
 
 

@@ -12,7 +12,8 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.trace import Files
 from hipcache.planning import plan, units
-from hipcache.planning.units import Units, graph_file
+from hipcache.planning.frontend import graph_file
+from hipcache.planning.units import Units
 from hipcache.processes.runner import SubprocessRunner
 
 CLANGS = ["clang15", "clang19", "clang22"]

@@ -13,7 +13,7 @@ from hipcache.direct.record import Output, Rule
 from hipcache.direct.remember import Outputs, Whole, whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.making import assembly, depfile, device, host
+from hipcache.making import assembly, auxiliary, depfile, device, host
 from hipcache.making.assembly import Object
 from hipcache.making.device import Missing, Product
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
@@ -62,11 +62,12 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     _refuse_links(session, plan)
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
-    # 3. Look up each unit; 4. run what is missing, side by side.
-    products = _make_missing(session, cut, _look_up(session, cut))
+    # 3. Look up each unit; 4. run what is missing, side by side (last a host's pass that takes what the others made).
+    cut, products = _products(session, cut)
     # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
     made = assembly.assemble(session, cut, products)
-    # 6. Write the dependency file and the object, each whole or not at all.
+    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
+    auxiliary.deliver(session, [one for product in products for one in product.beside])
     outputs = _deliver(session, plan, made, products)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     messages = plan.messages + "".join(product.text for product in products)
@@ -91,6 +92,22 @@ def _refuse_links(session: Session, plan: Plan) -> None:
     through a link, and llvm-objcopy then replaces that."""
     if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
         raise PassThrough("linked_output", plan.outputs[0])
+
+
+def _products(session: Session, cut: Units) -> tuple[Units, list[Product]]:
+    """The units, now each with its key, and one product for each device unit in the plan's order, the host's last."""
+    if not cut.host_is_last:
+        return cut, _make_missing(session, cut, _look_up(session, cut))
+    devices, bundle = cut.without_host, cut.object
+    products = _make_missing(session, devices, _look_up(session, devices))
+    cut = cut.with_codes([product.digest for product in products])
+    unit = cut.host
+    assert unit and bundle
+    found = host.find(session, unit)
+    if isinstance(found, Missing):
+        missing, fat_binary = found, assembly.fat_binary(session, bundle, products)
+        found = session.side_by_side({0: lambda: host.make(session, unit, missing, fat_binary)})[0]
+    return cut, [*products, found]
 
 
 def _look_up(session: Session, cut: Units) -> list[Product | Missing]:

@@ -71,7 +71,7 @@ def _inputs(
     try:
         programs, libraries, options = _read(plan.parse(text))
     except PassThrough:
-        # Jobs that hipcache leaves to the compiler (-flto, say): their programs and libraries count all the same.
+        # Jobs that hipcache leaves to the compiler (-H, say): their programs and libraries count all the same.
         programs, libraries, options = _PROGRAM.findall(text), _BITCODE.findall(text), []
     for program in dict.fromkeys(programs):
         yield "program", _content(os.path.join(cwd, program), identities)

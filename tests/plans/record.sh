@@ -49,7 +49,7 @@ record 15 new-driver $one --offload-new-driver -c k.hip -o k.o
 record 19 new-driver $one --offload-new-driver -c k.hip -o k.o
 record 22 left-new-driver $one --offload-new-driver -c k.hip -o k.o
 record 15 left-compress $one --offload-compress -c k.hip -o k.o
-all left-lto $one -flto -c k.hip -o k.o
+all shape-lto $one -flto -c k.hip -o k.o
 all left-save-temps $one -save-temps -c k.hip -o k.o
 all shape-device-only $one --cuda-device-only -c k.hip -o k.o
 all shape-host-only $one --cuda-host-only -c k.hip -o k.o
@@ -58,7 +58,7 @@ all shape-assembly $one -S k.hip -o k.s
 all left-syntax-only $one -fsyntax-only k.hip
 all left-link $one k.hip -o k
 all left-plugin $one -fplugin=/usr/lib/none.so -c k.hip -o k.o
-all left-split-dwarf $one -gsplit-dwarf -g -c k.hip -o k.o
+all shape-split-dwarf $one -gsplit-dwarf -g -c k.hip -o k.o
 all left-two-sources $one -c k.hip "a dir/k k.hip"
 all left-c++ -x c++ -c k.hip -o k.o
 all left-error --offload-arch=gfx1 -c k.hip -o k.o

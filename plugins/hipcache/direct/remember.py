@@ -21,7 +21,8 @@ from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
 from hipcache.planning.command import Command, Unwrapped, expand
 from hipcache.planning.driver import Asked
-from hipcache.planning.units import FrontEnd, Units
+from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.units import Units
 from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace
@@ -56,6 +57,8 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     if cut.object and not cut.object.tools_beside:
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+    if any(front.auxiliary for front in fronts):
+        return None
     try:
         depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):

@@ -26,7 +26,7 @@ def assemble(session: Session, cut: Units, products: Sequence[Product]) -> list[
 
     Raises Damaged where a product turns out to be damaged in the store, JobFailed, PassThrough."""
     if cut.object is None:
-        return [Object(product.digest, product.content) for product in products]
+        return [Object(product.digest, product.content) for product in (products[-1:] if cut.host else products)]
     host = products[-1] if cut.host else None
     return [_one(session, cut.object, products[: len(cut.devices)], host)]
 
@@ -40,6 +40,15 @@ def _one(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: P
     digest = session.keep(content)
     session.keep_action(key, records.pack_object(digest))
     return Object(digest, content)
+
+
+def fat_binary(session: Session, unit: ObjectUnit, devices: Sequence[Product]) -> bytes:
+    """For a host's pass that takes it. Raises as `assemble`."""
+    contents = [_content(session, one) for one in devices]
+    codes = [content for content in contents if content is not None]
+    if len(codes) < len(contents):
+        raise Damaged
+    return _bundle(session, unit, codes, None)
 
 
 def _together(session: Session, unit: ObjectUnit, devices: Sequence[Product], host: Product | None) -> bytes:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_bytes
-from hipcache.making import bitcode, elsewhere, passes, records
+from hipcache.making import auxiliary, bitcode, elsewhere, passes, records
+from hipcache.making.auxiliary import Written
 from hipcache.making.bitcode import Bitcode
 from hipcache.making.passes import Dependency, Found, Ran
 from hipcache.making.records import BackRecord, FrontEntry, NeutralRecord
@@ -31,7 +32,8 @@ from hipcache.values import dataclass, replace
 class Product:
     """What a unit came to. `content` is None where the store holds it under `digest`. `front`/`back`: was it a hit
     (None: there is none, or it was not needed); `seconds`: compiler time, spent or saved; `reads`: the digest of
-    its read set, empty where that was not kept; `back_key`: of the back end, where it has one."""
+    its read set, empty where that was not kept; `back_key`: of the back end, where it has one; `beside`: what its pass
+    wrote beside its output."""
 
     digest: str
     content: bytes | None
@@ -43,6 +45,7 @@ class Product:
     why: str = ""
     reads: str = ""
     back_key: str = ""
+    beside: tuple[Written, ...] = ()
 
     @property
     def hit(self) -> bool:
@@ -77,8 +80,22 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         code, seconds = back.code, entry.seconds + back.seconds
     if not session.engine.store.has_blob(code):
         return Missing("the store no longer has its code object", entry.talks)
+    beside = auxiliary.kept(session, unit.front.job, entry)
+    if beside is None:
+        return Missing(auxiliary.LOST, entry.talks)
     dependencies, reads, back_hit = found.dependencies, entry.reads, True if unit.link else None
-    return Product(code, None, entry.text, dependencies, True, back_hit, seconds, reads=reads, back_key=back_key)
+    return Product(
+        code,
+        None,
+        entry.text,
+        dependencies,
+        True,
+        back_hit,
+        seconds,
+        reads=reads,
+        back_key=back_key,
+        beside=beside,
+    )
 
 
 def make(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
@@ -179,10 +196,13 @@ def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Produc
     content, seconds = _link(session, unit, whole.output) if unit.link else (whole.output.read_bytes(), 0.0)
     seconds += whole.seconds
     code = session.keep(content)
-    entry = FrontEntry("", code, whole.text, "", True, bool(whole.text), seconds)
+    beside = auxiliary.keep(session, unit.front.job, whole.beside)
+    digests = tuple(one.digest for one in beside)
+    entry = FrontEntry("", code, whole.text, "", True, bool(whole.text), seconds, auxiliary=digests)
     reads = passes.remember(session, unit.front, whole, entry, content).reads
     back = False if unit.link else None
-    return Product(code, content, whole.text, whole.dependencies, False, back, seconds, missing.why, reads)
+    why, dependencies = missing.why, whole.dependencies
+    return Product(code, content, whole.text, dependencies, False, back, seconds, why, reads, beside=beside)
 
 
 def _by_lto(session: Session, unit: DeviceUnit, missing: Missing) -> Product:

@@ -23,8 +23,8 @@ from hipcache.making.records import FrontEntry
 from hipcache.planning import spelling
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
+from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.spelling import Spelling
-from hipcache.planning.units import FrontEnd
 from hipcache.session import Session
 from hipcache.values import replace
 

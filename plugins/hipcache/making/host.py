@@ -1,12 +1,12 @@
-"""The host unit: its object, with a placeholder where the fat binary goes."""
+"""The host unit: its object, with a placeholder where the fat binary goes, or its output with the fat binary in it."""
 
 from __future__ import annotations
 
 from hipcache.errors import PassThrough
-from hipcache.making import elsewhere, passes, splice
+from hipcache.making import auxiliary, elsewhere, passes, splice
 from hipcache.making.device import Missing, Product
 from hipcache.making.records import FrontEntry
-from hipcache.planning.units import FrontEnd
+from hipcache.planning.frontend import FrontEnd
 from hipcache.session import Session
 
 
@@ -17,26 +17,42 @@ def find(session: Session, unit: FrontEnd) -> Product | Missing:
     if not session.engine.store.has_blob(found.entry.output):
         return Missing("the store no longer has its object", False)
     entry = found.entry
-    return Product(entry.output, None, entry.text, found.dependencies, True, None, entry.seconds, reads=entry.reads)
+    beside = auxiliary.kept(session, unit.job, entry)
+    if beside is None:
+        return Missing(auxiliary.LOST, False)
+    seconds, reads = entry.seconds, entry.reads
+    return Product(entry.output, None, entry.text, found.dependencies, True, None, seconds, reads=reads, beside=beside)
 
 
-def make(session: Session, unit: FrontEnd, missing: Missing) -> Product:
+def make(session: Session, unit: FrontEnd, missing: Missing, fat_binary: bytes = splice.PLACEHOLDER) -> Product:
     """Raises JobFailed, PassThrough, StoreError."""
     with session.alone(unit.key.digest) as waited:
         if waited:
             found = find(session, unit)
             if isinstance(found, Product):
                 return found
-        placeholder = session.write(session.workdir / "placeholder.hipfb", splice.PLACEHOLDER)
-        ran = passes.run(session, unit, "host", bitcode=False, gpubinary=placeholder)
+        embedded = session.write(session.workdir / "embedded.hipfb", fat_binary)
+        ran = passes.run(session, unit, "host", bitcode=False, gpubinary=embedded)
         content = ran.output.read_bytes()
-        if unit.embeds:
+        if unit.has_gap:
             _check_layout(content)
-        entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds)
+        beside = auxiliary.keep(session, unit.job, ran.beside)
+        digests = tuple(one.digest for one in beside)
+        entry = FrontEntry("", session.keep(content), ran.text, "", False, False, ran.seconds, auxiliary=digests)
         entry = passes.remember(session, unit, ran, entry, content)
         elsewhere.keep(session, unit, ran.reads, entry, content)
-        why, reads = missing.why, entry.reads
-        return Product(entry.output, content, ran.text, ran.dependencies, False, None, ran.seconds, why, reads)
+        return Product(
+            entry.output,
+            content,
+            ran.text,
+            ran.dependencies,
+            False,
+            None,
+            ran.seconds,
+            missing.why,
+            entry.reads,
+            beside=beside,
+        )
 
 
 def _check_layout(content: bytes) -> None:

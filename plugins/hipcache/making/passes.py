@@ -15,7 +15,7 @@ from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
-from hipcache.planning.units import FrontEnd, graph_file
+from hipcache.planning.frontend import FrontEnd, auxiliary_file, graph_file
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
 
@@ -47,7 +47,7 @@ class Found:
 @dataclass(frozen=True)
 class Ran:
     """A pass that was run. `reads` is None where its result must not be kept, and `why_not` says so; `bound`: it may
-    depend on the base directory though nothing shows it."""
+    depend on the base directory though nothing shows it; `beside`: what it wrote beside its output, by option."""
 
     output: Path
     text: str
@@ -56,6 +56,7 @@ class Ran:
     reads: ReadSet | None
     why_not: str
     bound: bool = False
+    beside: tuple[bytes | None, ...] = ()
 
 
 def find(session: Session, front: FrontEnd) -> Found:
@@ -122,7 +123,9 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     except Untraceable as error:
         why_not = str(error)
     dependencies = tuple(Dependency(path, user is not None and path not in user) for path in read)
-    return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound)
+    files = [auxiliary_file(output, option) for option in front.auxiliary]
+    beside = tuple(file.read_bytes() if file.exists() else None for file in files)
+    return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound, beside)
 
 
 def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> FrontEntry:

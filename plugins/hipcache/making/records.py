@@ -2,7 +2,7 @@
 
     front end   a list of entries, newest first, each under the same command with other file contents:
                 {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
-                 "seconds": s, "base": path, "neutral": digest, "cuid": str}
+                 "seconds": s, "base": path, "neutral": digest, "cuid": str, "auxiliary": [blob]}
     back end    {"code": blob, "talks": bool, "seconds": s}
     back end of any CUID
                 {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
@@ -34,7 +34,8 @@ class FrontEntry:
     `text`: all that the unit printed; `talks`: its back end has something to say, which only a pass in one
     step says as the user must read it (with source lines). `base`: the HIPCACHE_BASEDIR that the output or the text
     names, so that it holds there alone; empty where it names none. `neutral`: see `bitcode`. `cuid`: under a key for
-    every spelling, the CUID that the output has in it, empty where it would be the same with another one."""
+    every spelling, the CUID that the output has in it, empty where it would be the same with another one. `auxiliary`:
+    what was written beside the output, for each option that names a file; empty where the pass wrote none."""
 
     reads: str
     output: str
@@ -46,6 +47,7 @@ class FrontEntry:
     base: str = ""
     neutral: str = ""
     cuid: str = ""
+    auxiliary: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ def pack_front(entries: Sequence[FrontEntry]) -> bytes:
 
 def unpack_front(raw: bytes | None) -> list[FrontEntry]:
     try:
-        return [FrontEntry(**entry) for entry in json.loads(raw)] if raw else []
-    except (ValueError, TypeError):
+        entries = json.loads(raw) if raw else []
+        return [FrontEntry(**{**entry, "auxiliary": tuple(entry.get("auxiliary", ()))}) for entry in entries]
+    except (ValueError, TypeError, AttributeError):
         return []
 
 

@@ -20,6 +20,7 @@ class Role(Enum):
 
     PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
     OUTPUT = auto()  # -o: where, not what
+    AUXILIARY = auto()  # where a second output goes (`auxiliary`)
     EMIT = auto()  # what the output is: an object, bitcode, assembly
     DEPENDENCIES = auto()  # the dependency file's path and targets
     DEPENDENCY_STYLE = auto()  # -sys-header-deps
@@ -103,6 +104,14 @@ _SEPARATE: dict[str, Role] = {
     "-fspell-checking-limit": Role.PLAIN,
     "-fbracket-depth": Role.PLAIN,
     "-foperator-arrow-depth": Role.PLAIN,
+    "-split-dwarf-output": Role.AUXILIARY,
+    "-split-dwarf-file": Role.PLAIN,
+    "-opt-record-file": Role.AUXILIARY,
+    "-opt-record-format": Role.PLAIN,
+    "-opt-record-passes": Role.PLAIN,
+    "-stack-usage-file": Role.AUXILIARY,
+    "-coverage-notes-file": Role.AUXILIARY,
+    "-coverage-data-file": Role.PLAIN,
     "-stack-protector": Role.PLAIN,
     "-stack-protector-buffer-size": Role.PLAIN,
     "-source-date-epoch": Role.PLAIN,
@@ -119,6 +128,7 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-fdebug-compilation-dir=", Role.DIRECTORY),
     ("-fcoverage-compilation-dir=", Role.DIRECTORY),
     ("-cuid=", Role.CUID),
+    ("-coverage-notes-file=", Role.AUXILIARY),
     ("-fembed-offload-object=", Role.GPUBINARY),
     ("-sys-header-deps", Role.DEPENDENCY_STYLE),
     ("-MP", Role.DEPENDENCIES),
@@ -132,17 +142,17 @@ MERE_NAMES = frozenset(
     {name for name, role in _SEPARATE.items() if role is Role.PLAIN and name != "-mllvm"}
     | {"-record-command-line", "-dwarf-debug-flags", "-object-file-name=", "-std=", "-mframe-pointer="}
     | {"-ffp-contract=", "-fgnuc-version=", "-debugger-tuning=", "-dwarf-version=", "-debug-info-kind="}
-    | {"-fvisibility=", "-Rpass="}
+    | {"-fvisibility=", "-Rpass=", "-split-dwarf-file", "-coverage-data-file", "-coverage-data-file="}
 )
 
 # Options that write a second file, load code, read through something the trace does not see, or hold the driver's
 # command line (ours is not the user's).
 _REFUSED = re.compile(
-    r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
+    r"-(serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
-    r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
-    r"|fprofile-arcs|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
-    r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
+    r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-(?!(notes|data)-file|version=)|femit-coverage"
+    r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
+    r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
     r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
@@ -152,12 +162,12 @@ _REFUSED = re.compile(
 _REASONS = {
     "plugin": ("-load", "-plugin", "-add-plugin", "-fplugin", "-fpass-plugin"),
     "pch": ("-include-pch", "-emit-pch", "-pch-", "-building-pch"),
-    "coverage": ("-coverage-", "-femit-coverage", "-ftest-coverage", "-fprofile-arcs"),
-    "lto": ("-flto", "-fthin", "-fsplit-lto", "-ffat-lto"),
+    "coverage": ("-coverage-", "-femit-coverage"),
+    "lto": ("-flto", "-fthin"),
     "modules": ("-fmodule", "-fimplicit-modul", "-fprebuilt", "-module-"),
     "side_output": (
-        *("-split-dwarf-", "-opt-record-", "-serialize-diagnostic-file", "-stats-file", "-header-include", "-H"),
-        *("-diagnostic-log-file", "-ftime-", "-fsave-", "-fproc-stat", "-stack-usage", "-dependency-dot"),
+        *("-serialize-diagnostic-file", "-stats-file", "-header-include", "-H"),
+        *("-diagnostic-log-file", "-ftime-", "-fsave-", "-fproc-stat", "-dependency-dot"),
     ),
     "command_line": ("-fembed", "-record-command-line", "-dwarf-debug-flags"),
 }
@@ -173,11 +183,13 @@ _UNDERSTOOD = re.compile(
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
     r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"
     r"|-mrelax-relocations|-gpu-max-threads-per-block=|-(no-)?offload-new-driver$|-(no-)?system-header-prefix="
-    r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|unwindlib=|funwind|pointer-tbaa$|isysroot)"
+    r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|coverage-|unwindlib=|funwind|pointer-tbaa$|isysroot)"
 )
 
 # LLVM's own options go deep: those that print or write by their name are left to the compiler.
-REFUSED_LLVM = re.compile(r"file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export")
+REFUSED_LLVM = re.compile(
+    r"dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
+)
 
 
 def parse(arguments: tuple[str, ...], language: str = "hip") -> tuple[Option, ...]:

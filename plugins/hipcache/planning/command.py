@@ -96,8 +96,6 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         reason = why_left(word)
         if reason:
             refused.append((reason, word))
-        elif word == "-fno-lto":
-            refused = [left for left in refused if not left[1].startswith("-flto")]
         if word in _LANGUAGES:
             language = value
         elif word.startswith(("-x", "--language=")):

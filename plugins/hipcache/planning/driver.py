@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.planning import answers, link_plan, plan, tools, wrapper_plan
+from hipcache.planning import answers, auxiliary, link_plan, plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
 from hipcache.planning.driver_options import why_left, why_left_in_link
@@ -50,7 +50,9 @@ def ask(
         if reason:
             raise PassThrough(reason, word)
     _check_messages(found.text)
-    return Asked(plan.parse(found.text, command.side), program, looked)
+    parsed = plan.parse(found.text, command.side)
+    auxiliary.check(parsed, command.path)
+    return Asked(parsed, program, looked)
 
 
 def answer(

@@ -113,14 +113,12 @@ _LEFT = """
     asks_driver         -### -v --verbose --version --help -help -fdriver-only -dumpversion -dumpmachine -print-*
     asks_driver         --print-* -cc1 -cc1as -cc1gen-reproducer
     save_temps          -save-temps --save-temps -save-temps=* --save-temps=*
-    lto                 -flto -flto=*
-    side_output         -MJ -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=* -gsplit-dwarf
-    side_output         -gsplit-dwarf=* -ftime-trace -ftime-trace=* -fsave-optimization-record
-    side_output         -fsave-optimization-record=* -foptimization-record-file* --serialize-diagnostics
-    side_output         -serialize-diagnostics -gen-cdb-fragment-path* -fstack-usage -gen-reproducer* -H
+    side_output         -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=*
+    side_output         -ftime-trace -ftime-trace=* --serialize-diagnostics
+    side_output         -serialize-diagnostics -gen-reproducer* -H
     side_output         --trace-includes
+    temporary_names     -MJ -gen-cdb-fragment-path* -gsplit-dwarf=single
     pch                 -include-pch -emit-pch
-    coverage            --coverage -coverage -ftest-coverage -fprofile-arcs
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
     link                --hip-link
@@ -144,7 +142,20 @@ def why_left(option: str) -> str:
     return reason or next((reason for prefix, reason in _LEFT_PREFIXES if option.startswith(prefix)), "")
 
 
+# Beginnings of options that only a link does not understand: what the device's LTO writes, and the host's LTO.
+_LEFT_IN_LINKS = {
+    "lto": ("-flto",),
+    "side_output": (
+        *("-gsplit-dwarf", "-fsave-optimization-record", "-foptimization-record-file", "-fstack-usage"),
+        "--serialize-diagnostics",
+    ),
+}
+
+
 def why_left_in_link(option: str) -> str:
     """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
+    for reason, names in _LEFT_IN_LINKS.items():
+        if option.startswith(names):
+            return reason
     reason = why_left(option)
-    return "" if reason in ("link", "random_cuid", "coverage", "pch", "modules") else reason
+    return "" if reason in ("link", "random_cuid", "pch", "modules") else reason

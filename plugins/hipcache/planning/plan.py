@@ -9,6 +9,7 @@ Other command lines give parts of that, or another end:
     one side alone               the device passes (their bundle, or each its own output), or the host pass
     -fgpu-rdc, -S, -emit-llvm    device passes without lld; the bundle of theirs and the host's is the output
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
+    -flto                        a host pass that embeds the fat binary in bitcode
 
 `-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped
 (`llvm::sys::printArg` with Quote=true). Lines that begin otherwise are the driver's banner or its own
@@ -29,12 +30,13 @@ _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
 # temporary output into the code object (--version-script=).
 _LINK_WORDS = re.compile(
-    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$|-o$|[^-]"
-    r"|--compress-debug-sections=(none|zlib|zstd)$"
+    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
+    r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
+_OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
 _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
@@ -131,6 +133,7 @@ class Plan:
 def parse(text: str, side: Side = Side.BOTH) -> Plan:
     """The plan for `side`. Raises PassThrough where the jobs do not have one of the shapes above."""
     jobs, messages = split(text)
+    passes_as_run: list[Cc1Job] = []
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
     links: list[ToolJob] = []
@@ -143,8 +146,8 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
             if sum(option.role is Role.EMIT for option in job.options) != 1:
                 raise PassThrough("plan", "a cc1 job without one kind of output")
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
+            passes_as_run.append(job)
         elif re.match(r"(ld\.)?lld", name):
-            known_link(tuple(word for word in arguments if not word.startswith(_PROFILE)))
             links.append(ToolJob(program, arguments))
         elif name.startswith(("clang-offload-bundler", "clang-offload-packager", "llvm-offload-binary")):
             bundles.append(ToolJob(program, arguments))
@@ -165,13 +168,13 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         targets, inputs, output = _bundle_files(bundle)
         devices, bundled_host = _device_targets(targets, inputs, passes)
         plan = Plan(tuple(devices), bundle, output, host, messages, version)
-        if plan.embeds and host and (host.value(Role.GPUBINARY) != output or host.emits != "-emit-obj"):
-            by_lto = any(option.name.startswith("-flto") for option in host.options)
-            raise PassThrough("lto" if by_lto else "plan", "the host does not embed what the bundler writes")
+        if plan.embeds and host and host.value(Role.GPUBINARY) != output:
+            raise PassThrough("plan", "the host does not embed what the bundler writes")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
     _check_side(plan, side)
     _check_outputs(plan)
+    _check_order(plan, passes_as_run)
     return plan
 
 
@@ -185,7 +188,7 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
             raise PassThrough("plan", "a device link of what no device pass writes")
         job = objects.pop(obj)
         code = _link_output(link)
-        passes[code] = DevicePass(_arch(job), job, link, obj, code)
+        passes[code] = DevicePass(_arch(job), job, _as_run(link, job), obj, code)
     for obj, job in objects.items():
         if job.emits == "-emit-obj":
             raise PassThrough("plan", "a device pass whose object is not linked")
@@ -195,6 +198,17 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
     # In the order of the passes, not of the links.
     order = [job.value(Role.OUTPUT) for job in compiles]
     return dict(sorted(passes.items(), key=lambda item: order.index(item[1].obj)))
+
+
+def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
+    """The link without the names of files that only LTO writes: there is none for an object. For bitcode they are left
+    beside the temporary files, and the code object names them."""
+    of_lto = [word for word in link.arguments if _OF_LTO.match(word)]
+    if of_lto and (job.emits != "-emit-obj" or "--fat-lto-objects" in link.arguments):
+        raise PassThrough("temporary_names", f"LTO of device code with {of_lto[0].partition('=/')[0]}")
+    words = tuple(word for word in link.arguments if word not in of_lto)
+    known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
+    return ToolJob(link.program, words)
 
 
 def _arch(job: Cc1Job) -> str:
@@ -222,6 +236,13 @@ def _check_outputs(plan: Plan) -> None:
     rules = {tuple(o.text for o in job.options if o.role is Role.DEPENDENCIES) for job in writers}
     if len(rules) > 1 or (writers and plan.first not in writers):
         raise PassThrough("plan", "passes that write different dependency files")
+
+
+def _check_order(plan: Plan, passes: list[Cc1Job]) -> None:
+    """Where passes write one file beside their outputs, the last one's is what stays."""
+    jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
+    if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
+        raise PassThrough("plan", "passes in another order than their outputs")
 
 
 def clang_version(text: str) -> int:

@@ -147,6 +147,8 @@ def of(job: Cc1Job, cwd: str) -> Spelling | None:
 def _is_without_paths(option: Option) -> bool:
     if option.name == "-mllvm":
         return _LLVM_WITHOUT_PATHS.fullmatch(option.value) is not None
+    if option.role is Role.AUXILIARY:
+        return False
     return option.role is not Role.PLAIN or _WITHOUT_PATHS.fullmatch(option.text[0]) is not None
 
 

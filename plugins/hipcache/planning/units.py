@@ -4,6 +4,9 @@
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
+Where the host's output is bitcode or assembly (-flto), there is no gap in it: then the host unit takes the fat binary,
+and its key has the code objects.
+
 Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
 differs in names and numbers of values. Then the object is the bundle of all passes' outputs. By device LTO
 (-foffload-lto) the plan's own pass ends in bitcode, and lld alone is the back end.
@@ -15,7 +18,7 @@ end that reads bitcode) is also left out of the command, or cannot reach the out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -24,9 +27,10 @@ from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
+from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob, file_in
 from hipcache.planning.tools import which
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 # Roles that concern the front end alone: a back end that reads bitcode is run without them.
 _FRONT_ONLY = {
@@ -41,97 +45,11 @@ _FRONT_ONLY = {
     Role.LANGUAGE,
     Role.INPUT,
 }
-# Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of.
-_ABOUT_COMMENTS = (
-    "-Weverything",
-    "-Wdocumentation",
-    "-Wnewline-eof",
-    "-pedantic",
-    "-Wpedantic",
-    "-fparse-all-comments",
-)
-# Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
-_HASHES_PATHS = (
-    "-fprofile-instr",
-    "-fcs-profile",
-    "-fcoverage-mapping",
-    "-funique-internal-linkage-names",
-    "-fpseudo-probe",
-)
 _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
-_REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
-_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile")
-
-
-@dataclass(frozen=True)
-class FrontEnd:
-    """A pass over the source (of a device unit or the host). `look`: how its messages are to look; that is not
-    part of the key, since most passes say nothing."""
-
-    job: Cc1Job
-    key: Key
-    look: str
-
-    @property
-    def all_headers(self) -> bool:
-        """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
-        wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)
-        return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
-
-    @property
-    def dated(self) -> bool:
-        return any(option.name == "-source-date-epoch" for option in self.job.options)
-
-    @property
-    def comments_matter(self) -> bool:
-        """Can an edit of a comment change the output or the messages? Debug information has digests of files."""
-        names = {option.name for option in self.job.options}
-        return _keeps_directory(self.job) or any(name.startswith(_ABOUT_COMMENTS) for name in names)
-
-    @property
-    def hides_paths(self) -> bool:
-        """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
-        bitcode) as no row of bytes?"""
-        names = [option.name for option in self.job.options]
-        hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
-        return hidden or self.job.emits == "-emit-llvm-bc"
-
-    @property
-    def embeds(self) -> bool:
-        """Does its output have a gap for the fat binary?"""
-        return any(option.role is Role.GPUBINARY for option in self.job.options)
-
-    @property
-    def macro_prefix_maps(self) -> list[str]:
-        return [option.value for option in self.job.options if option.name == "-fmacro-prefix-map="]
-
-    @property
-    def source(self) -> str:
-        return self.job.value(Role.INPUT)
-
-    def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
-        """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a
-        graph of all headers to `graph_file(dependencies)`: -header-include-file would leave them out too)."""
-        words = [self.job.program, "-cc1", "-dependency-file", str(dependencies), "-MT", "output", "-o", str(output)]
-        words += ["-sys-header-deps"] if self.all_headers else ["-dependency-dot", str(graph_file(dependencies))]
-        for option in self.job.options:
-            if option.role in _REPLACED or option.text == ("-cc1",):
-                continue
-            if option.role is Role.EMIT and bitcode:
-                # With the order of uses kept, the back end sees the very IR that it would have had in one step.
-                words += ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes"]
-            elif option.role is Role.GPUBINARY:
-                words += [option.name + str(gpubinary)] if option.name.endswith("=") else [option.name, str(gpubinary)]
-            else:
-                words += option.text
-        return words
-
-
-def graph_file(dependencies: Path) -> Path:
-    return dependencies.with_suffix(".dot")
+_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile", "-ffat-lto-objects")
 
 
 @dataclass(frozen=True)
@@ -181,6 +99,11 @@ class ObjectUnit:
     tools_beside: bool
     _tools: tuple[tuple[str, str], ...]
 
+    def embedded(self, archs: Iterable[str], codes: Sequence[str]) -> Iterable[tuple[str, str]]:
+        """What the key of a host unit has that takes the fat binary. `codes`: as for `key`."""
+        named = [(f"device code of {arch}", code) for arch, code in zip(archs, codes, strict=True)]
+        return [*named, ("way of bundling", self.key(codes, "").digest)]
+
     def key(self, codes: Iterable[str], host: str) -> Key:
         """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object, if any."""
         named = dict(zip(self.codes, codes, strict=True)) | ({self.host: "host"} if self.host else {})
@@ -194,11 +117,28 @@ class ObjectUnit:
 
 @dataclass(frozen=True)
 class Units:
-    """`object` is None where each pass has an output of its own."""
+    """`object` is None where nothing is to be done with what the passes have made: each has an output of its own, or
+    the host's pass took the others'."""
 
     devices: tuple[DeviceUnit, ...]
     host: FrontEnd | None
     object: ObjectUnit | None
+
+    @property
+    def host_is_last(self) -> bool:
+        """Does the host's pass take the fat binary? Then its unit has no key before `with_codes`."""
+        return self.host is not None and self.object is not None and self.host.embeds and not self.host.has_gap
+
+    @property
+    def without_host(self) -> Units:
+        return replace(self, host=None)
+
+    def with_codes(self, codes: Sequence[str]) -> Units:
+        """The same with a host unit that takes the code objects of these digests."""
+        assert self.host and self.object
+        embedded = self.object.embedded([unit.arch for unit in self.devices], codes)
+        key = make_key(self.host.key.kind, [*self.host.key.inputs, *embedded])
+        return replace(self, host=replace(self.host, key=key), object=None)
 
 
 def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
@@ -252,12 +192,14 @@ class _Cutter:
         for option in one.compile.options:
             if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
                 back += self._option(option, one.compile)
-        by_option = any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
-        in_one_step = not one.by_lto and (by_option or one.compile.emits != "-emit-obj")
+        auxiliary = any(option.role is Role.AUXILIARY for option in one.compile.options)
+        by_option = auxiliary or any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        by_lto = one.by_lto and not auxiliary
+        in_one_step = not by_lto and (by_option or one.compile.emits != "-emit-obj")
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
-        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, one.by_lto, (*back, *link))
+        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, by_lto, (*back, *link))
 
     def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
         inputs = [("compiler", self.tool(job.program))]
@@ -295,9 +237,11 @@ class _Cutter:
 
     def _option(self, option: Option, job: Cc1Job) -> list[tuple[str, str]]:
         role, value = option.role, option.value
-        if role in _REPLACED or role is Role.GPUBINARY:
+        if role in REPLACED or role is Role.GPUBINARY:
             return []
-        if role is Role.DIRECTORY and not _keeps_directory(job):
+        if role is Role.AUXILIARY:
+            return [("second output", option.name)]
+        if role is Role.DIRECTORY and not keeps_directory(job):
             return []
         if role is Role.BITCODE:
             # Its content goes into the output, its path does not.
@@ -323,12 +267,6 @@ class _Cutter:
             except OSError as error:
                 raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
         return self._named[name]
-
-
-def _keeps_directory(job: Cc1Job) -> bool:
-    """Does the working directory get into the output? With debug information or coverage it does."""
-    names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro")
-    return any(option.name.startswith(names) for option in job.options)
 
 
 def _renamed(job: ToolJob, names: dict[str, str]) -> list[str]:

@@ -28,6 +28,7 @@ _MOST_COMMANDS = 4
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
 _OTHER_CUID = "the CUID is another one (other macros, another name of the source or the object)"
+_BUNDLED = "the code objects are bundled in another way"
 
 # Variables that reach a compile through the driver or the loader.
 VARIABLES = (
@@ -197,6 +198,8 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
             words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
         elif name.startswith("device code of "):
             words.append(f"{name} {'changed' if name in names_gone else 'is new'}")
+        elif name == "way of bundling":
+            words.append(_BUNDLED)
         elif name.startswith("content of "):
             changed = "changed" if name in names_gone else "is new"
             words.append(f"file '{name.removeprefix('content of ')}', which an option names, {changed}")
@@ -217,8 +220,9 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
             words.append(f"'{name.removeprefix('bitcode ').removeprefix('content of ')}' is no longer used")
     if not words and Counter(old) == Counter(new) and list(old) != list(new):
         words.append("the options are in another order")
-    if len(words) > 1 and _OTHER_CUID in words:
-        words.remove(_OTHER_CUID)  # it follows from the others
+    for follows in (_OTHER_CUID, _BUNDLED):  # from the others
+        if len(words) > 1 and follows in words:
+            words.remove(follows)
     return list(dict.fromkeys(words))
 
 

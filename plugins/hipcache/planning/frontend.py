@@ -1,0 +1,133 @@
+"""A pass over the source (a device's front end, or the host's): its command and its key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hipcache.inputs.keys import Key
+from hipcache.planning import auxiliary
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.plan import Cc1Job
+from hipcache.values import dataclass
+
+# What a pass is given anew each time it runs.
+REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
+# Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of.
+_ABOUT_COMMENTS = (
+    "-Weverything",
+    "-Wdocumentation",
+    "-Wnewline-eof",
+    "-pedantic",
+    "-Wpedantic",
+    "-fparse-all-comments",
+)
+# Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
+_HASHES_PATHS = (
+    "-fprofile-instr",
+    "-fcs-profile",
+    "-fcoverage-mapping",
+    "-funique-internal-linkage-names",
+    "-fpseudo-probe",
+)
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """A pass over the source (of a device unit or the host). `look`: how its messages are to look; that is not
+    part of the key, since most passes say nothing."""
+
+    job: Cc1Job
+    key: Key
+    look: str
+
+    @property
+    def all_headers(self) -> bool:
+        """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
+        wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)
+        return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
+
+    @property
+    def dated(self) -> bool:
+        return any(option.name == "-source-date-epoch" for option in self.job.options)
+
+    @property
+    def comments_matter(self) -> bool:
+        """Can an edit of a comment change an output or the messages? Debug information has digests of files, remarks
+        have columns."""
+        if self.auxiliary or keeps_directory(self.job):
+            return True
+        return any(option.name.startswith(_ABOUT_COMMENTS) for option in self.job.options)
+
+    @property
+    def hides_paths(self) -> bool:
+        """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
+        bitcode) as no row of bytes?"""
+        if self.auxiliary:
+            return True
+        names = [option.name for option in self.job.options]
+        hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
+        return hidden or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
+
+    @property
+    def embeds(self) -> bool:
+        """Does its output hold the fat binary?"""
+        return any(option.role is Role.GPUBINARY for option in self.job.options)
+
+    @property
+    def has_gap(self) -> bool:
+        """Does its output hold the fat binary in a section of its own, into which it can be put afterwards? In bitcode
+        and assembly it stands as a constant among others."""
+        return self.embeds and self.job.emits == "-emit-obj" and not self._has_bitcode_beside
+
+    @property
+    def _has_bitcode_beside(self) -> bool:
+        """An object for either kind of link has all of it once more, as bitcode."""
+        return any(option.name == "-ffat-lto-objects" for option in self.job.options)
+
+    @property
+    def auxiliary(self) -> list[Option]:
+        return auxiliary.of(self.job)
+
+    @property
+    def macro_prefix_maps(self) -> list[str]:
+        return [option.value for option in self.job.options if option.name == "-fmacro-prefix-map="]
+
+    @property
+    def source(self) -> str:
+        return self.job.value(Role.INPUT)
+
+    def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
+        """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a
+        graph of all headers to `graph_file(dependencies)`: -header-include-file would leave them out too)."""
+        words = [self.job.program, "-cc1", "-dependency-file", str(dependencies), "-MT", "output", "-o", str(output)]
+        words += ["-sys-header-deps"] if self.all_headers else ["-dependency-dot", str(graph_file(dependencies))]
+        for option in self.job.options:
+            if option.role in REPLACED or option.text == ("-cc1",):
+                continue
+            if option.role is Role.AUXILIARY:
+                file = str(auxiliary_file(output, option))
+                words += [option.name + file] if option.name.endswith("=") else [option.name, file]
+                continue
+            if option.role is Role.EMIT and bitcode:
+                # With the order of uses kept, the back end sees the very IR that it would have had in one step.
+                words += ["-emit-llvm-bc", "-emit-llvm-uselists", "-disable-llvm-passes"]
+            elif option.role is Role.GPUBINARY:
+                words += [option.name + str(gpubinary)] if option.name.endswith("=") else [option.name, str(gpubinary)]
+            else:
+                words += option.text
+        return words
+
+
+def auxiliary_file(output: Path, option: Option) -> Path:
+    """Where a pass that writes `output` puts what the option asks for."""
+    return output.with_name(output.name + option.name.rstrip("="))
+
+
+def graph_file(dependencies: Path) -> Path:
+    return dependencies.with_suffix(".dot")
+
+
+def keeps_directory(job: Cc1Job) -> bool:
+    """Does the working directory get into the output? With debug information or coverage it does."""
+    names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro", "-coverage-")
+    return any(option.name.startswith(names) for option in job.options)
