@@ -20,17 +20,18 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
-    link several
+    link several program
     compile
     direct.remember
     making.bundled_link making.wrapped_link
+    making.host_link making.unbundling
     making.assembly making.device_link making.host
     making.device
     making.passes
     making.elsewhere
     planning.driver session planning.wrapper
-    planning.answers planning.link_plan planning.wrapper_plan planning.units
-    engine planning.inodes cli.doctor cli.explain report.telling
+    planning.answers planning.program_plan planning.wrapper_plan planning.units
+    engine planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep

@@ -119,6 +119,8 @@ def _make(engine: Engine, argv: list[str], commands: tuple[Command, ...], column
         return compile_each(engine, commands, columns)
     if commands[0].links:
         from hipcache.link import link as compile
+    elif commands[0].makes_program:
+        from hipcache.program import make_program as compile
     else:
         from hipcache.compile import compile
     return [compile(engine, commands[0], columns)]

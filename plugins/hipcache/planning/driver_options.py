@@ -123,7 +123,6 @@ _LEFT = """
     coverage            --coverage -coverage -ftest-coverage -fprofile-arcs
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
-    link                --hip-link
     random_cuid         -fuse-cuid=random
 """
 
@@ -147,4 +146,4 @@ def why_left(option: str) -> str:
 def why_left_in_link(option: str) -> str:
     """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
     reason = why_left(option)
-    return "" if reason in ("link", "random_cuid", "coverage", "pch", "modules") else reason
+    return "" if reason in ("random_cuid", "coverage", "pch", "modules") else reason

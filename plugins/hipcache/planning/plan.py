@@ -18,6 +18,7 @@ messages. Jobs are put together by what they read and write, not by their order.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from hipcache.errors import PassThrough
 from hipcache.planning import cc1
@@ -55,6 +56,10 @@ class Cc1Job:
         """The value of the last option with this role (and name); empty if there is none."""
         found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
         return found[-1] if found else ""
+
+    @property
+    def source(self) -> str:
+        return self.value(Role.INPUT)
 
     @property
     def emits(self) -> str:
@@ -126,6 +131,11 @@ class Plan:
 def parse(text: str, side: Side = Side.BOTH) -> Plan:
     """The plan for `side`. Raises PassThrough where the jobs do not have one of the shapes above."""
     jobs, messages = split(text)
+    return of_jobs(jobs, side, messages, clang_version(text))
+
+
+def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int) -> Plan:
+    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it."""
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
     links: list[ToolJob] = []
@@ -152,7 +162,6 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         )
     passes = _device_passes(device_cc1, links)
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    version = clang_version(text)
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host embeds what no job bundles")

@@ -111,7 +111,7 @@ class FrontEnd:
 
     @property
     def source(self) -> str:
-        return self.job.value(Role.INPUT)
+        return self.job.source
 
     def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
         """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a
