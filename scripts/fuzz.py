@@ -109,6 +109,12 @@ SHAPES = """
 -S | -emit-llvm | -S -emit-llvm | --offload-new-driver --offload-device-only | --offload-new-driver -S
 """
 
+# More of them.
+TEXTS = """
+-E | -E -P | -E -C | -E -CC -dD --cuda-host-only | -E -dD --cuda-device-only | -E -dM | -E -dI | -E -fgpu-rdc
+-E -fuse-line-directives | -E -fminimize-whitespace -P | -E --offload-new-driver | -E -dU | -E -fdirectives-only
+"""
+
 # Instead of -c: compiled and linked at once.
 PROGRAMS = """
 -shared -fPIC -no-hip-rt | --hip-link -no-hip-rt -shared -fPIC | -no-hip-rt -Wl,--unresolved-symbols=ignore-all
@@ -128,7 +134,7 @@ def _table(text: str) -> list[list[str]]:
     return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
 
 
-CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES)
+CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES) + _table(TEXTS)
 LINKING = _table(PROGRAMS)
 SEVERAL = ("k.hip second.hip", "k.cpp -x hip k.cc")
 # (words before the source, the source)

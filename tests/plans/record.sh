@@ -46,7 +46,7 @@ both left-lto $one -flto -c k.hip -o k.o
 both left-save-temps $one -save-temps -c k.hip -o k.o
 both shape-device-only $one --cuda-device-only -c k.hip -o k.o
 both shape-host-only $one --cuda-host-only -c k.hip -o k.o
-both left-preprocess $one -E k.hip -o k.i
+both shape-preprocess $one -E k.hip -o k.i
 both shape-assembly $one -S k.hip -o k.s
 both left-syntax-only $one -fsyntax-only k.hip
 both left-link $one k.hip -o k

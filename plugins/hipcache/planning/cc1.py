@@ -20,7 +20,7 @@ class Role(Enum):
 
     PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
     OUTPUT = auto()  # -o: where, not what
-    EMIT = auto()  # what the output is: an object, bitcode, assembly
+    EMIT = auto()  # what the output is: an object, bitcode, assembly, text
     DEPENDENCIES = auto()  # the dependency file's path and targets
     DEPENDENCY_STYLE = auto()  # -sys-header-deps
     PRESENTATION = auto()  # how messages look
@@ -133,7 +133,7 @@ _REFUSED = re.compile(
     r"-(split-dwarf-(file|output)|opt-record-\w+|serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-|femit-coverage|ftest-coverage"
-    r"|fprofile-arcs|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
+    r"|fprofile-arcs|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsplit-lto|fsave-|fproc-stat|ffat-lto|H$|MG$|v$|print-|save-temps|dump(?!dir$)"
     r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|stack-usage|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
     r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
@@ -155,7 +155,7 @@ _REASONS = {
 }
 
 # What a pass writes.
-_EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S"])
+_EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S", "-E"])
 
 _UNDERSTOOD = re.compile(
     r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-llvm-uselists$|disable-free$"
@@ -165,7 +165,7 @@ _UNDERSTOOD = re.compile(
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
     r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"
     r"|-mrelax-relocations|-gpu-max-threads-per-block=|-(no-)?offload-new-driver$|-(no-)?system-header-prefix="
-    r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|unwindlib=|funwind|pointer-tbaa$|isysroot)"
+    r"|[CP]$|CC$|d[DIMU]$|complex-range=|-dependent-lib=|-linker-option=|-crel$|unwindlib=|funwind|pointer-tbaa$|isysroot)"
 )
 
 # LLVM's own options go deep: those that print or write by their name are left to the compiler.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from hipcache.errors import PassThrough
@@ -19,7 +19,9 @@ from hipcache.values import dataclass, replace
 _LANGUAGES = ("-x", "--language")
 
 # What keeps the driver from linking a program: the device's side alone is never linked into one.
-COMPILES = frozenset(["-c", "--compile", "-S", "--assemble", "--cuda-device-only", "--offload-device-only"])
+COMPILES = frozenset(
+    ["-c", "--compile", "-S", "--assemble", "-E", "--preprocess", "--cuda-device-only", "--offload-device-only"]
+)
 
 # The way of small Makefiles.
 RDC_AT_ONCE = "relocatable device code that is compiled and linked at once: compile it with -c, then link"
@@ -119,7 +121,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
-    _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
+    _refuse(arguments, sources, compiles=compiles, refused=refused, output=output, environ=environ)
     for name, _ in sources:
         if is_stream(os.path.join(cwd, name)):
             raise PassThrough("standard_streams", name)
@@ -184,6 +186,7 @@ def _language(word: str, value: str) -> str:
 
 
 def _refuse(
+    arguments: tuple[str, ...],
     sources: list[tuple[str, str]],
     *,
     compiles: bool,
@@ -196,6 +199,8 @@ def _refuse(
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
     if refused:
         raise PassThrough(*refused[0])
+    if not output and preprocesses(arguments):
+        raise PassThrough("preprocess")
     if compiles and len(sources) != 1:
         raise PassThrough("several_sources", " ".join(name for name, _ in sources))
     if any(name == "-" for name, _ in sources) or output == "-":
@@ -212,6 +217,11 @@ def links_device_code(arguments: tuple[str, ...]) -> bool:
         return False
     drivers = [word for word in arguments if word in _DRIVERS]
     return is_relocatable(arguments) or drivers[-1:] == ["--offload-new-driver"]
+
+
+def preprocesses(arguments: Iterable[str]) -> bool:
+    """Is the text of all headers the output? (To standard output, if none is named.)"""
+    return any(word in ("-E", "--preprocess") for word in arguments)
 
 
 def is_relocatable(arguments: tuple[str, ...]) -> bool:

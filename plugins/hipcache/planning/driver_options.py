@@ -107,7 +107,6 @@ SEPARATE = frozenset(
 # Reason of `outcome.REASONS` -> options that make another kind of output, or act while the driver only plans.
 # A word that ends in * stands for all that begin so.
 _LEFT = """
-    preprocess          -E --preprocess
     dependencies_only   -M -MM -MG --dependencies --user-dependencies
     no_object           -fsyntax-only --precompile -emit-ast --analyze --emit-static-lib -emit-interface-stubs
     asks_driver         -### -v --verbose --version --help -help -fdriver-only -dumpversion -dumpmachine -print-*

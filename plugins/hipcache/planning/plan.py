@@ -7,7 +7,7 @@
 Other command lines give parts of that, or another end:
 
     one side alone               the device passes (their bundle, or each its own output), or the host pass
-    -fgpu-rdc, -S, -emit-llvm    device passes without lld; the bundle of theirs and the host's is the output
+    -fgpu-rdc, -S, -emit-llvm, -E  device passes without lld; the bundle of theirs and the host's is the output
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
 
 `-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped

@@ -48,6 +48,7 @@ _ABOUT_COMMENTS = (
     "-pedantic",
     "-Wpedantic",
     "-fparse-all-comments",
+    "-E",  # Text has a line for each that there was.
 )
 # Options whose value may look like a file's name, but nothing is read from it.
 _MERE_NAMES = {"-main-file-name", "-record-command-line", "-dwarf-debug-flags", "-object-file-name="}

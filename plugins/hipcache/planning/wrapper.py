@@ -41,6 +41,7 @@ from hipcache.planning.command import (
     links_device_code,
     parse,
     parse_each,
+    preprocesses,
 )
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
@@ -62,6 +63,8 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
         left = next(filter(None, map(why_left, words)), "")
         if left or not any(word.endswith(_COMPILED) for word in words):
             raise PassThrough(left or "link")
+    if preprocesses(words) and not any(word.startswith(("-o", "--output")) for word in words):
+        raise PassThrough("preprocess")
     if any(word.startswith(("@", "-Wl,@")) for word in words):
         raise PassThrough("wrapper", "it writes a response file of its own")
     if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
