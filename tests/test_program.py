@@ -138,6 +138,19 @@ def test_objects_and_libraries_are_the_linkers_and_read_each_time(sources: Lab) 
     assert after.program != first.program
 
 
+@only_19
+def test_a_linker_that_appears_where_the_driver_looks_first_is_taken(sources: Lab) -> None:
+    (sources.root / "bin").mkdir()
+    for _ in range(2):
+        first = both(sources, "k.hip", "-Bbin")
+    for number in "ab":
+        script(sources.root / "bin/ld", f'exec /usr/bin/ld "$@" --build-id=0x{number}{number}\n')
+        after = both(sources, "k.hip", "-Bbin")
+        assert after.program != first.program
+        assert after.counted.outcome == HIT
+        first = after
+
+
 @pytest.mark.parametrize("more", [["--hip-link"], ["-g"], ["-shared", "-fPIC"], ["-fuse-ld=lld"], ["-o", "a.out"]])
 def test_other_ways_to_link_are_plain_clangs(sources: Lab, more: list[str]) -> None:
     for _ in range(2):
