@@ -115,6 +115,19 @@ SHAPES = """
 -foffload-lto | -foffload-lto=thin | -foffload-lto -fgpu-rdc | -foffload-lto --offload-device-only
 """
 
+# More of them.
+TEXTS = """
+-E | -E -P | -E -C | -E -CC -dD --cuda-host-only | -E -dD --cuda-device-only | -E -dM | -E -dI | -E -fgpu-rdc
+-E -fuse-line-directives | -E -fminimize-whitespace -P | -E --offload-new-driver | -E -dU | -E -fdirectives-only
+"""
+
+# Instead of -c: compiled and linked at once.
+PROGRAMS = """
+-shared -fPIC -no-hip-rt | --hip-link -no-hip-rt -shared -fPIC | -no-hip-rt -Wl,--unresolved-symbols=ignore-all
+-no-hip-rt -Wl,-z,muldefs,--unresolved-symbols=ignore-all -e host | -no-hip-rt -Wl,-r | -fuse-ld=lld -shared -fPIC
+-no-hip-rt -shared -fPIC -L/usr/lib/x86_64-linux-gnu -lm
+"""
+
 DEPENDENCIES = """
 -MD | -MMD | -MD -MP | -MMD -MP | -MD -MF rules.d | -MMD -MF sub.dir/rules.d | -MD -MT all | -MD -MQ a$b -MT c#d
 -MD -MV | -Wp,-MD,rules.d | -Wp,-MMD,rules.d | -MD -MF nowhere/rules.d | -MD -MF /dev/null | -MD -MT one -MT two -MP
@@ -127,7 +140,8 @@ def _table(text: str) -> list[list[str]]:
     return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
 
 
-CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES)
+CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES) + _table(TEXTS)
+LINKING = _table(PROGRAMS)
 SEVERAL = ("k.hip second.hip", "k.cpp -x hip k.cc")
 # (words before the source, the source)
 SOURCES = (
@@ -259,6 +273,7 @@ class Case:
     root: Path
     real: bool = False
     launcher: Sequence[str] = LAUNCHER
+    programs: float = 0.1
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -268,6 +283,7 @@ class Case:
         self.flags = [self._some_flag() for _ in range(self.random.randrange(5))]
         self.shape = self._some_shape()
         self.archs = self._some_archs()
+        self.end = self.random.choice(LINKING) if self.random.random() < self.programs else ["-c"]
         self.level = self.random.choice(LEVELS)
         self.rule = self.random.choice(RULES) if self.random.random() < 0.6 else []
         self.source = self.random.choice(SOURCES)
@@ -468,7 +484,7 @@ class Case:
             *self.shape,
             *self.rule,
             *self.output,
-            "-c",
+            *self.end,
             *before,
             *names,
         ]
@@ -590,7 +606,8 @@ class Case:
             return
         if name.endswith(".d"):
             extra = [_listed(mine) - _listed(other), _listed(other) - _listed(mine)]
-            device = {n for n in extra[0] if not os.path.basename(n).startswith(("device.h", "value.h", "vector.h"))}
+            named = ("device.h", "value.h", "vector.h", *(("k.", "second.") if self.source[1] in SEVERAL else ()))
+            device = {n for n in extra[0] if not os.path.basename(n).startswith(named)}
             if extra[1] or (device and not self.real):
                 raise Difference(f"'{name}' lists too much {sorted(device)}, or lacks {sorted(extra[1])}")
             return
@@ -614,12 +631,18 @@ def _listed(rule: bytes) -> set[str]:
 
 
 def check(
-    seed: int, *, real: bool = False, launcher: Sequence[str] = LAUNCHER, keep: Path | None = None, tell: bool = False
+    seed: int,
+    *,
+    real: bool = False,
+    launcher: Sequence[str] = LAUNCHER,
+    programs: float = 0.1,
+    keep: Path | None = None,
+    tell: bool = False,
 ) -> str:
-    """Run one seed; what differs, with the way to it, or nothing. `launcher`: what is put before the compiler; `tell`:
-    print the way in any case."""
+    """Run one seed; what differs, with the way to it, or nothing. `launcher`: what is put before the compiler;
+    `programs`: the part of cases that link at once; `tell`: print the way in any case."""
     root = Path(tempfile.mkdtemp(prefix="hipcache-fuzz-"))
-    case = Case(seed, root, real, launcher)
+    case = Case(seed, root, real, launcher, programs)
     try:
         case.run()
     except Difference as error:
@@ -640,13 +663,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="how many")
     parser.add_argument("--seconds", type=float, default=0, help="go on for so long instead")
     parser.add_argument("--real", action="store_true", help="with HIP's own headers and device libraries")
+    parser.add_argument("--programs", type=float, default=0.1, help="the part of cases that link at once")
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
     parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
     options = parser.parse_args()
     end, seed, failures = time.monotonic() + options.seconds, options.seed, 0
     while time.monotonic() < end if options.seconds else seed < options.seed + options.count:
-        found = check(seed, real=options.real, launcher=options.launcher, keep=options.keep, tell=options.tell)
+        found = check(
+            seed,
+            real=options.real,
+            launcher=options.launcher,
+            programs=options.programs,
+            keep=options.keep,
+            tell=options.tell,
+        )
         if found:
             failures += 1
             print(found, flush=True)

@@ -20,25 +20,26 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
-    link several
+    link several program
     compile
     direct.remember
     making.bundled_link making.wrapped_link
-    making.holder
+    making.holder making.host_link making.unbundling
     making.assembly making.device_link making.host
     making.device
     making.passes
     making.auxiliary
     making.elsewhere
     planning.driver session planning.wrapper
-    planning.answers planning.link_plan planning.wrapper_plan planning.units
+    planning.answers planning.program_plan planning.wrapper_plan planning.units
     planning.frontend
-    engine planning.inodes cli.doctor cli.explain report.telling
+    engine planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode making.unnamed processes.observe inputs.readset
+    planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     inputs.shown

@@ -93,7 +93,7 @@ def test_a_dependency_file_needs_a_target() -> None:
         ("-include-pch", "pch"),
         ("-emit-pch", "pch"),
         ("-ivfsoverlay", "compiler_option"),
-        ("-E", "compiler_option"),
+        ("-frewrite-includes", "compiler_option"),
         ("-fsyntax-only", "compiler_option"),
         ("-verify", "compiler_option"),
         ("-working-directory", "compiler_option"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hipcache.errors import PassThrough
 from hipcache.outcome import REASONS
-from hipcache.planning.command import Command, expand, is_hip, parse, tokenize
+from hipcache.planning.command import Command, compiles_and_links, expand, is_hip, parse, tokenize
 from hipcache.planning.driver_options import SEPARATE
 
 
@@ -145,9 +145,11 @@ def test_an_empty_word_is_no_source_as_clang_has_it() -> None:
         (("-fmodules", "-c", "k.hip"), "modules"),
         (("-fplugin=p.so", "-c", "k.hip"), "plugin"),
         (("-fuse-cuid=random", "-c", "k.hip"), "random_cuid"),
-        (("k.hip",), "link"),
-        (("k.hip", "-o", "k"), "link"),
-        (("--hip-link", "-c", "k.hip"), "link"),
+        (("k.hip", "-fgpu-rdc"), "link"),
+        (("k.hip", "-fgpu-rdc", "--hip-link", "-o", "k"), "link"),
+        (("k.hip", "-o", "-"), "standard_streams"),
+        (("k.hip", "-"), "standard_streams"),
+        (("k.hip", "-v"), "asks_driver"),
         (("-c", "a.hip", "b.hip"), "several_sources"),
         (("-c", "a.hip", "b.cpp"), "several_sources"),
         (("-c", "-xhip", "-"), "standard_streams"),
@@ -158,6 +160,21 @@ def test_an_empty_word_is_no_source_as_clang_has_it() -> None:
 )
 def test_what_is_not_one_source_to_one_object_is_left_with_its_reason(words: tuple[str, ...], why: str) -> None:
     assert reason(*words) == why
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--hip-link",), ("a.o", "-lm"), ("l.hip", "m.cpp"), ("-fgpu-rdc", "-fno-gpu-rdc")]
+)
+def test_a_source_that_is_not_only_compiled_becomes_a_program(more: tuple[str, ...]) -> None:
+    command = read("k.hip", *more)
+    assert (command.makes_program, command.source, command.output) == (True, "k.hip", "a.out")
+    assert compiles_and_links(command.arguments)
+    assert not read("-c", "k.hip").makes_program
+
+
+@pytest.mark.parametrize("words", [("-c", "k.hip"), ("k.o",), ("--version",), ("-E", "k.hip"), ("-x", "c++", "k.hip")])
+def test_what_makes_no_program_of_hip_sources_is_told(words: tuple[str, ...]) -> None:
+    assert not compiles_and_links(words)
 
 
 def test_the_first_reason_is_given() -> None:

@@ -273,14 +273,15 @@ def test_a_link_is_left_to_hipcc(lab: Lab) -> None:
     assert lab.counted().reason == "link"
 
 
-def test_a_compile_that_links_at_once_is_left_with_what_to_do(lab: Lab) -> None:
-    """As the Makefiles of rocm-examples do. Clang by itself, and hipcc, are told the same."""
+def test_relocatable_code_that_is_linked_at_once_is_left_with_what_to_do(lab: Lab) -> None:
+    """Clang by itself, and hipcc, are told the same."""
     lab.write("k.hip", SOURCE + "int main() { return 0; }\n")
     for compiler in ("hipcc", str(LLVM["15"] / "bin" / "clang++")):
-        command = [compiler, *ARCHS, *BARE, "k.hip", "-o", "program", "-Wl,--unresolved-symbols=ignore-all"]
+        command = [compiler, *ARCHS, *BARE, "-fgpu-rdc", "k.hip", "-o", "program"]
+        command += ["--hip-link", "-Wl,--unresolved-symbols=ignore-all"]
         assert lab.hipcache(*command).status == 0
         assert lab.counted().reason == "link"
-        said = b"it links (it compiles and links at once: only what is compiled with -c is cached)"
+        said = b"it links (relocatable device code that is compiled and linked at once: compile it with -c, then link)"
         assert said in lab.hipcache("explain", "program").out
 
 

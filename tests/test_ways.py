@@ -302,6 +302,27 @@ def test_make_with_its_own_rules_and_hipcc_builds_cold_and_warm(tmp_path: Path, 
         assert counted.compiles() == expected
 
 
+def test_make_with_a_program_by_one_command_builds_cold_warm_and_after_an_edit(tmp_path: Path) -> None:
+    """As the Makefiles of small programs have it."""
+    project = Project(tmp_path).write(
+        {
+            "Makefile": "program: main.cpp other.cpp\n\t$(CXX) $(CXXFLAGS) $^ -o $@\n",
+            "hip_in_short.hpp": HIP_IN_SHORT,
+            "main.cpp": hip_source("one") + "int main() { return 0; }\n",
+            "other.cpp": hip_source("two"),
+        }
+    )
+    flags = "CXXFLAGS=--offload-arch=gfx906 -nogpuinc -nogpulib"
+    counted = Counted(project)
+    cold = {"miss": 1, "gfx906 compiled": 2, "host compiled": 2}
+    for expected in (cold, {"hit": 1}, {"partial": 1, "gfx906 compiled": 1, "host compiled": 1}):
+        if "partial" in expected:
+            project.write({"other.cpp": hip_source("three")})
+        done = project.run("make", "-B", "-C", tmp_path, f"CXX={HIPCACHE} hipcc", flags)
+        assert done.returncode == 0, done.stdout
+        assert counted.compiles() == expected
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

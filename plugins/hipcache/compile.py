@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +26,31 @@ from hipcache.planning.units import Units
 from hipcache.report.history import Record, UnitRecord, why
 from hipcache.session import Damaged, Session, in_session
 from hipcache.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Made:
+    """One source compiled: the driver's plan for it, its units, and what each came to (the devices', then the host's
+    where there is one)."""
+
+    plan: Plan
+    cut: Units
+    products: list[Product]
+
+    @property
+    def messages(self) -> str:
+        """What the driver and the passes said."""
+        return self.plan.messages + "".join(product.text for product in self.products)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that the passes read."""
+        return tuple(dict.fromkeys(file.path for product in self.products for file in product.dependencies))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the units: an offload arch, or "host"."""
+        return [*(unit.arch for unit in self.cut.devices), *(["host"] if self.cut.host else [])]
 
 
 @dataclass(frozen=True)
@@ -56,35 +81,36 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
 
 def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
-    cuid, runner = _cuid(session), session.runner
-    asked = driver.ask(session.command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
+    command, runner = session.command, session.runner
+    cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
+    asked = driver.ask(command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
     plan = asked.plan
     _refuse_links(session, plan)
+    made = make(session, plan)
+    # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
+    objects = assembly.assemble(session, made.cut, made.products)
+    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
+    auxiliary.deliver(session, [one for product in made.products for one in product.beside])
+    outputs = _deliver(session, made, objects)
+    # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
+    record, outcome = tell(session, [made], outputs.files[0].path)
+    whole = whole_of(session, asked, made.cut, made.products, outputs)
+    return Compiled(outcome, made.messages, record, whole, made.files, plan)
+
+
+def cuid_of(session: Session, source: str, output: str) -> str:
+    """`output` as the command names it; empty where the compiler does."""
+    output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
+    path, basedir, exists = session.command.path, session.engine.basedir, session.files.is_there
+    return make_cuid(path(source), path(output), session.command.macros, basedir=basedir, exists=exists)
+
+
+def make(session: Session, plan: Plan) -> Made:
+    """The units of `plan`, found or made."""
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side (last a host's pass that takes what the others made).
-    cut, products = _products(session, cut)
-    # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
-    made = assembly.assemble(session, cut, products)
-    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
-    auxiliary.deliver(session, [one for product in products for one in product.beside])
-    outputs = _deliver(session, plan, made, products)
-    # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
-    messages = plan.messages + "".join(product.text for product in products)
-    record = _tell(session, cut, products, outputs.files[0].path)
-    whole = whole_of(session, asked, cut, products, outputs)
-    files = tuple(dict.fromkeys(file.path for product in products for file in product.dependencies))
-    return Compiled(_outcome(record, products), messages, record, whole, files, plan)
-
-
-def _cuid(session: Session) -> str:
-    command = session.command
-    if command.own_cuid:
-        return ""
-    output = command.output or os.path.splitext(os.path.basename(command.source))[0] + ".o"
-    source = command.path(command.source)
-    basedir, exists = session.engine.basedir, session.files.is_there
-    return make_cuid(source, command.path(output), command.macros, basedir=basedir, exists=exists)
+    return Made(plan, *_products(session, cut))
 
 
 def _refuse_links(session: Session, plan: Plan) -> None:
@@ -135,20 +161,24 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
     return lambda: device.make(session, cut.devices[number], missing)
 
 
-def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: list[Product]) -> Outputs:
-    rules = _write_dependencies(session, plan, products)
+def _deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs:
+    plan = made.plan
+    rules = write_dependencies(session, [made])
     files = []
-    for output, one in zip(plan.outputs, made, strict=True):
-        name = session.command.path(output)
-        path = Path(name)
-        if one.content is not None:
-            _write_whole(path, one.content)
-        elif not session.engine.store.copy_blob(one.digest, path):
-            raise Damaged
+    for output, one in zip(plan.outputs, objects, strict=True):
+        path = session.command.path(output)
+        write_object(session, one, Path(path))
         if plan.links_alone:
-            _make_executable(path)
-        files.append(Output(name, one.digest, plan.links_alone))
+            _make_executable(Path(path))
+        files.append(Output(path, one.digest, plan.links_alone))
     return Outputs(rules, tuple(files))
+
+
+def write_object(session: Session, one: Object, path: Path) -> None:
+    if one.content is not None:
+        _write_whole(path, one.content)
+    elif not session.engine.store.copy_blob(one.digest, path):
+        raise Damaged
 
 
 def _make_executable(path: Path) -> None:
@@ -159,9 +189,10 @@ def _make_executable(path: Path) -> None:
             path.chmod(stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)
 
 
-def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -> tuple[Rule, ...]:
+def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ...]:
     """The dependency file, if one was asked for: the union over all passes, the host's first. Clang's own file lists
-    only what the host's pass read."""
+    only what the last source's host pass read."""
+    plan = made[-1].plan
     options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
     path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
@@ -172,8 +203,9 @@ def _write_dependencies(session: Session, plan: Plan, products: list[Product]) -
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
     everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
     lists = [
-        [one.path for one in product.dependencies if everything or not one.system]
-        for product in ((products[-1], *products[:-1]) if plan.host else products)
+        [file.path for file in product.dependencies if everything or not file.system]
+        for one in reversed(made)
+        for product in ((one.products[-1], *one.products[:-1]) if one.plan.host else one.products)
     ]
     phony = any(option.name == "-MP" for option in options)
     rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
@@ -190,27 +222,30 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> 
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
 
-def _tell(session: Session, cut: Units, products: list[Product], path: str) -> Record:
-    """How each unit ended, and why those that missed did: compared with the last compile of this object."""
+def tell(session: Session, made: Sequence[Made], path: str) -> tuple[Record, CompileOutcome]:
+    """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
+    products = [product for one in made for product in one.products]
     old = session.last(path) if any(product.why for product in products) else None
-    units = []
-    fronts = [(unit.arch, unit.front, unit.inputs) for unit in cut.devices]
-    fronts += [("host", cut.host, ())] if cut.host else []
-    for (name, front, more), product in zip(fronts, products, strict=True):
-        served = product.hit or product.back is True
-        unit = UnitRecord(name, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
-        if product.why:
-            unit = replace(unit, why=why(unit, product.why, old, session.variables(), session.read_set))
-        units.append(unit)
-    hits, jobs = sum(unit.hit for unit in units), sum(bool(unit.frontend) for unit in units)
+    told = [record for one in made for record in _units(session, one, old, apart=len(made) > 1)]
+    hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
     end = HIT if all(product.hit for product in products) else PARTIAL if hits or jobs else MISS
-    return session.record(path, end, units)
-
-
-def _outcome(record: Record, products: list[Product]) -> CompileOutcome:
-    units = tuple(
-        UnitOutcome(unit.name, unit.hit, unit.frontend, unit.backend, unit.why, product.seconds)
-        for unit, product in zip(record.units, products, strict=True)
+    record = session.record(path, end, told)
+    names = [name for one in made for name in one.names]
+    outcomes = tuple(
+        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, product.seconds)
+        for name, unit, product in zip(names, told, products, strict=True)
     )
     saved = sum(product.seconds for product in products if product.hit)
-    return CompileOutcome(record.outcome, units=units, seconds_saved=saved, notes=record.notes)
+    return record, CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
+
+
+def _units(session: Session, made: Made, old: Record | None, *, apart: bool) -> Iterator[UnitRecord]:
+    """`apart`: are they of one source among others?"""
+    fronts = [(unit.front, unit.inputs) for unit in made.cut.devices] + ([(made.cut.host, ())] if made.cut.host else [])
+    for name, (front, more), product in zip(made.names, fronts, made.products, strict=True):
+        told = f"{name} of '{front.source}'" if apart else name
+        served = product.hit or product.back is True
+        unit = UnitRecord(told, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
+        if product.why:
+            unit = replace(unit, why=why(unit, product.why, old, session.variables(), session.read_set))
+        yield unit

@@ -124,6 +124,8 @@ def _make(engine: Engine, commands: tuple[Command, ...], columns: int | None) ->
         return compile_each(engine, commands, columns)
     if commands[0].links:
         from hipcache.link import link as compile
+    elif commands[0].makes_program:
+        from hipcache.program import make_program as compile
     else:
         from hipcache.compile import compile
     done = compile(engine, commands[0], columns)

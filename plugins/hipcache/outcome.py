@@ -49,7 +49,7 @@ REASONS = {
     "not_hip": "no HIP source in the command",
     "link_or_not_hip": "no HIP source in the command, or a link",
     "link": "it links",
-    "preprocess": "it only preprocesses",
+    "preprocess": "it preprocesses to standard output",
     "dependencies_only": "it only lists dependencies",
     "no_object": "it makes no object",
     "asks_driver": "it asks the driver something",

@@ -53,7 +53,7 @@ all shape-lto $one -flto -c k.hip -o k.o
 all left-save-temps $one -save-temps -c k.hip -o k.o
 all shape-device-only $one --cuda-device-only -c k.hip -o k.o
 all shape-host-only $one --cuda-host-only -c k.hip -o k.o
-all left-preprocess $one -E k.hip -o k.i
+all shape-preprocess $one -E k.hip -o k.i
 all shape-assembly $one -S k.hip -o k.s
 all left-syntax-only $one -fsyntax-only k.hip
 all left-link $one k.hip -o k

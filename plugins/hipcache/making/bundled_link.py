@@ -13,15 +13,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from hipcache.errors import HostLinkFailed, PassThrough
+from hipcache.errors import PassThrough
 from hipcache.inputs.keys import Key, digest_file, make_key
-from hipcache.making import device_link
+from hipcache.making import device_link, host_link
 from hipcache.making.device_link import Linked, Unit
 from hipcache.planning.link_plan import DeviceLink, LinkPlan
 from hipcache.planning.plan import ToolJob
 from hipcache.session import Damaged, Session, decode
-
-_NO_INPUT = ": error: no input files\n"
 
 
 def units(session: Session, plan: LinkPlan) -> list[Unit]:
@@ -96,22 +94,7 @@ def finish(session: Session, plan: LinkPlan, units: list[Unit], codes: list[Link
     session.write(Path(session.command.path(plan.script_file)), os.fsencode(plan.script))
     _run_silent(session, "llvm-mc", plan.embed)
     messages = plan.messages + "".join(code.text for code in codes)
-    # Without a slot: in the main thread a signal could lose it.
-    done = session.attempt([plan.host.program, *plan.host.arguments])
-    text = messages + device_link.said(session, done.stderr)
-    # With colours the driver's line would look otherwise.
-    if done.status > 0 and not done.stdout and columns is None and (name := _name_in_messages(session)):
-        last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
-        raise HostLinkFailed(done.status, f"{text}{name}: {last}")
-    session.ended_well("host link", done)
-    return text
-
-
-def _name_in_messages(session: Session) -> str:
-    """What the driver calls itself (15 the file that it is, 19 what it was called by); empty where it does not say."""
-    prefixes = [word for word in session.command.arguments if word.endswith("-canonical-prefixes")]
-    said = decode(session.attempt([session.command.compiler, *prefixes]).stderr)
-    return said.removesuffix(_NO_INPUT) if said.endswith(_NO_INPUT) and said.count("\n") == 1 else ""
+    return host_link.run(session, plan.host, messages, columns=columns)
 
 
 def _run_silent(session: Session, name: str, job: ToolJob) -> None:

@@ -19,7 +19,8 @@ from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.making import device_link, holder
 from hipcache.making.device_link import Linked, Unit
 from hipcache.planning import driver, tools
-from hipcache.planning.plan import known_link, split
+from hipcache.planning.lld import known_link
+from hipcache.planning.plan import split
 from hipcache.planning.wrapper_plan import Input, WrapperPlan
 from hipcache.session import Damaged, Session, decode
 from hipcache.values import dataclass

@@ -21,7 +21,7 @@ class Role(Enum):
     PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
     OUTPUT = auto()  # -o: where, not what
     AUXILIARY = auto()  # where a second output goes (`auxiliary`)
-    EMIT = auto()  # what the output is: an object, bitcode, assembly
+    EMIT = auto()  # what the output is: an object, bitcode, assembly, text
     DEPENDENCIES = auto()  # the dependency file's path and targets
     DEPENDENCY_STYLE = auto()  # -sys-header-deps
     PRESENTATION = auto()  # how messages look
@@ -151,7 +151,7 @@ _REFUSED = re.compile(
     r"-(serialize-diagnostic-file|stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-(?!(notes|data)-file|version=)|femit-coverage"
-    r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|E$|P$|print-|save-temps|dump(?!dir$)"
+    r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|print-|save-temps|dump(?!dir$)"
     r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
     r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
@@ -173,7 +173,7 @@ _REASONS = {
 }
 
 # What a pass writes.
-_EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S"])
+_EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S", "-E"])
 
 _UNDERSTOOD = re.compile(
     r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-llvm-uselists$|disable-free$"
@@ -183,7 +183,8 @@ _UNDERSTOOD = re.compile(
     r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
     r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"
     r"|-mrelax-relocations|-gpu-max-threads-per-block=|-(no-)?offload-new-driver$|-(no-)?system-header-prefix="
-    r"|complex-range=|-dependent-lib=|-linker-option=|-crel$|coverage-|unwindlib=|funwind|pointer-tbaa$|isysroot)"
+    r"|[CP]$|CC$|d[DIMU]$|complex-range=|-dependent-lib=|-linker-option=|-crel$|coverage-|unwindlib=|funwind|pointer-tbaa$"
+    r"|isysroot)"
 )
 
 # LLVM's own options go deep: those that print or write by their name are left to the compiler.

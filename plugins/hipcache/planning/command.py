@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from hipcache.errors import PassThrough
-from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
+from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link, why_left_in_program
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
 _LANGUAGES = ("-x", "--language")
 
 # What keeps the driver from linking a program: the device's side alone is never linked into one.
-COMPILES = frozenset(["-c", "--compile", "-S", "--assemble", "--cuda-device-only", "--offload-device-only"])
+COMPILES = frozenset(
+    ["-c", "--compile", "-S", "--assemble", "-E", "--preprocess", "--cuda-device-only", "--offload-device-only"]
+)
 
-# The way of small Makefiles; a compile alone is one that is cached.
-AT_ONCE = "it compiles and links at once: only what is compiled with -c is cached"
+# The way of small Makefiles.
+RDC_AT_ONCE = "relocatable device code that is compiled and linked at once: compile it with -c, then link"
 
 _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
@@ -46,7 +48,8 @@ class Unwrapped:
 
 @dataclass(frozen=True)
 class Command:
-    """One HIP compile, or (where there is no source) a link of relocatable device code.
+    """One HIP compile, or (where there is no source) a link of relocatable device code; or a program that is compiled
+    and linked at once (`makes_program`), of `source` and maybe others.
 
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
@@ -64,6 +67,7 @@ class Command:
     own_cuid: bool
     unwrapped: tuple[Unwrapped, ...] = ()
     part_of: tuple[str, ...] = ()
+    makes_program: bool = False
 
     @property
     def links(self) -> bool:
@@ -96,10 +100,8 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         reason = why_left(word)
         if reason:
             refused.append((reason, word))
-        if word in _LANGUAGES:
-            language = value
-        elif word.startswith(("-x", "--language=")):
-            language = word[2:] if word.startswith("-x") else word.partition("=")[2]
+        if word in _LANGUAGES or word.startswith(("-x", "--language=")):
+            language = _language(word, value)
         elif word in ("-o", "--output"):
             output = value
         elif word.startswith("--output="):
@@ -117,9 +119,20 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
-    _refuse(sources, compiles=compiles, refused=refused, output=output, environ=environ)
-    if is_stream(os.path.join(cwd, sources[0][0])):
-        raise PassThrough("standard_streams", sources[0][0])
+    _refuse(arguments, sources, compiles=compiles, refused=refused, output=output, environ=environ)
+    for name, _ in sources:
+        if is_stream(os.path.join(cwd, name)):
+            raise PassThrough("standard_streams", name)
+    if not compiles:
+        if is_relocatable(arguments):
+            raise PassThrough("link", RDC_AT_ONCE)
+        for word in arguments:
+            reason = why_left_in_program(word)
+            if reason:
+                raise PassThrough(reason, word)
+        source = next(name for name, language in sources if is_hip(name, language))
+        output = output or "a.out"
+        return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, makes_program=True)
     return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
 
 
@@ -167,7 +180,15 @@ def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
             yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
 
 
+def _language(word: str, value: str) -> str:
+    """What an option of `_LANGUAGES` says; `value`: the next word."""
+    if word in _LANGUAGES:
+        return value
+    return word[2:] if word.startswith("-x") else word.partition("=")[2]
+
+
 def _refuse(
+    arguments: tuple[str, ...],
     sources: list[tuple[str, str]],
     *,
     compiles: bool,
@@ -180,11 +201,11 @@ def _refuse(
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
     if refused:
         raise PassThrough(*refused[0])
-    if not compiles:
-        raise PassThrough("link", AT_ONCE)
-    if len(sources) != 1:
+    if not output and preprocesses(arguments):
+        raise PassThrough("preprocess")
+    if compiles and len(sources) != 1:
         raise PassThrough("several_sources", " ".join(name for name, _ in sources))
-    if sources[0][0] == "-" or output == "-":
+    if any(name == "-" for name, _ in sources) or output == "-":
         raise PassThrough("standard_streams")
     for name in _SIDE_EFFECTS:
         if name in environ:
@@ -194,11 +215,34 @@ def _refuse(
 def links_device_code(arguments: tuple[str, ...]) -> bool:
     """Does clang, as a linker, put relocatable device code together? By the new driver it does so wherever there is
     any in the objects."""
-    rdc = [word for word in arguments if word in _RDC]
     if "--hip-link" not in arguments and "--offload-link" not in arguments:
         return False
     drivers = [word for word in arguments if word in _DRIVERS]
-    return (bool(rdc) and not rdc[-1].startswith("-fno-")) or drivers[-1:] == ["--offload-new-driver"]
+    return is_relocatable(arguments) or drivers[-1:] == ["--offload-new-driver"]
+
+
+def preprocesses(arguments: Iterable[str]) -> bool:
+    """Is the text of all headers the output? (To standard output, if none is named.)"""
+    return any(word in ("-E", "--preprocess") for word in arguments)
+
+
+def is_relocatable(arguments: tuple[str, ...]) -> bool:
+    """Is device code compiled to be linked (-fgpu-rdc)? The last option counts."""
+    rdc = [word for word in arguments if word in _RDC]
+    return bool(rdc) and not rdc[-1].startswith("-fno-")
+
+
+def compiles_and_links(arguments: tuple[str, ...]) -> bool:
+    """Does clang make a program of HIP sources by this command alone?"""
+    if not COMPILES.isdisjoint(arguments) or any(map(why_left_in_program, arguments)):
+        return False
+    language = ""
+    for _, word, value in _words(arguments):
+        if word in _LANGUAGES or word.startswith(("-x", "--language=")):
+            language = _language(word, value)
+        elif not word and is_hip(value, language):
+            return True
+    return False
 
 
 def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:

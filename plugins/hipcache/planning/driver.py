@@ -9,12 +9,13 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.planning import answers, auxiliary, link_plan, plan, tools, wrapper_plan
+from hipcache.planning import answers, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.command import Command, expand, tokenize
-from hipcache.planning.driver_options import why_left, why_left_in_link
+from hipcache.planning.driver_options import why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
+from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
@@ -45,11 +46,7 @@ def ask(
         words = _words(command, [], engine, columns)
         program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
         looked = (*looked, *found.looked) if looked and found.looked else ()
-    for word in _more_options(found.text, engine.environ):
-        reason = why_left(word)
-        if reason:
-            raise PassThrough(reason, word)
-    _check_messages(found.text)
+    _check(found.text, engine.environ, why_left)
     parsed = plan.parse(found.text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, looked)
@@ -91,6 +88,15 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
     return len(jobs), found.looked
 
 
+def ask_program(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+) -> ProgramPlan:
+    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`."""
+    _, found = answer(_words(command, [], engine, columns), command.arguments, command.cwd, engine, runner, scratch)
+    _check(found.text, engine.environ, why_left_in_program)
+    return program_plan.parse(found.text, command.side)
+
+
 def ask_link(
     command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path
 ) -> LinkPlan | WrapperPlan:
@@ -98,11 +104,7 @@ def ask_link(
     words = _words(command, [link_plan.DUMP_SCRIPT], engine, columns)
     program = _program(words[0], command.cwd, engine)
     text = _run(program, words, engine, runner, Path(command.cwd), scratch).text
-    for word in _more_options(text, engine.environ):
-        reason = why_left_in_link(word)
-        if reason:
-            raise PassThrough(reason, word)
-    _check_messages(text)
+    _check(text, engine.environ, why_left_in_link)
     return wrapper_plan.parse(text) or link_plan.parse(text)
 
 
@@ -123,6 +125,15 @@ def look(environ: Mapping[str, str], columns: int | None) -> list[str]:
     # The driver looks whether its own standard error is a terminal: ours is, its is not.
     colours = ["-fcolor-diagnostics"] if environ.get("TERM", "") not in ("", "dumb") else []
     return [] if columns is None else [*colours, f"-fmessage-length={columns}"]
+
+
+def _check(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:
+    """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for; JobFailed."""
+    for word in _more_options(text, environ):
+        reason = why(word)
+        if reason:
+            raise PassThrough(reason, word)
+    _check_messages(text)
 
 
 def _check_messages(text: str) -> None:

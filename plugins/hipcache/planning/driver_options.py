@@ -107,7 +107,6 @@ SEPARATE = frozenset(
 # Reason of `outcome.REASONS` -> options that make another kind of output, or act while the driver only plans.
 # A word that ends in * stands for all that begin so.
 _LEFT = """
-    preprocess          -E --preprocess
     dependencies_only   -M -MM -MG --dependencies --user-dependencies
     no_object           -fsyntax-only --precompile -emit-ast --analyze --emit-static-lib -emit-interface-stubs
     asks_driver         -### -v --verbose --version --help -help -fdriver-only -dumpversion -dumpmachine -print-*
@@ -121,7 +120,6 @@ _LEFT = """
     pch                 -include-pch -emit-pch
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
-    link                --hip-link
     random_cuid         -fuse-cuid=random
 """
 
@@ -158,4 +156,10 @@ def why_left_in_link(option: str) -> str:
         if option.startswith(names):
             return reason
     reason = why_left(option)
-    return "" if reason in ("link", "random_cuid", "pch", "modules") else reason
+    return "" if reason in ("random_cuid", "pch", "modules") else reason
+
+
+def why_left_in_program(option: str) -> str:
+    """The same for a command that compiles and links at once: second outputs are named after a temporary object."""
+    covers = option in ("--coverage", "-coverage", "-ftest-coverage", "-fprofile-arcs")
+    return why_left(option) or why_left_in_link(option) or ("coverage" if covers else "")

@@ -20,6 +20,7 @@ _ABOUT_COMMENTS = (
     "-pedantic",
     "-Wpedantic",
     "-fparse-all-comments",
+    "-E",  # Text has a line for each that there was.
 )
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
 _HASHES_PATHS = (
@@ -94,7 +95,7 @@ class FrontEnd:
 
     @property
     def source(self) -> str:
-        return self.job.value(Role.INPUT)
+        return self.job.source
 
     def argv(self, output: Path, dependencies: Path, *, bitcode: bool, gpubinary: Path | None = None) -> list[str]:
         """The command that writes `output` and make's `dependencies` (and, where those leave out system headers, a

@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 
 from hipcache.errors import PassThrough
-from hipcache.planning.plan import ToolJob, known_link, split
+from hipcache.planning.lld import known_link
+from hipcache.planning.plan import ToolJob, split
 from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.
@@ -83,7 +84,7 @@ def parse(text: str) -> LinkPlan:
         name = job.program.rsplit("/", 1)[-1]
         if name.startswith("clang-offload-bundler"):
             if "-unbundle" in job.arguments:
-                unbundles.append(_unbundle(job))
+                unbundles.append(unbundle(job))
             else:
                 bundles.append(job)
         elif job.arguments[:2] == ("-flavor", "gnu"):
@@ -106,13 +107,13 @@ def parse(text: str) -> LinkPlan:
         raise PassThrough("plan", "the host link does not read what llvm-mc writes")
     devices = []
     for link in links:
-        code = _after(link, "-o")
+        code = value_after(link, "-o")
         if code not in bundled:
             raise PassThrough("plan", "a device link whose code object is not bundled")
         devices.append(DeviceLink(bundled.pop(code), link, code, _inputs(link)))
     if bundled:
         raise PassThrough("plan", "the bundle holds what no device link writes")
-    output = _after(hosts[0], "-o")
+    output = value_after(hosts[0], "-o")
     made = [name for one in unbundles for name in one.outputs] + [one.code for one in devices]
     if len(set(made)) != len(made):
         raise PassThrough("plan", "two jobs with one output")
@@ -121,7 +122,8 @@ def parse(text: str) -> LinkPlan:
     )
 
 
-def _unbundle(job: ToolJob) -> Unbundle:
+def unbundle(job: ToolJob) -> Unbundle:
+    """Raises PassThrough for one that does more than take a file apart."""
     outputs, source = [], ""
     for word in job.arguments:
         name, _, value = word.lstrip("-").partition("=")
@@ -148,7 +150,7 @@ def _bundled(job: ToolJob) -> dict[str, str]:
 
 def _embed(job: ToolJob) -> tuple[str, str]:
     """(what llvm-mc reads, what it writes)."""
-    output = _after(job, "-o")
+    output = value_after(job, "-o")
     sources = [word for word in job.arguments if word.endswith(".mcin") and word != output]
     if len(sources) != 1:
         raise PassThrough("plan", "no script for the object that holds the fat binary")
@@ -167,7 +169,8 @@ def _value(job: ToolJob, name: str) -> str:
     return values[0]
 
 
-def _after(job: ToolJob, option: str) -> str:
+def value_after(job: ToolJob, option: str) -> str:
+    """The one value of `option`. Raises PassThrough where it has none, or several."""
     after = zip(("", *job.arguments), job.arguments, strict=False)
     values = [word for before, word in after if before == option]
     if len(values) != 1:

@@ -7,7 +7,7 @@
 Other command lines give parts of that, or another end:
 
     one side alone               the device passes (their bundle, or each its own output), or the host pass
-    -fgpu-rdc, -S, -emit-llvm    device passes without lld; the bundle of theirs and the host's is the output
+    -fgpu-rdc, -S, -emit-llvm, -E  device passes without lld; the bundle of theirs and the host's is the output
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
     -flto                        a host pass that embeds the fat binary in bitcode
 
@@ -19,25 +19,18 @@ messages. Jobs are put together by what they read and write, not by their order.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from hipcache.errors import PassThrough
-from hipcache.planning import cc1
+from hipcache.planning import cc1, lld
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.driver_options import Side
 from hipcache.values import dataclass
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
-# temporary output into the code object (--version-script=).
-_LINK_WORDS = re.compile(
-    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
-    r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
-)
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
 _OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
-_PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BANNER = re.compile(
     r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
@@ -57,6 +50,10 @@ class Cc1Job:
         """The value of the last option with this role (and name); empty if there is none."""
         found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
         return found[-1] if found else ""
+
+    @property
+    def source(self) -> str:
+        return self.value(Role.INPUT)
 
     @property
     def emits(self) -> str:
@@ -133,6 +130,11 @@ class Plan:
 def parse(text: str, side: Side = Side.BOTH) -> Plan:
     """The plan for `side`. Raises PassThrough where the jobs do not have one of the shapes above."""
     jobs, messages = split(text)
+    return of_jobs(jobs, side, messages, clang_version(text))
+
+
+def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int) -> Plan:
+    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it."""
     passes_as_run: list[Cc1Job] = []
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
@@ -160,7 +162,6 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
         )
     passes = _device_passes(device_cc1, links)
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    version = clang_version(text)
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host embeds what no job bundles")
@@ -207,7 +208,7 @@ def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
     if of_lto and (job.emits != "-emit-obj" or "--fat-lto-objects" in link.arguments):
         raise PassThrough("temporary_names", f"LTO of device code with {of_lto[0].partition('=/')[0]}")
     words = tuple(word for word in link.arguments if word not in of_lto)
-    known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
+    lld.known_link(tuple(word for word in words if not word.startswith(_PROFILE)))
     return ToolJob(link.program, words)
 
 
@@ -263,24 +264,6 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
         elif not _BANNER.match(line) and line.strip():
             messages.append(line)
     return jobs, "".join(messages)
-
-
-def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Raises PassThrough where the device linker gets an option that is not the driver's own."""
-    for word in arguments:
-        if not _LINK_WORDS.match(word):
-            option = _PLUGIN_OPTION.sub("", word, count=1)
-            if option == word or cc1.REFUSED_LLVM.search(option):
-                raise PassThrough("linker_option", word)
-    return arguments
-
-
-def file_in(word: str) -> str:
-    """What in a word of the device linker's may name a file that it reads; empty if nothing."""
-    if word.startswith("-"):
-        name, _, value = word.removeprefix("-plugin-opt=").partition("=")
-        return "" if name == "mcpu" else value
-    return "" if word in ("gnu", "elf64_amdgpu", "object", "code object") else word
 
 
 def _link_output(job: ToolJob) -> str:

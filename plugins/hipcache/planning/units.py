@@ -28,7 +28,8 @@ from hipcache.inputs.trace import Files
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
-from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob, file_in
+from hipcache.planning.lld import file_in
+from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
 from hipcache.values import dataclass, replace
 

@@ -33,7 +33,16 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
 from hipcache.planning import answers, tools
-from hipcache.planning.command import AT_ONCE, COMPILES, Command, Unwrapped, links_device_code, parse, parse_each
+from hipcache.planning.command import (
+    COMPILES,
+    Command,
+    Unwrapped,
+    compiles_and_links,
+    links_device_code,
+    parse,
+    parse_each,
+    preprocesses,
+)
 from hipcache.planning.driver_options import why_left
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
@@ -51,8 +60,11 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raises PassThrough for a command of hipcc that is no compile, or cannot be unwrapped."""
     words = argv[1:]
     if COMPILES.isdisjoint(words) and not {"--genco", "-fgpu-rdc"} & set(words):
-        at_once = AT_ONCE if any(word.endswith(_COMPILED) for word in words) else ""
-        raise PassThrough(next(filter(None, map(why_left, words)), "link"), at_once)
+        left = next(filter(None, map(why_left, words)), "")
+        if left or not any(word.endswith(_COMPILED) for word in words):
+            raise PassThrough(left or "link")
+    if preprocesses(words) and not any(word.startswith(("-o", "--output")) for word in words):
+        raise PassThrough("preprocess")
     if any(word.startswith(("@", "-Wl,@")) for word in words):
         raise PassThrough("wrapper", "it writes a response file of its own")
     if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
@@ -123,7 +135,7 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
 def _compiles(argv: tuple[str, ...]) -> bool:
     compiler = tools.behind(argv)[:1]
     known = any(tools.is_clang(name) or name.endswith("nvcc") for name in compiler)
-    ours = not COMPILES.isdisjoint(argv) or links_device_code(argv)
+    ours = not COMPILES.isdisjoint(argv) or links_device_code(argv) or compiles_and_links(argv[1:])
     return known and ours and "-###" not in argv
 
 

@@ -1,0 +1,47 @@
+"""Libraries that the driver takes apart for the device link of each pass, though most of them are the host's alone.
+
+    clang-offload-bundler -unbundle -type=a -input=LIBRARY -targets=...-gfx906  -> an archive of that arch's device code
+    lld ... PASS.o ARCHIVE                                                      -> code object
+
+Where the archive is empty the link is the same without it. What the bundler finds depends on the library's content and
+on its own: that it found nothing is kept in the store, an action that holds `_NOTHING`.
+"""
+
+from __future__ import annotations
+
+from hipcache.errors import PassThrough
+from hipcache.inputs.keys import make_key
+from hipcache.planning.link_plan import Unbundle
+from hipcache.session import Session, decode
+
+_NOTHING = b"no device code"
+_EMPTY = b"!<arch>\n"
+
+
+def check_without_device_code(session: Session, one: Unbundle) -> None:
+    """Raises PassThrough where the library has device code for the arch, JobFailed where it is none."""
+    key = _key(session, one)
+    if session.action(key) == _NOTHING:
+        return
+    archive = session.workdir / "device-code.a"
+    words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
+    done = session.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
+    if done.stderr:
+        raise PassThrough("job_output", f"unbundling of '{one.source}' said: {decode(done.stderr)[:200]}")
+    if archive.read_bytes() != _EMPTY:
+        raise PassThrough("link", f"a library with device code, '{one.source}', for a program compiled at once")
+    session.keep_action(key, _NOTHING)
+
+
+def _key(session: Session, one: Unbundle) -> str:
+    try:
+        inputs = [("bundler", session.identities.digest(session.files.resolve(one.job.program)))]
+    except OSError as error:
+        raise PassThrough("tool", f"'{one.job.program}': {error}") from error
+    try:
+        inputs.append(("library", session.files.named(one.source)))
+    except OSError as error:
+        raise PassThrough("named_file", f"'{one.source}': {error.strerror}") from error
+    words = (word for word in one.job.arguments if not word.lstrip("-").startswith(("input=", "output=")))
+    inputs += [("bundler option", word) for word in words]
+    return make_key("unbundling", inputs).digest

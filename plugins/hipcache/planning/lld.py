@@ -1,0 +1,35 @@
+"""The device linker's words: which of them are the driver's own, and what in them names a file."""
+
+from __future__ import annotations
+
+import re
+
+from hipcache.errors import PassThrough
+from hipcache.planning.cc1 import REFUSED_LLVM
+
+# What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
+# temporary output into the code object (--version-script=).
+_KNOWN = re.compile(
+    r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
+    r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
+    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
+)
+_PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
+
+
+def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises PassThrough where the device linker gets an option that is not the driver's own."""
+    for word in arguments:
+        if not _KNOWN.match(word):
+            option = _PLUGIN_OPTION.sub("", word, count=1)
+            if option == word or REFUSED_LLVM.search(option):
+                raise PassThrough("linker_option", word)
+    return arguments
+
+
+def file_in(word: str) -> str:
+    """What in a word of the device linker's may name a file that it reads; empty if nothing."""
+    if word.startswith("-"):
+        name, _, value = word.removeprefix("-plugin-opt=").partition("=")
+        return "" if name == "mcpu" else value
+    return "" if word in ("gnu", "elf64_amdgpu", "object", "code object") else word
