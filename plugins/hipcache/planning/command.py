@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.errors import PassThrough
-from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link
+from hipcache.planning.driver_options import SEPARATE, SERIALIZE, SIDES, Side, why_left, why_left_in_link
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
@@ -165,6 +165,12 @@ def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
             next(words, None)
         else:
             yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
+
+
+def messages_file(argv: Sequence[str]) -> tuple[int, str]:
+    """Index and name of the file that gets all messages (the last one counts); (0, "") where there is none."""
+    named = [(at + 2, value) for at, word, value in _words(tuple(argv[1:])) if word in SERIALIZE]
+    return named[-1] if named else (0, "")
 
 
 def _refuse(
