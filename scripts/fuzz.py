@@ -81,7 +81,8 @@ FLAGS = """
 -gsplit-dwarf -g | -gsplit-dwarf -g -gz | -gsplit-dwarf | -ggdb -gsplit-dwarf=split | -fsave-optimization-record
 -foptimization-record-file=x.yaml | -fsave-optimization-record -foptimization-record-passes=inline | -fstack-usage
 -fsave-optimization-record -g -gsplit-dwarf -fstack-usage | --coverage
--ftest-coverage | --coverage -g | -fprofile-arcs | -Xarch_device -fstack-usage | -Xarch_host -fsave-optimization-record
+-ftest-coverage | --serialize-diagnostics x.dia | -Wall --serialize-diagnostics x.dia
+--coverage -g | -fprofile-arcs | -Xarch_device -fstack-usage | -Xarch_host -fsave-optimization-record
 -Xarch_host -fcf-protection=full | -fdiagnostics-show-hotness | -fno-discard-value-names | -fno-integrated-cc1
 """
 # Those that mostly end in an error, or are left to the compiler.
@@ -98,7 +99,7 @@ LEFT = """
 -Xlinker --foo | -ccc-print-phases | --typo | -fno-such-thing | -D | -I | -o | -x | -target x86_64-pc-linux-gnu
 -m32 | -pg | -fplugin=nowhere.so | -fprofile-use=nowhere | -working-directory inc | -fworking-directory
 -dumpdir d- | -ivfsoverlay nowhere | -include-pch nowhere | -fmodules | @nowhere | --verbose
---serialize-diagnostics x.dia | -foptimization-record-file=- | -save-temps=cwd
+-foptimization-record-file=- | -save-temps=cwd
 -fsanitize=address -fgpu-sanitize | -fcs-profile-generate
 -foptimization-record-file=out.o | -MJ db.json | -fmemory-profile | -fsanitize-coverage=trace-pc-guard
 -fdiagnostics-format=sarif | --analyze | -fproc-stat-report=stat

@@ -9,9 +9,13 @@ from hip import ARCHS, FULL, HIT, LAUNCHER, Lab, kernel
 from test_direct import Direct
 from test_shapes import Left, same, warm, words
 
-OPTIONS = ["-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"]
+OPTIONS = [
+    *("-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"),
+    "-Wall --serialize-diagnostics x.dia",
+]
 ONE_ARCH = "--offload-arch=gfx906"
-SOURCE = kernel("VALUE", '#include "value.hpp"') + "__global__ void more(int* p) { p[2] = p[3]; }\n"
+WARNS = "int odd() { int unused; return 1; }\n"
+SOURCE = kernel("VALUE", '#include "value.hpp"') + WARNS + "__global__ void more(int* p) { p[2] = p[3]; }\n"
 
 ENDS = [
     "-g -gsplit-dwarf -c",
@@ -31,6 +35,9 @@ ENDS = [
     "-fsave-optimization-record -c -fgpu-rdc -flto",
     "-fstack-usage -c -o out.o",
     "-fstack-usage -c --offload-device-only",
+    "-Wall --serialize-diagnostics x.dia -c",
+    "-Wall -serialize-diagnostics x.dia -c -fgpu-rdc -o out.o",
+    "-Wall --serialize-diagnostics y.dia -S --serialize-diagnostics x.dia",
     "--coverage -c -o out.o",
     "--coverage -g -S",
     "-ftest-coverage -c -fgpu-rdc",
@@ -200,6 +207,15 @@ def test_what_is_no_file_of_its_own_is_left_to_the_compiler(written: Lab, name: 
     assert counted.reason == "side_output"
 
 
+@pytest.mark.parametrize("more", ["-lunused", "--no-such-option"])
+def test_messages_of_the_driver_itself_are_in_its_file_as_ever(written: Lab, more: str) -> None:
+    _, counted = same(written, *of("-Wall --serialize-diagnostics x.dia"), more)
+    assert counted.outcome in ("passed_through", "failed")
+    written.write("words", "--serialize-diagnostics x.dia")
+    ended, counted = same(written, *of("-Wall @words"))
+    assert (ended.status, counted.reason) == (0, "side_output")
+
+
 def test_a_place_that_does_not_exist_is_plain_clangs_error(written: Lab) -> None:
     ended, _ = same(written, *of("-foptimization-record-file=nowhere/x.yaml"))
     assert ended.status != 0
@@ -226,6 +242,7 @@ def test_the_engine_serves_them(written: Lab, tmp_path: Path) -> None:
         ("-g -gsplit-dwarf=single", "temporary_names"),
         ("-g -gsplit-dwarf -foffload-lto", "temporary_names"),
         ("--coverage -flto", "coverage"),
+        ("-fstack-usage -Xclang -stack-usage-file -Xclang other.su", "side_output"),
         ("--coverage -emit-llvm", "coverage"),
     ],
 )

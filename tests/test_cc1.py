@@ -75,7 +75,6 @@ def test_a_dependency_file_needs_a_target() -> None:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("-serialize-diagnostic-file", "side_output"),
         ("-ftime-trace=x.json", "side_output"),
         ("-stats-file=x", "side_output"),
         ("-header-include-file", "side_output"),

@@ -35,6 +35,8 @@ def check(plan: Plan, path: Callable[[str], str]) -> None:
     found = {(option.name, option.value) for job in jobs for option in of(job)}
     if not found:
         return
+    if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):
+        raise PassThrough("side_output", "messages of the driver in one file with those of the passes")
     others = [*plan.outputs, plan.first.value(Role.DEPENDENCIES, "-dependency-file"), plan.first.value(Role.INPUT)]
     places = [os.path.realpath(path(name)) for name in others if name]
     for _, name in sorted(found):
@@ -45,6 +47,8 @@ def check(plan: Plan, path: Callable[[str], str]) -> None:
 
 
 def _check_job(job: Cc1Job) -> None:
+    if len({option.name for option in of(job)}) < len(of(job)):
+        raise PassThrough("side_output", "two names for one file")
     names = {option.name.rstrip("=") for option in job.options}
     if "-split-dwarf-file" in names and "-split-dwarf-output" not in names:
         raise PassThrough("temporary_names", "-gsplit-dwarf=single")

@@ -110,6 +110,7 @@ _SEPARATE: dict[str, Role] = {
     "-opt-record-format": Role.PLAIN,
     "-opt-record-passes": Role.PLAIN,
     "-stack-usage-file": Role.AUXILIARY,
+    "-serialize-diagnostic-file": Role.AUXILIARY,
     "-coverage-notes-file": Role.AUXILIARY,
     "-coverage-data-file": Role.PLAIN,
     "-stack-protector": Role.PLAIN,
@@ -148,7 +149,7 @@ MERE_NAMES = frozenset(
 # Options that write a second file, load code, read through something the trace does not see, or hold the driver's
 # command line (ours is not the user's).
 _REFUSED = re.compile(
-    r"-(serialize-diagnostic-file|stats-file|header-include"
+    r"-(stats-file|header-include"
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-(?!(notes|data)-file|version=)|femit-coverage"
     r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|print-|save-temps|dump(?!dir$)"
@@ -166,7 +167,7 @@ _REASONS = {
     "lto": ("-flto", "-fthin"),
     "modules": ("-fmodule", "-fimplicit-modul", "-fprebuilt", "-module-"),
     "side_output": (
-        *("-serialize-diagnostic-file", "-stats-file", "-header-include", "-H"),
+        *("-stats-file", "-header-include", "-H"),
         *("-diagnostic-log-file", "-ftime-", "-fsave-", "-fproc-stat", "-dependency-dot"),
     ),
     "command_line": ("-fembed", "-record-command-line", "-dwarf-debug-flags"),

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.errors import PassThrough
-from hipcache.planning.driver_options import SEPARATE, SIDES, Side, why_left, why_left_in_link, why_left_in_program
+from hipcache.planning.driver_options import (
+    SEPARATE,
+    SERIALIZE,
+    SIDES,
+    Side,
+    why_left,
+    why_left_in_link,
+    why_left_in_program,
+)
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
@@ -185,6 +193,12 @@ def _language(word: str, value: str) -> str:
     if word in _LANGUAGES:
         return value
     return word[2:] if word.startswith("-x") else word.partition("=")[2]
+
+
+def messages_file(argv: Sequence[str]) -> tuple[int, str]:
+    """Index and name of the file that gets all messages (the last one counts); (0, "") where there is none."""
+    named = [(at + 2, value) for at, word, value in _words(tuple(argv[1:])) if word in SERIALIZE]
+    return named[-1] if named else (0, "")
 
 
 def _refuse(

@@ -11,15 +11,18 @@ from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
-from hipcache.planning.command import Command, expand, tokenize
-from hipcache.planning.driver_options import why_left, why_left_in_link, why_left_in_program
+from hipcache.planning.command import Command, expand, messages_file, tokenize
+from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
 from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
+
+# Where no file is, nor can one be made.
+_NOWHERE = "/proc/hipcache-messages"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ def ask(
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
     where the driver refuses the command."""
+    command, messages = _without_messages_file(command)
     words = _words(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
     program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
     looked = found.looked
@@ -46,10 +50,24 @@ def ask(
         words = _words(command, [], engine, columns)
         program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
         looked = (*looked, *found.looked) if looked and found.looked else ()
-    _check(found.text, engine.environ, why_left)
-    parsed = plan.parse(found.text, command.side)
+    _check(found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word))
+    text = found.text.replace(f'"{_NOWHERE}"', _quoted(messages)) if messages else found.text
+    parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, looked)
+
+
+def _without_messages_file(command: Command) -> tuple[Command, str]:
+    """The command with another file for messages, and the name of that one (see `SERIALIZE`)."""
+    at, name = messages_file(command.argv)
+    if messages_file(("", *command.arguments))[1] != name:
+        raise PassThrough("side_output", f"{SERIALIZE[0]} in a response file")
+    argv = (*command.argv[:at], _NOWHERE, *command.argv[at + 1 :]) if at else command.argv
+    return replace(command, argv=argv), name
+
+
+def _quoted(word: str) -> str:
+    return '"' + re.sub(r'([\\"$])', r"\\\1", word) + '"'
 
 
 def answer(
@@ -78,6 +96,8 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
     """How many jobs the driver plans for a command of several sources, and all that it looked at for that (nothing
     where that is not known). Raises JobFailed, and PassThrough also where it has something to say: it says that once,
     for all sources."""
+    if messages_file(argv)[0]:
+        raise PassThrough("several_sources", SERIALIZE[0])
     words = [argv[0], "-###", *argv[1:]]
     with engine.store.workdir() as scratch:
         _, found = answer(words, argv, cwd, engine, engine.runner, lambda: scratch)

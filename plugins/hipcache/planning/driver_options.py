@@ -113,15 +113,17 @@ _LEFT = """
     asks_driver         --print-* -cc1 -cc1as -cc1gen-reproducer
     save_temps          -save-temps --save-temps -save-temps=* --save-temps=*
     side_output         -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=*
-    side_output         -ftime-trace -ftime-trace=* --serialize-diagnostics
-    side_output         -serialize-diagnostics -gen-reproducer* -H
-    side_output         --trace-includes
+    side_output         -ftime-trace -ftime-trace=* -gen-reproducer* -H --trace-includes
     temporary_names     -MJ -gen-cdb-fragment-path* -gsplit-dwarf=single
     pch                 -include-pch -emit-pch
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
     random_cuid         -fuse-cuid=random
 """
+
+# Names a file for all messages. The driver removes it when it starts, also where it only plans, and in the end puts in
+# what it has had to say itself (clang/lib/Frontend/SerializedDiagnosticPrinter.cpp).
+SERIALIZE = ("--serialize-diagnostics", "-serialize-diagnostics")
 
 LEFT: dict[str, str] = {}
 _LEFT_PREFIXES: list[tuple[str, str]] = []
@@ -145,7 +147,7 @@ _LEFT_IN_LINKS = {
     "lto": ("-flto",),
     "side_output": (
         *("-gsplit-dwarf", "-fsave-optimization-record", "-foptimization-record-file", "-fstack-usage"),
-        "--serialize-diagnostics",
+        *SERIALIZE,
     ),
 }
 
