@@ -65,8 +65,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     cut, products = _products(session, cut)
     # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
     made = assembly.assemble(session, cut, products)
-    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
-    auxiliary.deliver(session, [one for product in products for one in product.beside])
+    # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.
     outputs = _deliver(session, plan, made, products)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     messages = plan.messages + "".join(product.text for product in products)
@@ -136,7 +135,9 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
 
 def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: list[Product]) -> Outputs:
     """What was written, of several outputs the first."""
+    _check_places(session, plan)
     dependencies, rule = _write_dependencies(session, plan, products)
+    auxiliary.deliver(session, [one for product in products for one in product.beside])
     for output, one in zip(plan.outputs, made, strict=True):
         path = Path(session.command.path(output))
         if one.content is not None:
@@ -146,6 +147,14 @@ def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: lis
         if plan.links_alone:
             _make_executable(path)
     return Outputs(session.command.path(plan.outputs[0]), made[0].digest, dependencies, rule)
+
+
+def _check_places(session: Session, plan: Plan) -> None:
+    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
+    for path in map(session.command.path, plan.outputs):
+        is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
+        if os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+            raise PassThrough("store", f"'{path}' cannot be written")
 
 
 def _make_executable(path: Path) -> None:
