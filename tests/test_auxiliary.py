@@ -221,6 +221,14 @@ def test_a_place_that_does_not_exist_is_plain_clangs_error(written: Lab) -> None
     assert ended.status != 0
 
 
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_object_that_cannot_be_written_is_plain_clangs_error(written: Lab, option: str) -> None:
+    (written.root / "taken.o").mkdir()
+    for more in (["-o", "taken.o"], ["-o", "nowhere/out.o"], ["-o", "out.o", "-MD", "-MF", "nowhere/out.d"]):
+        ended, _ = same(written, *option.split(), "-c", *more)
+        assert ended.status != 0
+
+
 def test_an_error_leaves_what_plain_clang_leaves(written: Lab) -> None:
     for option in OPTIONS:
         warm(written, *of(option))

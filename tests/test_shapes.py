@@ -189,6 +189,13 @@ def test_a_header_that_changed_is_seen(lab: Lab, end: str) -> None:
     assert after.one != before.one
 
 
+def test_an_object_that_cannot_be_written_leaves_what_plain_clang_leaves(lab: Lab) -> None:
+    (lab.root / "taken.o").mkdir()
+    for more in (["-o", "taken.o"], ["-o", "nowhere/out.o"], ["-o", "taken.o", "--offload-host-only"]):
+        ended, _ = same(lab, "-c", "-MD", "-MF", "rules.d", *more)
+        assert ended.status != 0
+
+
 def test_what_ends_otherwise_shares_no_entry(lab: Lab) -> None:
     ends = ["-c -fgpu-rdc -o o", "-c -emit-llvm -o o", "-S -o o", "-S -emit-llvm -o o", "-c -o o", "-S -fgpu-rdc -o o"]
     ends += ["-c -fgpu-rdc --offload-new-driver -o o", "-c -fgpu-rdc -foffload-lto -o o"]

@@ -188,7 +188,7 @@ def test_an_option_that_writes_a_file_while_the_driver_plans_is_found_outside_of
     env = {} if in_file else {"CCC_OVERRIDE_OPTIONS": "# +-MJ +commands.json"}
     for _ in range(2):
         assert lab.hipcache(*words, env=env).status == 0
-        assert lab.counted().reason == "side_output"
+        assert lab.counted().reason == "temporary_names"
         (lab.root / "commands.json").unlink()
 
 

@@ -89,8 +89,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     made = make(session, plan)
     # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
     objects = assembly.assemble(session, made.cut, made.products)
-    # 6. Write what else was asked for, the dependency file and the object, each whole or not at all.
-    auxiliary.deliver(session, [one for product in made.products for one in product.beside])
+    # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.
     outputs = _deliver(session, made, objects)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
     record, outcome = tell(session, [made], outputs.files[0].path)
@@ -163,7 +162,9 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
 
 def _deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs:
     plan = made.plan
+    _check_places(session, plan)
     rules = write_dependencies(session, [made])
+    auxiliary.deliver(session, [one for product in made.products for one in product.beside])
     files = []
     for output, one in zip(plan.outputs, objects, strict=True):
         path = session.command.path(output)
@@ -179,6 +180,14 @@ def write_object(session: Session, one: Object, path: Path) -> None:
         _write_whole(path, one.content)
     elif not session.engine.store.copy_blob(one.digest, path):
         raise Damaged
+
+
+def _check_places(session: Session, plan: Plan) -> None:
+    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
+    for path in map(session.command.path, plan.outputs):
+        is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
+        if os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+            raise PassThrough("store", f"'{path}' cannot be written")
 
 
 def _make_executable(path: Path) -> None:
