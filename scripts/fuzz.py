@@ -235,12 +235,14 @@ class Difference(Exception):
 
 @dataclass
 class Ended:
-    """What a command left behind. `files`: content of each file that it made or changed, by name."""
+    """What a command left behind. `files`: content of each file that it made or changed, by name; `programs`: those of
+    them that can be run."""
 
     status: int
     out: bytes
     err: bytes
     files: dict[str, bytes]
+    programs: set[str]
 
 
 @dataclass
@@ -303,6 +305,7 @@ class Case:
         self._write("inc2/vector.h", "// of inc2\n")
         self._write("list.txt", "fun:never*\n")
         self._write("response", "-DVALUE=12 '-DTEXT=\"of a file\"'\n")
+        self._write("sub.dir/nested", "-DMORE\n")
         self._write("clang.cfg", "-DVALUE=13\n")
         self._write_profile(3)
         for link, target in (
@@ -323,6 +326,12 @@ class Case:
         self._write_profile(self.version + 100)
         return "data.profdata is another one"
 
+    def _response(self) -> str:
+        self.version += 1
+        name, more = self.random.choice([("response", ""), ("response", " @sub.dir/nested"), ("sub.dir/nested", "")])
+        self._write(name, f"-DVALUE={self.version + 40}{more}\n")
+        return f"{name} says otherwise{more}"
+
     def _edit(self) -> str:
         edits: list[Callable[[], str]] = [
             *(self._nothing,) * 4,
@@ -338,6 +347,7 @@ class Case:
                 self._move,
             ),
             *((self._profile,) if any("data.profdata" in word for word in self.words()) else ()),
+            *((self._response,) * 4 if "@response" in self.words() else ()),
         ]
         return self.random.choice(edits)()
 
@@ -511,7 +521,8 @@ class Case:
         except subprocess.TimeoutExpired as error:
             raise Difference(f"still running after {error.timeout} s") from error
         made = {name: content for name, content in self._files().items() if before.get(name) != content}
-        return Ended(done.returncode, done.stdout, done.stderr, made)
+        programs = {name for name in made if os.path.isfile(self.work / name) and os.access(self.work / name, os.X_OK)}
+        return Ended(done.returncode, done.stdout, done.stderr, made, programs)
 
     def _files(self) -> dict[str, bytes]:
         found = {}
@@ -563,6 +574,8 @@ class Case:
         names = [{name for name in ended.files if not changing.match(name)} for ended in (cached, plain)]
         if names[0] != names[1]:
             raise Difference(f"files {sorted(names[0])}, plain clang {sorted(names[1])}")
+        if cached.programs != plain.programs:
+            raise Difference(f"programs {sorted(cached.programs)}, plain clang {sorted(plain.programs)}")
         for name in sorted(names[0]):
             self._same_file(name, cached.files[name], plain.files[name])
 

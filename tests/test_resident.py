@@ -284,6 +284,18 @@ def test_it_says_nothing_old_after(system: System, change: str) -> None:
         system.lab.compile(*system.flags, env={"HIPCACHE_RESIDENT": "1"})
 
 
+def test_edits_without_a_pause_are_all_seen(system: System) -> None:
+    """Each in the file that is there, with its size and time."""
+    system.warm()
+    lab, text = system.lab, system.header.read_text()
+    for value in "1234512":
+        rewrite(system.header, text.replace("VALUE 1", f"VALUE {value}"))
+        ended = lab.run([*LAUNCHER, *lab.words(*system.flags)], env={"HIPCACHE_RESIDENT": "1"})
+        made = (lab.root / "out.o").read_bytes()
+        lab.run(lab.words(*system.flags))
+        assert (ended.status, made) == (0, (lab.root / "out.o").read_bytes())
+
+
 def test_a_file_written_by_another_of_its_names_is_seen(system: System) -> None:
     other = system.home / "other.hpp"
     os.link(system.header, other)
@@ -422,6 +434,23 @@ def test_a_killed_one_is_replaced(system: System) -> None:
     (system.address.parent / f"{NAME}.started").unlink(missing_ok=True)
     system.wait_for(lambda: system.served() and system.answers())
     assert system.ask(system.warm()) == HOLDS
+
+
+@pytest.mark.parametrize("ahead", [0, -30, 30, -90, 90, -(10**6), 10**8])
+def test_one_that_did_not_come_up_is_tried_again_after_a_minute_by_any_clock(system: System, ahead: int) -> None:
+    """A mark from the future, made before the clock was set back, does not keep it from being started for ever."""
+    system.lab.warm(*system.flags)
+    system.address.parent.mkdir(mode=0o700, exist_ok=True)
+    mark = system.address.parent / f"{NAME}.started"
+    mark.touch()
+    marked = int(time.time()) + ahead
+    os.utime(mark, (marked, marked))
+    assert system.served()
+    started = mark.stat().st_mtime != marked
+    assert started == (abs(ahead) > 60)
+    if started:
+        system.wait_for(system.answers)
+        assert abs(mark.stat().st_mtime - time.time()) < 50
 
 
 def test_two_are_never_there(system: System) -> None:
