@@ -119,6 +119,9 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
 
 
 def _deliver(session: Session, plan: Plan, made: Sequence[Object], products: list[Product]) -> Outputs:
+    for output in plan.outputs:
+        if not os.path.isdir(os.path.dirname(session.command.path(output))):
+            raise PassThrough("store", f"'{output}': no such directory")  # nothing is written then
     rules = _write_dependencies(session, plan, products)
     files = []
     for output, one in zip(plan.outputs, made, strict=True):
