@@ -111,6 +111,16 @@ def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
 
 
 @only_19
+def test_without_a_directory_for_the_object_no_dependency_file_is_left(lab: Lab) -> None:
+    (lab.root / "out.d").symlink_to("elsewhere.d")
+    words = lab.words("--offload-host-only", "-MD", "-MF", "out.d", output="nowhere/out.o")
+    plain, cached = lab.run(words), lab.run([*LAUNCHER, *words])
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+    assert cached.status == 1
+    assert not (lab.root / "elsewhere.d").exists()
+
+
+@only_19
 @pytest.mark.parametrize("target", ["elsewhere.d", "missing.d"])
 def test_a_dependency_file_that_is_a_link_is_written_through(lab: Lab, target: str) -> None:
     lab.write("elsewhere.d", "old")
