@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 from hip import ARCHS, FULL, HIT, LAUNCHER, Lab, kernel
 from test_direct import Direct
 from test_shapes import Left, same, warm, words
@@ -238,10 +239,30 @@ def test_an_error_leaves_what_plain_clang_leaves(written: Lab) -> None:
         written.write("value.hpp", "#define VALUE 1\n")
 
 
-def test_the_engine_serves_them(written: Lab, tmp_path: Path) -> None:
+def test_messages_in_a_file_are_served_by_the_engine(written: Lab, tmp_path: Path) -> None:
+    """For them the driver removes a file as it plans: that is no mere look."""
     direct = Direct(written, tmp_path / "alone")
-    written.warm("-g", "-gsplit-dwarf")
-    assert not direct.ask("-g", "-gsplit-dwarf")
+    written.warm("-Wall", "--serialize-diagnostics", "x.dia")
+    assert not direct.ask("-Wall", "--serialize-diagnostics", "x.dia")
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if "diagnostics" not in option])
+def test_they_come_with_direct_hits(written: Lab, option: str, tmp_path: Path) -> None:
+    direct, flags = Direct(written, tmp_path / "alone"), option.split()
+    there = set(written.root.iterdir())
+    written.warm(*flags)
+    found = {path: path.read_bytes() for path in written.root.iterdir() if path not in there and path.suffix != ".o"}
+    assert found
+    for path in found:
+        path.unlink()
+    assert direct.ask(*flags)
+    assert {path: path.read_bytes() for path in found} == found
+    lost = min(found)
+    name = blake3(found[lost]).hexdigest()
+    (written.store / "v1/blobs" / name[:2] / name[2:]).unlink()
+    lost.unlink()
+    assert not direct.ask(*flags)
+    assert not lost.exists()
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.
     outputs = _deliver(session, made, objects)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
-    record, outcome = tell(session, [made], outputs.files[0].path)
+    record, outcome = tell(session, [made], command.path(plan.outputs[0]))
     whole = whole_of(session, asked, made.cut, made.products, outputs)
     return Compiled(outcome, made.messages, record, whole, made.files, plan)
 
@@ -164,8 +164,8 @@ def _deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs
     plan = made.plan
     _check_places(session, plan)
     rules = write_dependencies(session, [made])
-    auxiliary.deliver(session, [one for product in made.products for one in product.beside])
-    files = []
+    beside = auxiliary.deliver(session, [one for product in made.products for one in product.beside])
+    files = [Output(path, digest) for path, digest in beside.items()]
     for output, one in zip(plan.outputs, objects, strict=True):
         path = session.command.path(output)
         write_object(session, one, Path(path))

@@ -57,8 +57,6 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     if cut.object and not cut.object.tools_beside:
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
-    if any(front.auxiliary for front in fronts):
-        return None
     try:
         depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):
@@ -71,6 +69,7 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         codes = [one.digest for one in products[: len(cut.devices)]]
         uses += [(True, cut.object.key(codes, products[-1].digest if cut.host else "").digest)]
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
+    uses += [(False, file.digest) for one in products for file in one.beside]
     used = tuple(dict.fromkeys(one for one in uses if one[1]))
     return Whole(session.began, outputs, depends, used, _tools(session, asked))
 

@@ -42,9 +42,9 @@ def kept(session: Session, job: Cc1Job, entry: FrontEntry) -> tuple[Written, ...
     return tuple(Written(option.value, digest, None) for option, digest in named)
 
 
-def deliver(session: Session, written: Iterable[Written]) -> None:
-    """Write the files, each whole or not at all. `written`: in the order of the passes: of two in one place the later
-    one stays. Raises Damaged, PassThrough."""
+def deliver(session: Session, written: Iterable[Written]) -> dict[str, str]:
+    """Write the files, each whole or not at all; gives the digest of each by its absolute path. `written`: in the order
+    of the passes: of two in one place the later one stays. Raises Damaged, PassThrough."""
     last = {session.command.path(one.path): one for one in written if one.digest}
     contents: dict[Path, bytes] = {}
     for path, one in last.items():
@@ -57,3 +57,4 @@ def deliver(session: Session, written: Iterable[Written]) -> None:
             atomic.write_whole(place, content, through_links=True)
         except OSError as error:
             raise PassThrough("store", f"'{place}': {error.strerror}") from error
+    return {path: one.digest for path, one in last.items()}
