@@ -20,7 +20,7 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
-    link several program
+    assemble link several program
     compile
     direct.remember
     making.bundled_link making.wrapped_link
@@ -42,7 +42,7 @@ LAYERS = r"""
     planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
-    inputs.shown
+    inputs.shown planning.assembler
     atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.layout store.locks cli.arches \

@@ -388,6 +388,14 @@ PLAIN = [
     (["hipcc.bin", "-c", "x.cpp"], False),
     (["clang++", "-c", "x.cpp", "-o", "hip.o"], True),
     (["clang++", "-o", "-c", "x.cpp"], True),
+    (["clang", "-c", "x.s"], True),
+    (["clang", "-x", "assembler", "-target", "x86_64-linux-gnu", "-c", "x.s"], True),
+    (["clang", "-target", "amdgcn-amd-amdhsa", "-c", "x.c"], True),
+    (["clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-c", "x"], False),
+    (["clang", "-xassembler", "--target=amdgcn-amd-amdhsa", "-c", "x"], False),
+    (["clang", "--language=assembler", "--target=amdgcn-amd-amdhsa", "-c", "x"], False),
+    (["clang++", "--target=amdgcn-amd-amdhsa", "-c", "x.s"], False),
+    (["clang++", "-target", "amdgcn--amdhsa", "-c", "x.s"], False),
 ]
 BEHIND_ANOTHER_CACHE = [
     (["ccache", "clang++", "-c", "x.cpp"], True),

@@ -162,7 +162,7 @@ def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callab
 
 def _deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs:
     plan = made.plan
-    _check_places(session, plan)
+    check_places(session, plan.outputs)
     rules = write_dependencies(session, [made])
     beside = auxiliary.deliver(session, [one for product in made.products for one in product.beside])
     files = [Output(path, digest) for path, digest in beside.items()]
@@ -182,9 +182,9 @@ def write_object(session: Session, one: Object, path: Path) -> None:
         raise Damaged
 
 
-def _check_places(session: Session, plan: Plan) -> None:
+def check_places(session: Session, outputs: Sequence[str]) -> None:
     """Where the object cannot be written, clang fails, and leaves nothing beside it."""
-    for path in map(session.command.path, plan.outputs):
+    for path in map(session.command.path, outputs):
         is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
         if os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
             raise PassThrough("store", f"'{path}' cannot be written")

@@ -126,6 +126,8 @@ def _make(engine: Engine, commands: tuple[Command, ...], columns: int | None) ->
         from hipcache.link import link as compile
     elif commands[0].makes_program:
         from hipcache.program import make_program as compile
+    elif commands[0].assembles:
+        from hipcache.assemble import assemble as compile
     else:
         from hipcache.compile import compile
     done = compile(engine, commands[0], columns)

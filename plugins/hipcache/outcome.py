@@ -61,6 +61,7 @@ REASONS = {
     "temporary_names": "it writes the names of temporary files",
     "command_line": "its output holds the command line, or its own bitcode",
     "assembler": "an assembler other than clang's own",
+    "assembler_files": "a source of the assembler that may read other files",
     "pch": "a precompiled header",
     "coverage": "coverage instrumentation of bitcode",
     "modules": "modules",

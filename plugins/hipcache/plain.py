@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from hipcache.planning import tools
 
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
+# The target of AMD's GPUs, as a word of its own or not, and their assembler.
+_GPU = ("amdgcn", "--target=amdgcn")
+_ASSEMBLER = frozenset(["assembler", "-xassembler", "--language=assembler"])
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
@@ -48,6 +51,14 @@ def is_plain(argv: Sequence[str]) -> bool:
         "-c" in words
         and not tools.is_hipcc(tools.behind(argv)[0])
         and not any(word in _LANGUAGE or word.endswith(".hip") or word.startswith("@") for word in words)
+        and not _assembles_for_gpu(words)
+    )
+
+
+def _assembles_for_gpu(words: Sequence[str]) -> bool:
+    """Perhaps (`planning/assembler` knows)?"""
+    return any(word.startswith(_GPU) for word in words) and any(
+        word in _ASSEMBLER or word.endswith(".s") for word in words
     )
 
 

@@ -20,7 +20,7 @@ from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
 from hipcache.planning.command import Command, Unwrapped, expand
-from hipcache.planning.driver import Asked
+from hipcache.planning.driver import Asked, AskedToAssemble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.units import Units
 from hipcache.report import statistics
@@ -61,7 +61,7 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
         depends = watched.merge(_depends(session, asked, fronts, products))
     except (Untraceable, OSError):
         return None
-    if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in depends):
+    if _asks_kernel(depends):
         return None
     keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
     uses = [(True, one) for pair in keys for one in pair]
@@ -72,6 +72,22 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     uses += [(False, file.digest) for one in products for file in one.beside]
     used = tuple(dict.fromkeys(one for one in uses if one[1]))
     return Whole(session.began, outputs, depends, used, _tools(session, asked))
+
+
+def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output: Output) -> Whole | None:
+    """The same of a source of a GPU's assembler, which reads nothing else, and whose object is under `key`."""
+    try:
+        depends = watched.merge(_surroundings(session, asked))
+    except (Untraceable, OSError):
+        return None
+    if _asks_kernel(depends):
+        return None
+    uses = ((True, key), (False, output.digest))
+    return Whole(session.began, Outputs((), (output,)), depends, uses, _tools(session, asked))
+
+
+def _asks_kernel(depends: Iterable[Watched]) -> bool:
+    return any(one.kind == FILE and one.path.startswith(_KERNELS) for one in depends)
 
 
 def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
@@ -91,7 +107,7 @@ def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole
     return Whole(began, Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
 
 
-def _tools(session: Session, asked: Asked) -> Mapping[str, tuple[str, ...]]:
+def _tools(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
     tools = session.identities.contents()
     own = {os.path.realpath(files[0]) for files in tools.values()}
     known = os.path.realpath(asked.program) in own and not session.command.unwrapped
@@ -160,7 +176,13 @@ def remember(
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
     """What the same compile comes to when nothing has changed."""
     units = tuple(
-        replace(unit, hit=True, frontend=True, backend=None if unit.name == statistics.HOST else True, why=())
+        replace(
+            unit,
+            hit=True,
+            frontend=None if unit.frontend is None else True,
+            backend=None if unit.name == statistics.HOST else True,
+            why=(),
+        )
         for unit in outcome.units
     )
     return replace(outcome, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
@@ -169,15 +191,7 @@ def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
 def _depends(
     session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]
 ) -> Iterator[Watched]:
-    command, environ = session.command, session.engine.environ
-    if session.notes or not asked.looked:
-        raise Untraceable("not all is known")
-    yield from _response_files(command)
-    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
-        yield from _program(one, command, environ)
-        yield from map(watched.of_observation, one.looked)
-    yield from session.files.watched()
-    yield from session.identities.watched()
+    yield from _surroundings(session, asked)
     # Most architectures read the same files.
     found = {
         (product.reads, front.comments_matter or bool(product.text))
@@ -188,6 +202,19 @@ def _depends(
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact)
+
+
+def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
+    """All but what the passes read."""
+    command, environ = session.command, session.engine.environ
+    if session.notes or not asked.looked:
+        raise Untraceable("not all is known")
+    yield from _response_files(command)
+    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
+        yield from _program(one, command, environ)
+        yield from map(watched.of_observation, one.looked)
+    yield from session.files.watched()
+    yield from session.identities.watched()
 
 
 def _response_files(command: Command) -> Iterator[Watched]:

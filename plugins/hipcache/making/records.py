@@ -3,7 +3,8 @@
     front end   a list of entries, newest first, each under the same command with other file contents:
                 {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
                  "seconds": s, "base": path, "neutral": digest, "cuid": str, "auxiliary": [blob]}
-    back end    {"code": blob, "talks": bool, "seconds": s}
+    back end, assembler
+                {"code": blob, "talks": bool, "seconds": s}
     back end of any CUID
                 {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
     object      {"object": blob}

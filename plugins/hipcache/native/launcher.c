@@ -126,6 +126,17 @@ static bool which(const char *name, char path[PATH_MAX]) {
     return false;
 }
 
+/* Perhaps a source of a GPU's assembler? */
+static bool assembles_for_gpu(char *const *words) {
+    bool gpu = false, assembler = false;
+    for (; *words; words++) {
+        gpu = gpu || starts(*words, "amdgcn") || starts(*words, "--target=amdgcn");
+        assembler = assembler || ends(*words, ".s") || strcmp(*words, "assembler") == 0 ||
+                    strcmp(*words, "-xassembler") == 0 || strcmp(*words, "--language=assembler") == 0;
+    }
+    return gpu && assembler;
+}
+
 /* Certainly a compile, and certainly not of HIP? */
 static bool is_plain(char *const *argv) {
     static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
@@ -141,7 +152,7 @@ static bool is_plain(char *const *argv) {
             ends(*word, ".hip") || **word == '@')
             return false;
     }
-    return compiles;
+    return compiles && !assembles_for_gpu(argv + 1);
 }
 
 static bool has_settings(void) {

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.errors import PassThrough
+from hipcache.planning import assembler
 from hipcache.planning.driver_options import (
     SEPARATE,
     SERIALIZE,
@@ -57,7 +58,7 @@ class Unwrapped:
 @dataclass(frozen=True)
 class Command:
     """One HIP compile, or (where there is no source) a link of relocatable device code; or a program that is compiled
-    and linked at once (`makes_program`), of `source` and maybe others.
+    and linked at once (`makes_program`), of `source` and maybe others; or (`assembles`) a source of a GPU's assembler.
 
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
@@ -76,6 +77,7 @@ class Command:
     unwrapped: tuple[Unwrapped, ...] = ()
     part_of: tuple[str, ...] = ()
     makes_program: bool = False
+    assembles: bool = False
 
     @property
     def links(self) -> bool:
@@ -127,7 +129,8 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
-    _refuse(arguments, sources, compiles=compiles, refused=refused, output=output, environ=environ)
+    assembles = assembler.assembles(arguments, sources)
+    _refuse(arguments, sources, compiles=compiles, assembles=assembles, refused=refused, output=output, environ=environ)
     for name, _ in sources:
         if is_stream(os.path.join(cwd, name)):
             raise PassThrough("standard_streams", name)
@@ -141,7 +144,8 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         source = next(name for name, language in sources if is_hip(name, language))
         output = output or "a.out"
         return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, makes_program=True)
-    return Command(argv, typed or argv, arguments, cwd, sources[0][0], output, tuple(macros), own_cuid)
+    source = sources[0][0]
+    return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, assembles=assembles)
 
 
 def parse_each(
@@ -206,12 +210,13 @@ def _refuse(
     sources: list[tuple[str, str]],
     *,
     compiles: bool,
+    assembles: bool,
     refused: list[tuple[str, str]],
     output: str,
     environ: Mapping[str, str],
 ) -> None:
     hip = [name for name, language in sources if is_hip(name, language)]
-    if not hip:
+    if not hip and not assembles:
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
     if refused:
         raise PassThrough(*refused[0])

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.planning import answers, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
+from hipcache.planning import answers, assembler, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
+from hipcache.planning.assembler import AssemblerJob
 from hipcache.planning.command import Command, expand, messages_file, tokenize
 from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.link_plan import LinkPlan
@@ -30,6 +31,15 @@ class Asked:
     """The plan, the path of the driver, and all that it looked at for it (nothing where that is not known)."""
 
     plan: Plan
+    program: str
+    looked: tuple[Observation, ...]
+
+
+@dataclass(frozen=True)
+class AskedToAssemble:
+    """The same of a source of a GPU's assembler."""
+
+    job: AssemblerJob
     program: str
     looked: tuple[Observation, ...]
 
@@ -115,6 +125,20 @@ def ask_program(
     _, found = answer(_words(command, [], engine, columns), command.arguments, command.cwd, engine, runner, scratch)
     _check(found.text, engine.environ, why_left_in_program)
     return program_plan.parse(found.text, command.side)
+
+
+def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
+    """The plan for a source of a GPU's assembler. As `ask`; raises PassThrough also where the driver has something to
+    say, which it would say in another look on a terminal."""
+    if messages_file(("", *command.arguments))[0]:
+        raise PassThrough("side_output", SERIALIZE[0])
+    words = _words(command, [], engine, None)
+    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    _check(found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word))
+    jobs, messages = plan.split(found.text)
+    if messages:
+        raise PassThrough("job_output", f"the driver said: {messages.strip()[:200]}")
+    return AskedToAssemble(assembler.parse(jobs), program, found.looked)
 
 
 def ask_link(

@@ -198,6 +198,8 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
             words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
         elif name.startswith("device code of "):
             words.append(f"{name} {'changed' if name in names_gone else 'is new'}")
+        elif name == "text of the source":
+            words.append("the source changed")
         elif name == "way of bundling":
             words.append(_BUNDLED)
         elif name.startswith("content of "):
