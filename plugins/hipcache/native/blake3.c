@@ -212,6 +212,6 @@ static const uint8_t *from_memory(void *source, size_t size) {
 }
 
 void blake3(const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
-    const uint8_t *at = content;
+    const uint8_t *at = size ? content : (const uint8_t *)""; /* nothing may be nowhere */
     blake3_of(from_memory, &at, size, digest);
 }
