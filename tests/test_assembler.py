@@ -229,6 +229,17 @@ def test_the_assembler_of_the_host_passes_through(lab: Lab) -> None:
     assert lab.same(words(lab, "-Dx")).counted.reason == "not_hip"
 
 
+def test_one_among_other_sources_passes_through(kernel: Lab) -> None:
+    command = [kernel.compiler, *GPU, "-mcpu=gfx90a", "-nogpuinc", "-nogpulib", "-c", "k.s", "k.hip"]
+    ended = []
+    for launcher in ((), LAUNCHER):
+        (kernel.root / "k.o").unlink(missing_ok=True)
+        found = kernel.run([*launcher, *command])
+        ended.append((found, (kernel.root / "k.o").exists()))
+    assert ended[0] == ended[1]
+    assert kernel.counted().outcome in (FAILED, PASSED_THROUGH)
+
+
 def test_an_object_that_is_a_link_is_written_through(kernel: Lab) -> None:
     warm(kernel, words(kernel))
     (kernel.root / "out.o").unlink()

@@ -75,6 +75,8 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
     it must be run because it fails; in each case nothing has been written.
     """
+    if command.assembles:  # among other sources, or for SCons
+        raise PassThrough("not_hip", command.source)
     command, engine = wrapper.through_script(engine, command)
     return in_session(engine, command, lambda session: _compile(session, columns))
 
