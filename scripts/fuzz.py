@@ -659,7 +659,8 @@ class Assembly(Case):
         rows = LINES.strip().splitlines()
         lines = "|".join(rows[:3] if self.random.random() < 0.7 else rows).split("|")
         some = ["k:", *self.random.sample(lines, self.random.randrange(1, 5)), "s_endpgm", ""]
-        self._write("k.s", "\n".join(some).replace("`", "\n"))
+        # A small one is left to the compiler.
+        self._write("k.s", "\n".join(some).replace("`", "\n") + ("; " + "-" * 97 + "\n") * ((1 << 18) // 100 + 1))
         return f"k.s is {some}"
 
     def _edit(self) -> str:

@@ -18,7 +18,8 @@ from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 
-SOURCE = """\
+SOURCE = (
+    """\
     .text
     .globl kernel
     .p2align 8
@@ -29,6 +30,8 @@ kernel:
     v_add_u32 v0, s0, v0
     s_endpgm
 """
+    + ("; " + "a line of a large kernel " * 4 + "\n") * (assembler.WORTH // 100)
+)
 GPU = ("-target", "amdgcn-amd-amdhsa")
 AS = ("-x", "assembler", *GPU, "-mcpu=gfx90a")
 
@@ -222,6 +225,12 @@ def test_what_is_not_understood_passes_through(kernel: Lab, flags: tuple[str, ..
         outputs.append((ended.status, ended.out, (kernel.root / "out.o").exists()))
     assert outputs[0] == outputs[1]
     assert kernel.counted().reason == reason
+
+
+def test_a_small_one_is_left_to_the_compiler_at_once(kernel: Lab, tmp_path: Path) -> None:
+    kernel.write("k.s", SOURCE[:1000])
+    assert kernel.same(words(kernel)).counted.reason == "not_hip"
+    assert is_direct(kernel, words(kernel), tmp_path / "alone"), "without the engine"
 
 
 def test_the_assembler_of_the_host_passes_through(lab: Lab) -> None:

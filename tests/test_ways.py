@@ -15,6 +15,7 @@ from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MOD
 from hip import HIP_IN_SHORT, LAUNCHER, script
 from hipcache import plain
 from hipcache.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.planning import assembler
 from hipcache.report import statistics
 
 EXAMPLE = CHECKOUT / "examples" / "make"
@@ -375,6 +376,12 @@ def test_plain_cxx_passes_without_the_engine(tmp_path: Path) -> None:
         assert f" {module}\n" not in said
 
 
+def write_assembler_sources(place: Path) -> None:
+    for name in ("large", "large.s"):
+        (place / name).write_bytes(bytes(assembler.WORTH))
+    (place / "small.s").write_bytes(bytes(assembler.WORTH - 1))
+
+
 PLAIN = [
     (["clang++", "-c", "x.cpp"], True),
     (["/usr/bin/clang++-15", "-I/opt/rocm/include/hip", "-c", "hip.cpp"], True),
@@ -391,11 +398,12 @@ PLAIN = [
     (["clang", "-c", "x.s"], True),
     (["clang", "-x", "assembler", "-target", "x86_64-linux-gnu", "-c", "x.s"], True),
     (["clang", "-target", "amdgcn-amd-amdhsa", "-c", "x.c"], True),
-    (["clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-c", "x"], False),
-    (["clang", "-xassembler", "--target=amdgcn-amd-amdhsa", "-c", "x"], False),
-    (["clang", "--language=assembler", "--target=amdgcn-amd-amdhsa", "-c", "x"], False),
-    (["clang++", "--target=amdgcn-amd-amdhsa", "-c", "x.s"], False),
-    (["clang++", "-target", "amdgcn--amdhsa", "-c", "x.s"], False),
+    (["clang++", "-target", "amdgcn--amdhsa", "-c", "small.s"], True),
+    (["clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-c", "large"], False),
+    (["clang", "-xassembler", "--target=amdgcn-amd-amdhsa", "-c", "large"], False),
+    (["clang", "--language=assembler", "--target=amdgcn-amd-amdhsa", "-c", "large"], False),
+    (["clang++", "--target=amdgcn-amd-amdhsa", "-c", "large.s"], False),
+    (["clang++", "-target", "amdgcn--amdhsa", "-c", "large.s"], False),
 ]
 BEHIND_ANOTHER_CACHE = [
     (["ccache", "clang++", "-c", "x.cpp"], True),
@@ -404,7 +412,11 @@ BEHIND_ANOTHER_CACHE = [
 
 
 @pytest.mark.parametrize(("words", "expected"), [*PLAIN, *BEHIND_ANOTHER_CACHE])
-def test_only_what_is_certainly_no_hip_is_plain(words: list[str], expected: bool) -> None:
+def test_only_what_is_certainly_no_hip_is_plain(
+    words: list[str], expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_assembler_sources(tmp_path)
     assert plain.is_plain(words) == expected
 
 
@@ -416,7 +428,8 @@ def test_the_native_launcher_means_the_same_by_plain(tmp_path: Path, words: list
     compiler = script(tmp_path / Path(words[0]).name, "exit 7\n")
     (tmp_path / "store/v1/statistics").mkdir(parents=True)
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store")}
-    ended = subprocess.run([tmp_path / "hipcache", compiler, *words[1:]], env=environ, check=False)
+    write_assembler_sources(tmp_path)
+    ended = subprocess.run([tmp_path / "hipcache", compiler, *words[1:]], env=environ, cwd=tmp_path, check=False)
     assert ended.returncode == (7 if expected else 99)
 
 

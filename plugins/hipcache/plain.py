@@ -19,6 +19,7 @@ _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 # The target of AMD's GPUs, as a word of its own or not, and their assembler.
 _GPU = ("amdgcn", "--target=amdgcn")
 _ASSEMBLER = frozenset(["assembler", "-xassembler", "--language=assembler"])
+_WORTH = 1 << 18  # planning/assembler.py: WORTH
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
@@ -56,10 +57,19 @@ def is_plain(argv: Sequence[str]) -> bool:
 
 
 def _assembles_for_gpu(words: Sequence[str]) -> bool:
-    """Perhaps (`planning/assembler` knows)?"""
-    return any(word.startswith(_GPU) for word in words) and any(
-        word in _ASSEMBLER or word.endswith(".s") for word in words
+    """Perhaps (`planning/assembler` knows), and is it worth it?"""
+    return (
+        any(word.startswith(_GPU) for word in words)
+        and any(word in _ASSEMBLER or word.endswith(".s") for word in words)
+        and any(_size(word) >= _WORTH for word in words if not word.startswith("-"))
     )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _below(environ: Mapping[str, str], variable: str, below_home: str) -> str:

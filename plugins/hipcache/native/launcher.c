@@ -126,15 +126,19 @@ static bool which(const char *name, char path[PATH_MAX]) {
     return false;
 }
 
-/* Perhaps a source of a GPU's assembler? */
+/* Perhaps a source of a GPU's assembler, and one that is worth it (planning/assembler.py: WORTH)? */
 static bool assembles_for_gpu(char *const *words) {
-    bool gpu = false, assembler = false;
-    for (; *words; words++) {
-        gpu = gpu || starts(*words, "amdgcn") || starts(*words, "--target=amdgcn");
-        assembler = assembler || ends(*words, ".s") || strcmp(*words, "assembler") == 0 ||
-                    strcmp(*words, "-xassembler") == 0 || strcmp(*words, "--language=assembler") == 0;
+    enum { WORTH = 1 << 18 };
+    bool gpu = false, assembler = false, large = false;
+    struct stat found;
+    for (char *const *word = words; *word; word++) {
+        gpu = gpu || starts(*word, "amdgcn") || starts(*word, "--target=amdgcn");
+        assembler = assembler || ends(*word, ".s") || strcmp(*word, "assembler") == 0 ||
+                    strcmp(*word, "-xassembler") == 0 || strcmp(*word, "--language=assembler") == 0;
     }
-    return gpu && assembler;
+    for (char *const *word = words; gpu && assembler && *word; word++)
+        large = large || (**word != '-' && stat(*word, &found) == 0 && found.st_size >= WORTH);
+    return large;
 }
 
 /* Certainly a compile, and certainly not of HIP? */

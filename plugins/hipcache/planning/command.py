@@ -129,7 +129,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
-    assembles = assembler.assembles(arguments, sources)
+    assembles = assembler.assembles(arguments, sources, cwd)
     _refuse(arguments, sources, compiles=compiles, assembles=assembles, refused=refused, output=output, environ=environ)
     for name, _ in sources:
         if is_stream(os.path.join(cwd, name)):
