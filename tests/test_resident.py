@@ -444,6 +444,15 @@ def test_without_it_builds_go_on(system: System, how: str) -> None:
     system.lab.compile(*system.flags, env={"HIPCACHE_RESIDENT": "1"})
 
 
+def test_a_store_that_is_removed_is_filled_again(system: System) -> None:
+    system.warm()
+    before = _residents(system.home)
+    shutil.rmtree(system.lab.store)
+    assert not system.served()
+    assert system.ask(system.warm()) == HOLDS
+    assert _residents(system.home) == before
+
+
 def test_a_killed_one_is_replaced(system: System) -> None:
     system.warm()
     (process,) = _residents(system.home) or [0]
