@@ -20,6 +20,7 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
+    stories
     assemble link several program
     compile
     direct.remember

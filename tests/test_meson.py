@@ -18,6 +18,7 @@ from pathlib import Path
 
 import cmake_project
 import hipcache
+import programs
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
 from hip import FULL, HIP_IN_SHORT, script, settle, write_files
@@ -413,6 +414,74 @@ static_library('kernels', hip_object.process(made, extra_args: '-I' + meson.curr
         project = Project(tmp_path, "debian").write(simple(head=HEAD.replace("'cpp'", "'c'")))
         project.setup(BARE)
         assert project.built() == {"one.hip", "two.hip"}
+
+
+RELOCATABLE = """\
+linked = custom_target('linked', output: 'kernels.o',
+  command: [hip.get_variable('hip_link'), '@INPUT@', '-o', '@OUTPUT@'],
+  input: hip_object.process('one.hip', 'two.hip', extra_args: '-fgpu-rdc'))
+executable('program', 'main.cpp', 'runtime.cpp', linked)
+"""
+
+
+class TestRelocatableDeviceCode:
+    """Objects of -fgpu-rdc, whose device code is linked before a program or library takes them."""
+
+    @each_meson
+    def test_the_device_link_is_cached(self, tmp_path: Path, meson: str) -> None:
+        def sources(host: str, gfx90a: str) -> dict[str, str]:
+            one = "#define DEVICE 1\n" + programs.ONE.format(host=host)
+            return {"one.hip": one, "two.hip": programs.TWO.format(gfx90a=gfx90a)}
+
+        def links() -> tuple[int, int]:
+            return project.units()["link"]
+
+        project = Project(tmp_path, meson).write(simple(RELOCATABLE))
+        project.write({"main.cpp": programs.MAIN, "runtime.cpp": programs.RUNTIME, **sources("0", "2")})
+        project.setup(BARE, "-Dbuildtype=release")
+        project.built()
+        assert project.run(project.build_dir / "program").returncode == 0
+        assert links() == (0, 2)
+        project.write(sources("7", "2"))
+        project.built()
+        assert project.run(project.build_dir / "program").returncode == 7
+        assert links() == (2, 2)
+        project.write(sources("7", "5"))
+        project.built()
+        assert links() == (3, 3)
+        assert project.ninja().endswith("no work to do.\n")
+
+    def test_without_the_cache_it_is_the_same_object(self, tmp_path: Path) -> None:
+        """With one CUID for both: clang's own hashes the command."""
+        text = RELOCATABLE.replace("'one.hip', 'two.hip', extra_args: '-fgpu-rdc'", "'two.hip', extra_args: RDC")
+        head = HEAD + "RDC = ['-fgpu-rdc', '-cuid=5eed']\n"
+        project = Project(tmp_path, "newest").write(simple(text, head=head))
+        project.write({"main.cpp": "", "runtime.cpp": "", "two.hip": programs.TWO.format(gfx90a="2")})
+        made = []
+        for cache in ("true", "false"):
+            project.setup(BARE, f"-Dhip_cache={cache}")
+            project.ninja("kernels.o")
+            made.append((project.build_dir / "kernels.o").read_bytes())
+        assert made[0] == made[1]
+        assert project.units()["link"] == (0, 2)
+
+    def test_the_native_file_caches_a_program_of_hip_that_is_compiled_as_cpp(self, tmp_path: Path) -> None:
+        text = """\
+project('native', 'cpp')
+flags = ['-fgpu-rdc', '-nogpulib', '--offload-arch=gfx906', '--offload-arch=gfx90a']
+kernels = static_library('kernels', 'one.cpp', 'two.cpp', cpp_args: ['-x', 'hip', '-nogpuinc', flags])
+executable('program', 'main.cpp', 'runtime.cpp', objects: kernels.extract_all_objects(recursive: false),
+  link_args: ['--hip-link', '-no-hip-rt', flags])
+"""
+        project = Project(tmp_path, "newest")
+        files = {"one.cpp": "#define DEVICE 1\n" + programs.ONE.format(host="0")}
+        files |= {"two.cpp": programs.TWO.format(gfx90a="2"), "hip_in_short.hpp": HIP_IN_SHORT}
+        project.write(files | {"meson.build": text, "main.cpp": programs.MAIN, "runtime.cpp": programs.RUNTIME})
+        own = tmp_path / "own.ini"
+        own.write_text("[constants]\ncompiler = 'clang++-15'\n")
+        project.setup("--native-file", SUBPROJECT / "hipcache-native.ini", "--native-file", own)
+        project.ninja()
+        assert project.units()["link"] == (0, 2)
 
 
 class TestOptions:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import outcome
+from hipcache import outcome, stories
 from hipcache.config import Config
 from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
 from hipcache.inputs.trace import RACY
@@ -84,7 +84,7 @@ def _compile(
 
             commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         columns = telling.columns(environ)
-        done, whole = _make(engine, commands, columns)
+        done, whole = stories.tell(engine, commands, columns)
     except Interrupted as interrupted:
         _end(runner)
         _die(interrupted.number)
@@ -114,24 +114,6 @@ def _compile(
     except Interrupted as interrupted:
         _die(interrupted.number)
     return 0
-
-
-def _make(engine: Engine, commands: tuple[Command, ...], columns: int | None) -> tuple[list[Compiled], Whole | None]:
-    """Each compile, and what a direct hit of all needs."""
-    if len(commands) > 1:
-        from hipcache.several import compile_each
-
-        return compile_each(engine, commands, columns)
-    if commands[0].links:
-        from hipcache.link import link as compile
-    elif commands[0].makes_program:
-        from hipcache.program import make_program as compile
-    elif commands[0].assembles:
-        from hipcache.assemble import assemble as compile
-    else:
-        from hipcache.compile import compile
-    done = compile(engine, commands[0], columns)
-    return [done], done.whole
 
 
 def _say(argv: list[str], messages: str) -> None:

@@ -3,7 +3,9 @@
     tool          variables, builders, emitters          what an SConstruct sees
     checks        CheckHip for Configure
     action        the action of every HIP compile        what SCons calls
-    cached        one compile through the engine
+    link          the action of links, for relocatable device code
+    cached        one compile or link through the engine
+    commands      the command of an action
     dependencies  real dependency lists as nodes
     shadows       headers that may appear
     toolchain     the toolchain in SCons' signatures

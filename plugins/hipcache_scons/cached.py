@@ -1,4 +1,4 @@
-"""One compile through the engine, called from SCons' worker threads.
+"""One compile or link through the engine, called from SCons' worker threads.
 
 Nothing here changes the process: the directory and the environment of a compile come as arguments. The user's settings
 (HIPCACHE_*, HOME and XDG_*) are those that SCons was started with, under those in `env["ENV"]`.
@@ -9,22 +9,25 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from hipcache import compile as one_source
 from hipcache import config as settings
 from hipcache import native, outcome
-from hipcache.compile import compile
+from hipcache.compile import Compiled
 from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
-from hipcache.errors import ConfigError, JobFailed, PassThrough, StoreError
+from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
 from hipcache.inputs.readset import ReadSet
+from hipcache.link import link as link_objects
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
-from hipcache.planning.command import parse
+from hipcache.planning.command import Command, parse
 from hipcache.processes.runner import Killed
 from hipcache.report import telling
 from hipcache.report.history import History, Record
@@ -52,12 +55,14 @@ class Cache:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a compile ended. `files` are absolute paths of what it read; None where the user's own command must be run,
-    and `plain` tells the cache how that ended. `status` is set where a signal ended the compile."""
+    """How a compile or a link ended. `files` are absolute paths of what a compile read; `left`: why the user's own
+    command must be run (`tell_plain` tells the cache how that ended); `status` and `why` are set where nothing is to be
+    run any more: a signal ended it, or it failed and has said so."""
 
-    files: tuple[str, ...] | None = None
-    status: int = 0
+    files: tuple[str, ...] = ()
     left: PassThrough | JobFailed | None = None
+    status: int = 0
+    why: str = ""
 
 
 _open: dict[frozenset[tuple[str, str]], Cache] = {}
@@ -88,42 +93,58 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
     return Cache(config, engine, environ, known)
 
 
-def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
+def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
-    engine = cache.engine
-    if engine is None:
+    return _direct(cache, argv, cwd) or _guarded(cache, lambda engine: _compile(cache, engine, argv, cwd))
+
+
+def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
+    """The same for a link of device code."""
+    return _guarded(cache, lambda engine: _link(cache, engine, argv, cwd))
+
+
+def _guarded(cache: Cache, story: Callable[[Engine], Ended]) -> Ended:
+    if cache.engine is None:
         return Ended(left=PassThrough("store", "it cannot be opened"))
-    served = _direct(cache, argv, cwd)
-    if served is not None:
-        return served
-    words = tools.behind(argv)
     try:
-        if tools.is_hipcc(words[0]):
-            wrapper.check(words, cache.environ)
-            (command, *more), engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
-            if more:
-                raise PassThrough("several_sources", "in one action")
-        else:
-            command = parse(words, cwd, cache.environ)
-        columns = telling.columns(cache.environ)
-        done = compile(engine, command, columns)
-        shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
-        files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
+        return story(cache.engine)
     except PassThrough as left:
         return Ended(left=left)
     except StoreError as error:
         return Ended(left=PassThrough("store", error.message))
     except JobFailed as failed:
-        return Ended(status=-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
+        return _interrupted(-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
     except Killed:
-        return Ended(status=signal.SIGINT)
+        return _interrupted(signal.SIGINT)
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
         telling.log_fault(cache.config, error)
         return Ended(left=PassThrough("internal", f"{type(error).__name__}: {error}"))
-    say(done.messages)
-    record = replace(done.record, command=argv)
-    telling.record(cache.config, done.outcome, argv, cwd, record)
+
+
+def _interrupted(number: int) -> Ended:
+    return Ended(status=128 + number, why=f"interrupted by signal {number}")
+
+
+def _command(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> tuple[Command, Engine]:
+    """What the compiler gets, and the engine with the environment for it."""
+    words = tools.behind(argv)
+    if not tools.is_hipcc(words[0]):
+        return parse(words, cwd, cache.environ), engine
+    wrapper.check(words, cache.environ)
+    (command, *more), engine = wrapper.unwrap(engine, words, cwd, engine.runner, argv)
+    if more:
+        raise PassThrough("several_sources", "in one action")
+    return command, engine
+
+
+def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
+    command, engine = _command(cache, engine, argv, cwd)
+    columns = telling.columns(cache.environ)
+    done = one_source.compile(engine, command, columns)
+    shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
+    files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
+    record = _tell(cache, done, argv, cwd)
     if done.whole and _may_be_direct(cache.config):
         # In place of a dependency file stands the list of files, which no file is made of.
         read = os.fsencode("".join(f"{name}\n" for name in files))
@@ -146,6 +167,27 @@ def run(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     return Ended(files)
 
 
+def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
+    command, engine = _command(cache, engine, argv, cwd)
+    if not command.links:
+        raise PassThrough("link")
+    try:
+        done = link_objects(engine, command, telling.columns(cache.environ))
+    except HostLinkFailed as failed:
+        say(failed.text)
+        telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd)
+        return Ended(status=failed.status, why=f"Error {failed.status}")
+    _tell(cache, done, argv, cwd)
+    return Ended()
+
+
+def _tell(cache: Cache, done: Compiled, argv: tuple[str, ...], cwd: str) -> Record:
+    say(done.messages)
+    record = replace(done.record, command=argv)
+    telling.record(cache.config, done.outcome, argv, cwd, record)
+    return record
+
+
 def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
     """The compile served without the engine, if nothing has changed for it, and what may shadow is noted for it."""
     if "-o" not in argv[:-1] or cache.engine is None or not _may_be_direct(cache.config):
@@ -160,6 +202,11 @@ def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
         return None
     say(os.fsdecode(found.messages))
     return Ended(tuple(os.fsdecode(found.rule).splitlines()))
+
+
+def is_on(env: Any, cache: Cache) -> bool:
+    """Is the cache to be tried for a command of this Environment?"""
+    return bool(env.get("HIPCACHE", True)) and not cache.config.disable
 
 
 def _may_be_direct(config: Config) -> bool:

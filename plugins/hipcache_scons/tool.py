@@ -6,6 +6,9 @@
     HIPPATH      the root of ROCm, where the compiler does not find it by itself
     HIPCACHE     False compiles without the cache; nothing is rebuilt for that
     HIPCOM, SHHIPCOM, HIPCOMSTR, SHHIPCOMSTR    as CXXCOM and the like
+    HIPLINK      the linker of programs and libraries with relocatable device code (-fgpu-rdc), which SCons takes by
+                 itself where such an object is among the sources; else LINK="$HIPLINK"
+    HIPLINKFLAGS its options for device code ($HIPFLAGS)
 
 CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
 """
@@ -20,11 +23,13 @@ from typing import Any
 import hipcache
 import SCons.Tool
 import yaml  # the engine reads its config file with it, when it is too late to look beside this tool
+from hipcache.planning.command import is_relocatable
 from SCons.Builder import Builder
 from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
+from hipcache_scons import link
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -48,6 +53,7 @@ def generate(env: Any, **settings: Any) -> None:
         HIP_ARCHS=[],
         HIPFLAGS=CLVar(""),
         SHHIPFLAGS=CLVar("$HIPFLAGS -fPIC"),
+        HIPLINKFLAGS=CLVar("$HIPFLAGS"),
         HIPPATH="",
         HIPCACHE=True,
         CPPDEFPREFIX="-D",
@@ -61,6 +67,7 @@ def generate(env: Any, **settings: Any) -> None:
     flags = "$_HIPTARGETFLAGS {} $CPPFLAGS $_CPPDEFFLAGS $_CPPINCFLAGS -x hip $SOURCES"
     env["HIPCOM"] = "$HIPCXX -o $TARGET -c " + flags.format("$HIPFLAGS")
     env["SHHIPCOM"] = "$HIPCXX -o $TARGET -c " + flags.format("$SHHIPFLAGS")
+    env["HIPLINK"] = "$HIPCXX --hip-link -fgpu-rdc $_HIPTARGETFLAGS $HIPLINKFLAGS"
 
     # The C scanner finds headers that must be built, or copied into a variant directory, first.
     SCons.Tool.SourceFileScanner.add_scanner(SUFFIX, SCons.Tool.CScanner)
@@ -73,6 +80,7 @@ def generate(env: Any, **settings: Any) -> None:
     env["BUILDERS"]["SharedHipObject"] = _builder(SHARED, _shared, "$SHOBJPREFIX", "$SHOBJSUFFIX")
     if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
         env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
+    link.install(env)
 
 
 def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix: str) -> Any:
@@ -132,17 +140,23 @@ def _shared(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
     return _emit(target, source, env, "$SHHIPFLAGS")
 
 
-def _emit(target: Any, source: Any, env: Any, flags: str) -> tuple[Any, Any]:
+def _emit(target: Any, source: Any, env: Any, variable: str) -> tuple[Any, Any]:
     _check_archs(target, env)
     # CacheDir keys a first build by what the scanner finds, which is less than what is read; and hipcache has it.
     env.NoCache(target)
+
+    def flags(node: Any) -> tuple[str, ...]:
+        """As they are by now: a variable may change until the build begins."""
+        return tuple(str(word) for line in env.subst_list(variable, 0, [node], source) for word in line)
+
     for node in target:
-        for name in _side_files(str(node), [str(w) for line in env.subst_list(flags, 0, target, source) for w in line]):
+        node.attributes.hip_flags = flags
+        for name in _side_files(str(node), flags(node)):
             env.Clean(node, env.File(f"#/{name}" if not name.startswith("/") else name))
     return target, source
 
 
-def _side_files(output: str, flags: list[str]) -> list[str]:
+def _side_files(output: str, flags: tuple[str, ...]) -> list[str]:
     """What the compiler writes beside the object, for `scons -c`."""
     stem = output.rpartition(".")[0] or output
     found = []
@@ -157,16 +171,41 @@ def _side_files(output: str, flags: list[str]) -> list[str]:
 
 
 class _SmartLink:
-    """SCons links with $CXX where a source is C++; HIP is C++ too."""
+    """SCons links with $CXX where a source is C++; HIP is C++ too. Relocatable device code is linked by clang."""
 
     def __init__(self, otherwise: Any) -> None:
         self._otherwise = otherwise
 
     def __call__(self, source: Any, target: Any, env: Any, for_signature: bool) -> Any:
-        if any(str(node.sources[0]).endswith(SUFFIX) for node in source or () if getattr(node, "sources", None)):
+        relocatable = [node for node in source or () if _is_relocatable(node)]
+        if relocatable:
+            _check_names(relocatable, target, env)
+            return "$HIPLINK"
+        if any(_is_hip(node) for node in source or ()):
             return "$CXX" if env.get("CXX") else "$HIPCXX"
         chosen = self._otherwise
         return chosen(source, target, env, for_signature) if callable(chosen) else chosen
+
+
+def _is_hip(node: Any) -> bool:
+    return bool(node.sources) and str(node.sources[0]).endswith(SUFFIX)
+
+
+def _is_relocatable(node: Any) -> bool:
+    """Is it an object with device code that is still to be linked? (When a program is linked SCons has forgotten how
+    its sources were made, but for their attributes.)"""
+    flags = getattr(node.attributes, "hip_flags", None)
+    return flags is not None and is_relocatable(flags(node))
+
+
+def _check_names(objects: list[Any], target: Any, env: Any) -> None:
+    """Clang's old offload driver goes by the extension: it takes none out of SCons' `.os`, and says nothing."""
+    name = next((str(node) for node in objects if not str(node).endswith(".o")), "")
+    if name and "--offload-new-driver" not in env.subst("$HIPLINKFLAGS").split():
+        raise UserError(
+            f"target '{(target or ['?'])[0]}': clang takes device code out of files in .o only, not out of '{name}'\n"
+            "  write env['SHOBJSUFFIX'] = '.pic.o', or use --offload-new-driver"
+        )
 
 
 __all__ = ["exists", "generate", "hipcache", "yaml"]

@@ -1,0 +1,49 @@
+"""The command of an action as hipcache sees it: its words, its environment, its directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from SCons.Node.FS import get_default_fs
+from SCons.Subst import escape_list
+from SCons.Util import is_String
+
+from hipcache_scons import shell
+
+
+def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tuple[str, ...] | None:
+    """The command of `action` as the shell would run it; None where only the shell can, or there is no such program."""
+    lines, ignore, _ = action.process(target, [node.rfile() for node in source], env, executor)
+    lines = [line for line in lines if line]
+    if ignore or len(lines) != 1:
+        return None
+    argv = shell.split(escaped(lines[0], env))
+    return argv if argv and is_there(argv[0], env) else None
+
+
+def escaped(line: Any, env: Any) -> str:
+    """The words of a substituted `line` as one text for the shell."""
+    return " ".join(escape_list(line, env.get("ESCAPE", lambda word: word)))
+
+
+def environment(env: Any) -> Mapping[str, str]:
+    """`env["ENV"]` as a process gets it: SCons allows lists of paths, and nodes."""
+    return {
+        str(name): value
+        if is_String(value)
+        else os.pathsep.join(map(str, value))
+        if isinstance(value, list)
+        else str(value)
+        for name, value in env["ENV"].items()
+    }
+
+
+def directory() -> str:
+    """SCons runs all commands from the directory of the SConstruct."""
+    return str(get_default_fs().Top.get_abspath())
+
+
+def is_there(program: str, env: Any) -> bool:
+    return os.access(os.path.join(directory(), program), os.X_OK) if "/" in program else bool(env.WhereIs(program))
