@@ -813,13 +813,16 @@ def test_a_cachedir_keeps_what_is_no_hip_and_a_library_of_hip_objects(project: P
 
 
 def test_clean_removes_what_the_compiler_wrote_beside_the_object(project: Project) -> None:
-    project.construct('env.Append(HIPFLAGS=["-MMD"])\nenv.HipObject("one.hip")')
+    before = {path.name for path in project.root.iterdir()} | {"SConstruct", "store", ".sconsign.dblite"}
+    flags = "-MMD -g -gsplit-dwarf -fsave-optimization-record -fstack-usage --coverage --serialize-diagnostics x.dia"
+    project.construct(f'env.Append(HIPFLAGS="{flags}".split())\nenv.HipObject("one.hip")')
     project.build()
     assert project.build().up_to_date
-    assert (project.root / "one.d").exists()
-    left = {path.name for path in project.root.iterdir()}
+    left = {path.name for path in project.root.iterdir()} - before
+    beside = {f"one{end}" for end in (".d", ".dwo", "_gfx906.dwo", "_gfx90a.dwo", ".opt.yaml", ".su", ".gcno")}
+    assert left == {"one.o", "x.dia", *beside}
     project.build("-c")
-    assert left - {path.name for path in project.root.iterdir()} == {"one.o", "one.d"}
+    assert {path.name for path in project.root.iterdir()} == before
 
 
 def test_configure_checks_work_with_the_tool(project: Project) -> None:

@@ -37,7 +37,13 @@ COMPILERS = ("amdclang++", "clang++", *(f"clang++-{version}" for version in rang
 
 _ARCH = re.compile(r"(gfx[0-9a-f]+|gfx[0-9-]+-generic|native|amdgcnspirv)(:(sramecc|xnack)[+-]){0,2}")
 _RULES = {"-MD", "-MMD", "--write-dependencies", "--write-user-dependencies"}
-_COVERAGE = {"--coverage", "-coverage", "-ftest-coverage"}
+# Beginning of an option, and the end of a file's name that it has written.
+_SIDE_FILES = (
+    ("-gsplit-dwarf", ".dwo"),
+    ("-fsave-optimization-record", ".opt.yaml"),
+    ("-fstack-usage", ".su"),
+    *((option, ".gcno") for option in ("--coverage", "-coverage", "-ftest-coverage")),
+)
 
 STATIC = HipAction("HIPCOM", "$HIPFLAGS")
 SHARED = HipAction("SHHIPCOM", "$SHHIPFLAGS")
@@ -151,23 +157,22 @@ def _emit(target: Any, source: Any, env: Any, variable: str) -> tuple[Any, Any]:
 
     for node in target:
         node.attributes.hip_flags = flags
-        for name in _side_files(str(node), flags(node)):
+        for name in _side_files(str(node), flags(node), _archs(env)):
             env.Clean(node, env.File(f"#/{name}" if not name.startswith("/") else name))
     return target, source
 
 
-def _side_files(output: str, flags: tuple[str, ...]) -> list[str]:
+def _side_files(output: str, flags: tuple[str, ...], archs: list[str]) -> list[str]:
     """What the compiler writes beside the object, for `scons -c`."""
     stem = output.rpartition(".")[0] or output
-    found = []
+    found = [f"{stem}{suffix}" for prefix, suffix in _SIDE_FILES if any(word.startswith(prefix) for word in flags)]
+    if f"{stem}.dwo" in found:
+        found += [f"{stem}_{arch}.dwo" for arch in archs]  # of the device passes
     if _RULES & set(flags):
         named = [after for word, after in pairwise(flags) if word == "-MF"]
         found.append((named or [word[3:] for word in flags if word.startswith("-MF")] or [f"{stem}.d"])[-1])
-    if any(word.startswith("-gsplit-dwarf") for word in flags):
-        found.append(f"{stem}.dwo")
-    if _COVERAGE & set(flags):
-        found.append(f"{stem}.gcno")
-    return found
+    found += [after for word, after in pairwise(flags) if word == "--serialize-diagnostics"]
+    return found + [word.partition("=")[2] for word in flags if word.startswith("-foptimization-record-file=")]
 
 
 class _SmartLink:

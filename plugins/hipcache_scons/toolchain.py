@@ -56,7 +56,7 @@ def _inputs(
 ) -> Iterator[tuple[str, str]]:
     runner: Runner = engine.runner if engine else SubprocessRunner()
     identities = Identities(runner, environ, engine.memo if engine else None, time.time())
-    ask = [*words, "-x", "hip", "-c", _SOURCE, "-o", os.devnull, "-cuid=0", "-###"]
+    ask = [*driver.to_plan(tuple(words)), "-x", "hip", "-c", _SOURCE, "-o", os.devnull, "-cuid=0", "-###"]
     text = _remembered(ask, cwd, engine, runner) if engine else None
     if text is None:
         try:

@@ -69,11 +69,16 @@ def ask(
 
 def _without_messages_file(command: Command) -> tuple[Command, str]:
     """The command with another file for messages, and the name of that one (see `SERIALIZE`)."""
-    at, name = messages_file(command.argv)
+    _, name = messages_file(command.argv)
     if messages_file(("", *command.arguments))[1] != name:
         raise PassThrough("side_output", f"{SERIALIZE[0]} in a response file")
-    argv = (*command.argv[:at], _NOWHERE, *command.argv[at + 1 :]) if at else command.argv
-    return replace(command, argv=argv), name
+    return replace(command, argv=to_plan(command.argv)), name
+
+
+def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with messages to nowhere: the driver removes the file that they would go to, even when it plans."""
+    at, _ = messages_file(argv)
+    return (*argv[:at], _NOWHERE, *argv[at + 1 :]) if at else argv
 
 
 def _quoted(word: str) -> str:
