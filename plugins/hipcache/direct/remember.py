@@ -57,11 +57,8 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     if cut.object and not cut.object.tools_beside:
         return None
     fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
-    try:
-        depends = watched.merge(_depends(session, asked, fronts, products))
-    except (Untraceable, OSError):
-        return None
-    if _asks_kernel(depends):
+    depends = _all_of(_depends(session, asked, fronts, products))
+    if depends is None:
         return None
     keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
     uses = [(True, one) for pair in keys for one in pair]
@@ -76,18 +73,20 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
 
 def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output: Output) -> Whole | None:
     """The same of a source of a GPU's assembler, which reads nothing else, and whose object is under `key`."""
-    try:
-        depends = watched.merge(_surroundings(session, asked))
-    except (Untraceable, OSError):
-        return None
-    if _asks_kernel(depends):
+    depends = _all_of(_surroundings(session, asked))
+    if depends is None:
         return None
     uses = ((True, key), (False, output.digest))
     return Whole(session.began, Outputs((), (output,)), depends, uses, _tools(session, asked))
 
 
-def _asks_kernel(depends: Iterable[Watched]) -> bool:
-    return any(one.kind == FILE and one.path.startswith(_KERNELS) for one in depends)
+def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
+    """None where one is not known, or the kernel answers for it."""
+    try:
+        found = watched.merge(depends)
+    except (Untraceable, OSError):
+        return None
+    return None if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in found) else found
 
 
 def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:

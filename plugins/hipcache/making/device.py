@@ -122,11 +122,11 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
     module = bitcode.read(written, unit.front.job.value(Role.CUID))
     key, neutral = unit.back_key(module.digest).digest, unit.back_key(module.neutral or module.digest).digest
     with session.alone(neutral):
-        back, content = records.unpack_back(session.action(key)), None
-        # Read now: raised later, damage would end what the other archs do.
-        product = session.engine.store.get_blob(back.code) if back else None
-        hit = back is not None and product is not None
-        if back is None or product is None:
+        found, content = _stored(session, key), None
+        hit = found is not None
+        if found:
+            back, product = found
+        else:
             renamed = _renamed(session, unit, front.output, module.mark, neutral) if module.mark else None
             hit = renamed is not None
             back, content = renamed or _back_end(session, unit, front, module, neutral)
@@ -212,18 +212,27 @@ def _by_lto(session: Session, unit: DeviceUnit, missing: Missing) -> Product:
     digest = digest_bytes(front.output.read_bytes())
     key = unit.back_key(digest).digest
     with session.alone(key):
-        back = records.unpack_back(session.action(key))
-        product = session.engine.store.get_blob(back.code) if back else None
-        hit, content = product is not None, None
-        if back is None or product is None:
-            product, seconds = _link(session, unit, front.output)
-            content = product
+        found, content = _stored(session, key), None
+        if found:
+            back, product = found
+        else:
+            content, seconds = _link(session, unit, front.output)
+            product = content
             back = BackRecord(session.keep(content), False, seconds)
             session.keep_action(key, records.pack_back(back))
     entry = FrontEntry("", digest, front.text, "", False, False, front.seconds)
     reads = passes.remember(session, unit.front, front, entry, product).reads
     seconds = front.seconds + back.seconds
+    hit = found is not None
     return Product(back.code, content, front.text, front.dependencies, False, hit, seconds, missing.why, reads, key)
+
+
+def _stored(session: Session, key: str) -> tuple[BackRecord, bytes] | None:
+    """What a back end or a link made under `key`. The code object is read now: raised later, damage would end what the
+    other archs do."""
+    back = records.unpack_back(session.action(key))
+    code = session.engine.store.get_blob(back.code) if back else None
+    return (back, code) if back and code is not None else None
 
 
 def _link(session: Session, unit: DeviceUnit, obj: Path) -> tuple[bytes, float]:
