@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace as with_changes
 from functools import lru_cache
 from pathlib import Path
@@ -228,6 +229,47 @@ def test_what_a_link_leaves_that_is_killed_is_no_entry_and_is_swept(program: Pro
         os.utime(path / ".lock", (old, old))
     assert lab.hipcache("gc").status == 0
     assert not leftovers(program)
+
+
+@pytest.mark.parametrize("size", ["64k", "256k"])
+def test_a_full_disk_for_the_store_is_no_reason_not_to_link(program: Program, tmp_path: Path, size: str) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], check=False).returncode:
+        pytest.skip("no permission to mount a small disk")
+    try:
+        program.lab.environ["HIPCACHE_DIR"] = str(disk / "store")
+        filler = disk / "filler"
+        with suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while file.write(b"x" * 4096):
+                pass
+        # Less and less room: for no directory, for some of what the link writes, for all of it.
+        for _ in range(8):
+            assert program.link()[0]
+            size_now = filler.stat().st_size
+            os.truncate(filler, max(size_now - 12_288, 0))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_store_that_is_only_read_serves_links_and_keeps_none(program: Program) -> None:
+    program.warm()
+    held = entries(program, "actions"), entries(program, "blobs")
+    program.two(gfx90a="6")
+    program.lab.environ["HIPCACHE_READONLY"] = "1"
+    for _ in range(2):
+        program.link()
+    assert (entries(program, "actions"), entries(program, "blobs")) == held
+    del program.lab.environ["HIPCACHE_READONLY"]
+    assert program.link()[1].missed == {"gfx90a", "link"}
+
+
+def test_with_recache_each_device_link_runs_again(program: Program) -> None:
+    program.warm()
+    program.lab.environ["HIPCACHE_RECACHE"] = "1"
+    assert program.link()[1].missed == ALL
+    del program.lab.environ["HIPCACHE_RECACHE"]
+    assert program.link()[1].outcome == HIT
 
 
 def test_links_are_held_to_the_size_of_the_store(program: Program) -> None:
