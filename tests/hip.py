@@ -34,7 +34,7 @@ launcher.launch = lambda argv, environ: launch(argv, environ, racy=0.03)
 sys.exit(main())
 """
 ENGINE_ALONE = (sys.executable, "-m", "hipcache")
-LLVM = {"15": Path("/usr/lib/llvm-15"), "19": Path("/usr/lib/llvm-19")}
+LLVM = {version: Path(f"/usr/lib/llvm-{version}") for version in ("15", "19", "22")}
 DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 
 ARCHS = ("--offload-arch=gfx906", "--offload-arch=gfx90a")
