@@ -16,6 +16,7 @@ from test_shapes import ENDS, SOURCE, same, warm
 pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
 
 FLAGS = [("-O2", "-g"), ("-O3",), ("-O0",)]
+BARE_SOURCES = [path for path in SOURCES if path.stem != "real_headers"]
 # By then the linker wrapper makes the device code of these compiles.
 WRAPPED = [end for end in ENDS if "--offload-new-driver" in end and "-fgpu-rdc" not in end]
 
