@@ -8,8 +8,8 @@ import pytest
 from hipcache.errors import PassThrough
 from hipcache.planning import program_plan
 from hipcache.planning.cc1 import Role
-from hipcache.planning.plan import Plan
-from hipcache.planning.program_plan import Other, ProgramPlan, object_of, with_cuid
+from hipcache.planning.plan import Plan, ToolJob
+from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of, with_cuid
 from recordings import parsed_or_left, text
 
 VERSIONS = pytest.mark.parametrize("clang", ["clang15", "clang19"])
@@ -31,7 +31,8 @@ def test_a_source_is_a_compile_whose_object_is_linked(clang: str) -> None:
     found, compiled = recorded(clang)
     assert [device.arch for device in compiled.devices] == ["gfx906"]
     assert compiled.embeds
-    assert found.link.arguments.count(object_of(compiled)) == 1
+    assert isinstance(found.link, ToolJob)
+    assert [found.link.arguments.count(name) for name in outputs_of(compiled)] == [1]
     assert (found.output, found.libraries, found.link.program) == ("k", (), "/usr/bin/ld")
 
 
