@@ -86,7 +86,7 @@ def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
     )
 
 
-def parse_relocatable(text: str, side: Side) -> ProgramPlan:
+def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
     """The same of relocatable device code."""
     jobs, script, messages = link_plan.split_script(text)
     version = plan.clang_version(text)
@@ -104,6 +104,8 @@ def parse_relocatable(text: str, side: Side) -> ProgramPlan:
     link = link_plan.of_jobs(rest, script, messages)
     sources = tuple(_compile(one, side, version, apart=True) for one in compiles.values())
     _check_inputs(sources, [*link.host.arguments, *(name for one in link.devices for name in one.inputs)])
+    if any(isinstance(one, Plan) and len(one.devices) != len(link.devices) for one in sources):
+        raise PassThrough("plan", "a source without a pass for each device link")
     return ProgramPlan(sources, (), link, link.output, messages, _outputs_in_order(jobs))
 
 
