@@ -126,7 +126,10 @@ TEXTS = """
 PROGRAMS = """
 -shared -fPIC -no-hip-rt | --hip-link -no-hip-rt -shared -fPIC | -no-hip-rt -Wl,--unresolved-symbols=ignore-all
 -no-hip-rt -Wl,-z,muldefs,--unresolved-symbols=ignore-all -e host | -no-hip-rt -Wl,-r | -fuse-ld=lld -shared -fPIC
--no-hip-rt -shared -fPIC -L/usr/lib/x86_64-linux-gnu -lm
+-no-hip-rt -shared -fPIC -L/usr/lib/x86_64-linux-gnu -lm | -fgpu-rdc -no-hip-rt -shared -fPIC
+-fgpu-rdc --hip-link -no-hip-rt -shared -fPIC | -fgpu-rdc -no-hip-rt -Wl,--unresolved-symbols=ignore-all -e host
+-fgpu-rdc -no-hip-rt -shared -fPIC -L/usr/lib/x86_64-linux-gnu -lm | -fgpu-rdc -fuse-cuid=none -no-hip-rt -shared -fPIC
+-fgpu-rdc --offload-new-driver -no-hip-rt -shared -fPIC | -fgpu-rdc --hip-link --offload-new-driver -no-hip-rt -shared
 """
 
 DEPENDENCIES = """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
-from hip import ARCHS, HIT, LAUNCHER, Counted, Lab
+from hip import ARCHS, HIT, LAUNCHER, LLVM, Counted, Lab, toolchain
 
 ONE = """\
 #include "hip_in_short.hpp"
@@ -42,6 +44,17 @@ void __hipUnregisterFatBinary() {}
 }
 """
 ALL = frozenset(["gfx906", "gfx90a", "link"])
+
+
+def linking_toolchain(root: Path, version: str) -> Path:
+    """A clang of its own that links relocatable device code. The driver's path."""
+    compiler = toolchain(root, version)
+    origin = LLVM[version] / "bin"
+    for name in ("llvm-mc", "llvm-objcopy", "clang-offload-packager"):
+        (root / "bin" / name).symlink_to(origin / name)
+    # It looks for the others beside the file that it is.
+    shutil.copy2(origin / "clang-linker-wrapper", root / "bin")
+    return compiler
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ LAYERS = r"""
     assemble link several program
     compile
     direct.remember
+    making.relocatable
     making.bundled_link making.wrapped_link
     making.holder making.host_link making.unbundling
     making.assembly making.device_link making.host
@@ -32,7 +33,8 @@ LAYERS = r"""
     making.auxiliary
     making.elsewhere
     planning.driver session planning.wrapper
-    planning.answers planning.program_plan planning.wrapper_plan planning.units
+    planning.program_plan
+    planning.answers planning.wrapper_plan planning.units
     planning.frontend
     engine planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary

@@ -29,6 +29,7 @@ from hip import (
     Ended,
     Lab,
     script,
+    settle,
 )
 from hipcache.planning import tools
 from hipcache.processes import observe, watch
@@ -273,16 +274,29 @@ def test_a_link_is_left_to_hipcc(lab: Lab) -> None:
     assert lab.counted().reason == "link"
 
 
-def test_relocatable_code_that_is_linked_at_once_is_left_with_what_to_do(lab: Lab) -> None:
-    """Clang by itself, and hipcc, are told the same."""
+def test_a_program_of_relocatable_code_is_cached_as_clangs(lab: Lab) -> None:
     lab.write("k.hip", SOURCE + "int main() { return 0; }\n")
-    for compiler in ("hipcc", str(LLVM["15"] / "bin" / "clang++")):
-        command = [compiler, *ARCHS, *BARE, "-fgpu-rdc", "k.hip", "-o", "program"]
-        command += ["--hip-link", "-Wl,--unresolved-symbols=ignore-all"]
+    command = [
+        "hipcc",
+        *ARCHS,
+        *BARE,
+        CUID,
+        "-fgpu-rdc",
+        "k.hip",
+        "-o",
+        "program",
+        "-Wl,--unresolved-symbols=ignore-all",
+    ]
+    assert lab.run(command).status == 0
+    plain = (lab.root / "program").read_bytes()
+    for expected in (MISS, HIT):
+        settle()
+        (lab.root / "program").unlink()
         assert lab.hipcache(*command).status == 0
-        assert lab.counted().reason == "link"
-        said = b"it links (relocatable device code that is compiled and linked at once: compile it with -c, then link)"
-        assert said in lab.hipcache("explain", "program").out
+        assert (lab.root / "program").read_bytes() == plain
+        counted = lab.counted()
+        assert counted.outcome == expected
+        assert "link" in (counted.served if expected == HIT else counted.missed)
 
 
 def test_questions_to_hipcc_are_left_to_hipcc(lab: Lab) -> None:

@@ -149,8 +149,6 @@ def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list
 
 
 @one_version
-def test_a_source_in_a_link_is_left_to_the_compiler(program: Program) -> None:
-    program.lab.hipcache(*program.words("one.hip", "two.o", "main.o", "-nogpuinc", "-nogpulib", "-DDEVICE=1"))
-    assert (program.lab.counted().reason) == "link"
+def test_a_source_that_is_no_hip_in_a_link_is_left_to_the_compiler(program: Program) -> None:
     _, counted = program.link("main.cpp", "one.o", "two.o")
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "link")

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hip import FULL, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, replace, script, settle, toolchain
-from programs import ALL, Program
+from hip import FULL, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, replace, script, settle
+from programs import ALL, Program, linking_toolchain
 
 #: (version of clang, flags that choose the driver)
 OLD, OLD_19, NEW = ("15", ()), ("19", ()), ("19", ("--offload-new-driver",))
@@ -51,13 +51,9 @@ def program(request: pytest.FixtureRequest, tmp_path: Path, built: Callable[[Dri
 
 def with_own_tools(program: Program, root: Path) -> Program:
     """The same with a toolchain in which a test may replace programs."""
-    compiler = toolchain(root, program.lab.version)
-    origin = LLVM[program.lab.version] / "bin"
-    for name in ("llvm-mc", "llvm-objcopy"):
-        (root / "bin" / name).symlink_to(origin / name)
-    # It looks for the others beside the file that it is.
-    shutil.copy2(origin / "clang-linker-wrapper", root / "bin")
-    return with_changes(program, lab=with_changes(program.lab, compiler=str(compiler)))
+    return with_changes(
+        program, lab=with_changes(program.lab, compiler=str(linking_toolchain(root, program.lab.version)))
+    )
 
 
 def entries(program: Program, what: str) -> list[Path]:

@@ -8,8 +8,11 @@ import pytest
 from hipcache.errors import PassThrough
 from hipcache.planning import program_plan
 from hipcache.planning.cc1 import Role
-from hipcache.planning.plan import Plan
-from hipcache.planning.program_plan import Other, ProgramPlan, object_of, with_cuid
+from hipcache.planning.cuid import clangs_hash
+from hipcache.planning.link_plan import LinkPlan, rename_in_script
+from hipcache.planning.plan import Plan, ToolJob
+from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of, with_cuid, with_cuids
+from hipcache.planning.wrapper_plan import WrapperPlan
 from recordings import parsed_or_left, text
 
 VERSIONS = pytest.mark.parametrize("clang", ["clang15", "clang19"])
@@ -31,7 +34,8 @@ def test_a_source_is_a_compile_whose_object_is_linked(clang: str) -> None:
     found, compiled = recorded(clang)
     assert [device.arch for device in compiled.devices] == ["gfx906"]
     assert compiled.embeds
-    assert found.link.arguments.count(object_of(compiled)) == 1
+    assert isinstance(found.link, ToolJob)
+    assert [found.link.arguments.count(name) for name in outputs_of(compiled)] == [1]
     assert (found.output, found.libraries, found.link.program) == ("k", (), "/usr/bin/ld")
 
 
@@ -95,3 +99,63 @@ def test_a_cuid_of_ours_takes_the_place_of_the_drivers(clang: str) -> None:
     jobs = [*(device.compile for device in changed.devices), changed.host]
     assert [job.value(Role.CUID) for job in jobs if job] == ["5eed"] * 2
     assert with_cuid(changed, compiled.first.value(Role.CUID)) == compiled
+
+
+# Relocatable device code
+
+
+@VERSIONS
+def test_by_the_old_driver_the_link_reads_what_each_pass_writes(clang: str) -> None:
+    found = program_plan.parse_relocatable(text(f"{clang}-left-relocatable"))
+    assert isinstance(found.link, LinkPlan)
+    assert [one.arch for one in found.link.devices] == ["gfx906", "gfx90a"]
+    assert len(found.compiles) == 2
+    for number, one in enumerate(found.compiles):
+        assert isinstance(one, Plan)
+        assert (one.bundle, one.embeds, one.first.source) == (None, False, ["k.hip", "l.hip"][number])
+        assert [device.arch for device in one.devices] == ["gfx906", "gfx90a"]
+        *bitcode, obj = outputs_of(one)
+        assert obj in found.link.host.arguments
+        assert bitcode == [link.inputs[number] for link in found.link.devices]
+    # Both hosts' passes, then for each arch two device passes and its link.
+    assert [name for name in found.order if name.endswith(".out")] == [found.order[4], found.order[7]]
+
+
+def test_by_the_new_driver_the_wrapper_links() -> None:
+    found = program_plan.parse_relocatable(text("clang19-left-relocatable-new-driver"))
+    assert isinstance(found.link, WrapperPlan)
+    names = [one.name for one in found.link.inputs]
+    assert [names.count(name) for one in found.compiles for name in outputs_of(one)] == [1, 1]
+    assert all(isinstance(one, Plan) and one.embeds for one in found.compiles)
+
+
+@pytest.mark.parametrize(
+    "name", ["clang15-left-relocatable", "clang19-left-relocatable", "clang19-left-relocatable-new-driver"]
+)
+def test_a_plan_of_relocatable_code_that_lacks_any_job_is_left(name: str) -> None:
+    jobs = text(name).splitlines(keepends=True)
+    for number, line in enumerate(jobs):
+        if line.startswith(' "'):
+            assert parsed_or_left(program_plan.parse_relocatable, "".join(jobs[:number] + jobs[number + 1 :])) is None
+
+
+def test_cuids_of_ours_stand_in_the_script_in_the_drivers_order() -> None:
+    found = program_plan.parse_relocatable(text("clang19-left-relocatable"))
+    for cuids in (("a", "b"), ("b", "a")):
+        changed = with_cuids(found, dict(zip(("k.hip", "l.hip"), cuids, strict=True)))
+        assert [one.first.value(Role.CUID) for one in changed.compiles if isinstance(one, Plan)] == list(cuids)
+        assert isinstance(changed.link, LinkPlan)
+        named = re.findall(r"globl __hip_fatbin_(\w+)", changed.link.script)
+        assert named == sorted(clangs_hash(cuid) for cuid in cuids)
+
+
+def test_a_script_without_the_names_of_an_object_is_not_understood() -> None:
+    found = program_plan.parse_relocatable(text("clang19-left-relocatable"))
+    assert isinstance(found.link, LinkPlan)
+    script = found.link.script
+    first, second = re.findall(r"globl __hip_fatbin_(\w+)", script)
+    assert rename_in_script(script, {}) == script
+    assert rename_in_script("none", {"ab": "cd"}) == "none"
+    for names in ({"ab": "cd"}, {first: second}, {first: "ab", second: "ab"}):
+        with pytest.raises(PassThrough, match="plan"):
+            rename_in_script(script, names)

@@ -16,6 +16,7 @@ from hipcache.errors import PassThrough
 from hipcache.making import assembly, auxiliary, depfile, device, host
 from hipcache.making.assembly import Object
 from hipcache.making.device import Missing, Product
+from hipcache.making.device_link import Linked
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.planning import driver, units, wrapper
 from hipcache.planning.cc1 import Role
@@ -24,6 +25,7 @@ from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import Units
 from hipcache.report.history import Record, UnitRecord, why
+from hipcache.report.statistics import LINK
 from hipcache.session import Damaged, Session, in_session
 from hipcache.values import dataclass, replace
 
@@ -94,7 +96,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.
     outputs = _deliver(session, made, objects)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
-    record, outcome = tell(session, [made], command.path(plan.outputs[0]))
+    record, outcome = tell(session, [made], [], command.path(plan.outputs[0]))
     whole = whole_of(session, asked, made.cut, made.products, outputs)
     return Compiled(outcome, made.messages, record, whole, made.files, plan)
 
@@ -233,20 +235,25 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> 
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
 
-def tell(session: Session, made: Sequence[Made], path: str) -> tuple[Record, CompileOutcome]:
-    """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
+def tell(session: Session, made: Sequence[Made], codes: Sequence[Linked], path: str) -> tuple[Record, CompileOutcome]:
+    """How each unit ended, and why those that missed did: compared with the last compile of this object or program.
+    `codes`: of the device links. Each counts as a link, and its arch as one that was served or not."""
     products = [product for one in made for product in one.products]
-    old = session.last(path) if any(product.why for product in products) else None
+    ends: list[Product | Linked] = [*products, *codes]
+    old = session.last(path) if any(one.why for one in ends) else None
     told = [record for one in made for record in _units(session, one, old, apart=len(made) > 1)]
+    told += _links(session, codes, old, apart=bool(made))
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
-    end = HIT if all(product.hit for product in products) else PARTIAL if hits or jobs else MISS
+    end = HIT if all(one.hit for one in ends) else PARTIAL if hits or jobs else MISS
     record = session.record(path, end, told)
-    names = [name for one in made for name in one.names]
+    names: list[tuple[str, ...]] = [(name,) for one in made for name in one.names]
+    names += [(code.unit.arch, LINK) for code in codes]
     outcomes = tuple(
-        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, product.seconds)
-        for name, unit, product in zip(names, told, products, strict=True)
+        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
+        for counted, unit, one in zip(names, told, ends, strict=True)
+        for name in counted
     )
-    saved = sum(product.seconds for product in products if product.hit)
+    saved = sum(one.seconds for one in ends if one.hit)
     return record, CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
 
 
@@ -257,6 +264,17 @@ def _units(session: Session, made: Made, old: Record | None, *, apart: bool) -> 
         told = f"{name} of '{front.source}'" if apart else name
         served = product.hit or product.back is True
         unit = UnitRecord(told, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
-        if product.why:
-            unit = replace(unit, why=why(unit, product.why, old, session.variables(), session.read_set))
-        yield unit
+        yield _explained(session, unit, product.why, old)
+
+
+def _links(session: Session, codes: Sequence[Linked], old: Record | None, *, apart: bool) -> Iterator[UnitRecord]:
+    """`apart`: are there other units of the same archs?"""
+    for code in codes:
+        told = f"link of {code.unit.arch}" if apart else code.unit.arch
+        unit = UnitRecord(told, code.hit, None, None, (), code.unit.key.inputs, "")
+        yield _explained(session, unit, code.why, old)
+
+
+def _explained(session: Session, unit: UnitRecord, missed: str, old: Record | None) -> UnitRecord:
+    """`missed`: why it is no hit; empty for one."""
+    return replace(unit, why=why(unit, missed, old, session.variables(), session.read_set)) if missed else unit

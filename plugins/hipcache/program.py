@@ -1,12 +1,13 @@
 """The story of a program that one command compiles and links: as `compile`, in the numbered steps of ARCHITECTURE.md.
 
-Each source is a compile of its own, into a directory of ours. The host's link is run each time, as the driver's plan
-has it: it has the last word on what the program is.
+Each source is a compile of its own, into a directory of ours; relocatable device code is linked as in `link`. The
+host's link is run each time, as the driver's plan has it: it has the last word on what the program is.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache import compile as one_source
@@ -14,14 +15,13 @@ from hipcache.compile import Compiled, Made
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.making import assembly, host_link, unbundling
+from hipcache.making import assembly, host_link, relocatable, unbundling
 from hipcache.planning import driver, program_plan, tools
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan, ToolJob
-from hipcache.planning.program_plan import Other, ProgramPlan, object_of
+from hipcache.planning.program_plan import ProgramPlan, outputs_of
 from hipcache.session import Session, decode, in_session
-from hipcache.values import replace
 
 
 def make_program(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -32,47 +32,68 @@ def make_program(engine: Engine, command: Command, columns: int | None) -> Compi
 
 
 def _make(session: Session, columns: int | None) -> Compiled:
-    # 1. Ask the driver for its plan: a compile for each source, and the host's link.
-    engine, runner = session.engine, session.runner
-    plan = driver.ask_program(session.command, engine, runner, columns=columns, scratch=lambda: session.workdir)
-    plan = _in_our_directory(session, plan)
+    # 1. Ask the driver for its plan: a compile for each source, and the link.
+    plan = _plan(session, columns)
     for library in plan.libraries:
         unbundling.check_without_device_code(session, library)
-    # 2. to 5. The object of each source: its units found or made, and put together.
-    made, messages = _compile_all(session, plan)
-    # 6. Write the dependency files, and have the host's linker write the program.
+    # 2. to 5. The object of each source, with its device code or beside it: its units found or made, put together.
+    made, texts = _compile_all(session, plan)
+    # 2. to 4. again, for relocatable device code: the code object of each arch, found or linked.
+    if isinstance(plan.link, ToolJob):
+        codes = []
+    else:
+        sources = {name: one.first.source for one in plan.compiles if isinstance(one, Plan) for name in one.outputs}
+        codes = relocatable.link_devices(session, plan.link, sources)
+        texts |= {str(code.unit.code): code.text for code in codes}
+    # 5. and 6. Write the dependency files, and have the host's linker write the program.
     for together in _by_dependency_file(made):
         one_source.write_dependencies(session, together)
-    messages = host_link.run(session, plan.link, messages, columns=columns)
+    messages = plan.messages + _in_order(plan.order, texts)
+    if isinstance(plan.link, ToolJob):
+        messages = host_link.run(session, plan.link, messages, columns=columns)
+    else:
+        messages = relocatable.finish(session, plan.link, codes, messages, columns=columns)
     # 7. Say what happened.
-    record, outcome = one_source.tell(session, made, session.command.path(plan.output))
+    record, outcome = one_source.tell(session, made, codes, session.command.path(plan.output))
     files = tuple(dict.fromkeys(name for one in made for name in one.files))
     return Compiled(outcome, messages, record, None, files, None)
 
 
-def _in_our_directory(session: Session, plan: ProgramPlan) -> ProgramPlan:
-    """The plan may be one of before: its temporary objects get a place in this session's directory. A linker that
-    names one in a message names another one each time anyway."""
-    places = {name: str(session.workdir / os.path.basename(name)) for name in map(object_of, plan.compiles)}
+def _plan(session: Session, columns: int | None) -> ProgramPlan:
+    """With temporary files in this session's directory, and CUIDs as of objects that are compiled alone, and named by
+    the compiler."""
+    command = session.command
+    plan = driver.ask_program(command, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir)
+    if isinstance(plan.link, ToolJob):
+        # It may be one of before. A linker that names an object in a message names another one each time anyway.
+        names = [name for one in plan.compiles for name in outputs_of(one)]
+        plan = program_plan.moved(plan, {name: str(session.workdir / os.path.basename(name)) for name in names})
+    if command.own_cuid:
+        return plan
+    sources = [one.first.source for one in plan.compiles if isinstance(one, Plan)]
+    return program_plan.with_cuids(plan, {source: one_source.cuid_of(session, source, "") for source in sources})
 
-    def moved(job: ToolJob) -> ToolJob:
-        return replace(job, arguments=tuple(places.get(word, word) for word in job.arguments))
 
-    compiles = [replace(one, job=moved(one.job)) if isinstance(one, Other) else one for one in plan.compiles]
-    return replace(plan, compiles=tuple(compiles), link=moved(plan.link))
-
-
-def _compile_all(session: Session, plan: ProgramPlan) -> tuple[list[Made], str]:
-    """What the HIP sources came to, and what was said from the beginning."""
-    made, messages = [], plan.messages
+def _compile_all(session: Session, plan: ProgramPlan) -> tuple[list[Made], dict[str, str]]:
+    """What the HIP sources came to, and what each pass said, by the name of what it makes."""
+    made: list[Made] = []
+    texts: dict[str, str] = {}
     for one in plan.compiles:
-        if isinstance(one, Other):
-            done = session.run(f"compile of '{one.job.arguments[-1]}'", [one.job.program, *one.job.arguments])
-            messages += decode(done.stderr)
-        else:
+        if isinstance(one, Plan):
             made.append(_compile(session, one))
-            messages += made[-1].messages
-    return made, messages
+            passes = [*(device.code for device in one.devices), *([one.host.value(Role.OUTPUT)] if one.host else [])]
+            texts |= {name: product.text for name, product in zip(passes, made[-1].products, strict=True)}
+        else:
+            done = session.run(f"compile of '{one.source}'", [one.job.program, *one.job.arguments])
+            texts[one.object] = decode(done.stderr)
+    return made, texts
+
+
+def _compile(session: Session, plan: Plan) -> Made:
+    made = one_source.make(session, plan)
+    for name, whole in zip(plan.outputs, assembly.assemble(session, made.cut, made.products), strict=True):
+        one_source.write_object(session, whole, Path(session.command.path(name)))
+    return made
 
 
 def _by_dependency_file(made: list[Made]) -> list[list[Made]]:
@@ -83,16 +104,7 @@ def _by_dependency_file(made: list[Made]) -> list[list[Made]]:
     return list(found.values())
 
 
-def _compile(session: Session, plan: Plan) -> Made:
-    place = session.workdir / os.path.basename(plan.outputs[0])
-    if not session.command.own_cuid:
-        plan = program_plan.with_cuid(plan, _cuid(session, plan))
-    made = one_source.make(session, plan)
-    (whole,) = assembly.assemble(session, made.cut, made.products)
-    one_source.write_object(session, whole, Path(place))
-    return made
-
-
-def _cuid(session: Session, plan: Plan) -> str:
-    """As of an object that is compiled alone, and named by the compiler."""
-    return one_source.cuid_of(session, plan.first.source, "")
+def _in_order(order: tuple[str, ...], texts: Mapping[str, str]) -> str:
+    """What was said, as the driver's jobs would have said it; what is not of one of them (a link within the linker
+    wrapper) last."""
+    return "".join(texts[name] for name in dict.fromkeys([*order, *texts]) if name in texts)

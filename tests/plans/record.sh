@@ -76,3 +76,10 @@ for version in $VERSIONS; do
     record $version link-objects $link one.o two.o -o k
     record $version link-library $link one.o -L. -ltwo -o k
 done
+
+# Relocatable device code that is compiled and linked at once.
+touch l.hip
+at_once="$one --offload-arch=gfx90a -fgpu-rdc -fhip-dump-offload-linker-script k.hip l.hip -o k"
+record 15 left-relocatable $at_once
+record 19 left-relocatable $at_once
+record 19 left-relocatable-new-driver --offload-new-driver $at_once

@@ -26,7 +26,9 @@ def assemble(session: Session, cut: Units, products: Sequence[Product]) -> list[
 
     Raises Damaged where a product turns out to be damaged in the store, JobFailed, PassThrough."""
     if cut.object is None:
-        return [Object(product.digest, product.content) for product in (products[-1:] if cut.host else products)]
+        # (A host's pass that embeds the others' code has taken it by now.)
+        apart = products[-1:] if cut.host and cut.host.embeds else products
+        return [Object(product.digest, product.content) for product in apart]
     host = products[-1] if cut.host else None
     return [_one(session, cut.object, products[: len(cut.devices)], host)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,15 +22,15 @@ from hipcache.planning.plan import ToolJob
 from hipcache.session import Damaged, Session, decode
 
 
-def units(session: Session, plan: LinkPlan) -> list[Unit]:
-    """Take objects and libraries apart, and key each device link with all that goes in. Raises JobFailed, PassThrough
-    where something that goes in cannot be read."""
+def units(session: Session, plan: LinkPlan, sources: Mapping[str, str]) -> list[Unit]:
+    """Take objects and libraries apart, and key each device link with all that goes in. `sources`: of temporary files
+    that are there already. Raises JobFailed, PassThrough where something that goes in cannot be read."""
     _take_apart(session, plan)
     place, environ = Path(session.command.cwd), session.engine.environ
     return [
         Unit(
             one.arch,
-            _key(session, plan, one),
+            _key(session, plan, one, sources),
             (one.job.program, *one.job.arguments),
             place,
             environ,
@@ -63,21 +63,20 @@ def _take_apart(session: Session, plan: LinkPlan) -> None:
                 shutil.copyfile(session.command.path(source), session.command.path(destination))
 
 
-def _key(session: Session, plan: LinkPlan, link: DeviceLink) -> Key:
+def _key(session: Session, plan: LinkPlan, link: DeviceLink, sources: Mapping[str, str]) -> Key:
     try:
         inputs = [("linker", session.identities.digest(session.files.resolve(link.job.program)))]
     except OSError as error:
         raise PassThrough("tool", f"'{link.job.program}': {error}") from error
     for word in link.job.arguments:
         if word in link.inputs:
-            inputs.append(_input(session, plan, word))
+            inputs.append(_input(session, word, sources.get(word) or plan.origin(word)))
         else:
             inputs.append(("linker option", "code object" if word == link.code else word))
     return make_key("device link", inputs)
 
 
-def _input(session: Session, plan: LinkPlan, name: str) -> tuple[str, str]:
-    origin = plan.origin(name)
+def _input(session: Session, name: str, origin: str) -> tuple[str, str]:
     try:
         if origin:
             return f"device code of '{os.path.basename(origin)}'", digest_file(session.files.resolve(name))
@@ -86,14 +85,14 @@ def _input(session: Session, plan: LinkPlan, name: str) -> tuple[str, str]:
         raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
 
 
-def finish(session: Session, plan: LinkPlan, units: list[Unit], codes: list[Linked], *, columns: int | None) -> str:
-    """Write the program; what was said on the way to it. Raises Damaged, HostLinkFailed, JobFailed, PassThrough."""
-    if not device_link.restore(session, units, codes):
+def finish(session: Session, plan: LinkPlan, codes: Sequence[Linked], messages: str, *, columns: int | None) -> str:
+    """Write the program; what was said on the way to it, `messages` first. Raises Damaged, HostLinkFailed, JobFailed,
+    PassThrough."""
+    if not device_link.restore(session, codes):
         raise Damaged
     _run_silent(session, "bundler", plan.bundle)
     session.write(Path(session.command.path(plan.script_file)), os.fsencode(plan.script))
     _run_silent(session, "llvm-mc", plan.embed)
-    messages = plan.messages + "".join(code.text for code in codes)
     return host_link.run(session, plan.host, messages, columns=columns)
 
 

@@ -7,7 +7,8 @@ content of its inputs, its options and its tools: that is the key. Names of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from hipcache.inputs.keys import Key
@@ -31,8 +32,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Linked:
-    """A code object, which the store holds where `content` is None. `why` it had to be linked; empty for a hit."""
+    """The code object of `unit`, which the store holds where `content` is None. `why` it had to be linked; empty for a
+    hit."""
 
+    unit: Unit
     digest: str
     content: bytes | None
     text: str
@@ -50,17 +53,25 @@ def said(session: Session, output: bytes) -> str:
     return decode(output).replace(str(session.workdir), session.engine.environ.get("TMPDIR") or "/tmp")
 
 
-def find(session: Session, unit: Key) -> Linked | None:
-    record = records.unpack_link(session.action(unit.digest))
+def link(session: Session, units: Sequence[Unit]) -> list[Linked]:
+    """What each unit comes to: looked up, and what is missing linked, side by side. Raises as `_make`."""
+    codes = {number: found for number, unit in enumerate(units) if (found := _find(session, unit))}
+    tasks = {number: partial(_make, session, unit) for number, unit in enumerate(units) if number not in codes}
+    codes |= session.side_by_side(tasks)
+    return [codes[number] for number in range(len(units))]
+
+
+def _find(session: Session, unit: Unit) -> Linked | None:
+    record = records.unpack_link(session.action(unit.key.digest))
     if record is None or not session.engine.store.has_blob(record.code):
         return None
-    return Linked(record.code, None, record.text, record.seconds)
+    return Linked(unit, record.code, None, record.text, record.seconds)
 
 
-def make(session: Session, unit: Unit) -> Linked:
+def _make(session: Session, unit: Unit) -> Linked:
     """Raises JobFailed, PassThrough, StoreError."""
     with session.alone(unit.key.digest) as waited:
-        found = find(session, unit.key) if waited else None
+        found = _find(session, unit) if waited else None
         if found:
             return found
         name = f"device link of {unit.arch}"
@@ -69,12 +80,11 @@ def make(session: Session, unit: Unit) -> Linked:
         text = said(session, done.stderr)
         digest = session.keep(content)
         session.keep_action(unit.key.digest, records.pack_link(LinkRecord(digest, text, done.seconds)))
-        return Linked(digest, content, text, done.seconds, "nothing is stored for this device code")
+        return Linked(unit, digest, content, text, done.seconds, "nothing is stored for this device code")
 
 
-def restore(session: Session, units: list[Unit], codes: list[Linked]) -> bool:
+def restore(session: Session, codes: Sequence[Linked]) -> bool:
     """Put the code objects that were found where the jobs would have written them; False where one is damaged."""
     # All of them before one that is damaged ends this try: the next one makes all that are.
-    pairs = zip(units, codes, strict=True)
-    copied = [session.engine.store.copy_blob(one.digest, unit.code) for unit, one in pairs if one.content is None]
+    copied = [session.engine.store.copy_blob(one.digest, one.unit.code) for one in codes if one.content is None]
     return all(copied)

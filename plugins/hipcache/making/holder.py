@@ -29,7 +29,7 @@ def make(session: Session, plan: WrapperPlan, units: Sequence[Unit], nothing: st
     PassThrough."""
     place = session.workdir / "holder"
     place.mkdir()
-    words = [plan.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
+    words = [plan.job.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
     words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={units[0].code}"]
     done = session.run_now("linker wrapper", words, directory=place, environ=units[0].environ)
     try:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
 
 from hipcache.errors import HostLinkFailed, PassThrough
 from hipcache.inputs import embedded
 from hipcache.inputs.embedded import HIP, Embedded, UnknownFile
 from hipcache.inputs.keys import digest_bytes, make_key
-from hipcache.making import device_link, holder
+from hipcache.making import device_link, holder, host_link
 from hipcache.making.device_link import Linked, Unit
 from hipcache.planning import driver, tools
 from hipcache.planning.lld import known_link
-from hipcache.planning.plan import split
+from hipcache.planning.plan import ToolJob, split
 from hipcache.planning.wrapper_plan import Input, WrapperPlan
 from hipcache.session import Damaged, Session, decode
 from hipcache.values import dataclass
@@ -50,8 +50,9 @@ class _File:
         return embedded.archive(images) if images and self.is_lazy else b"".join(image.raw for image in images)
 
 
-def units(session: Session, plan: WrapperPlan) -> list[Unit]:
-    """Key the device link of each arch with the images that go in. Raises PassThrough."""
+def units(session: Session, plan: WrapperPlan, sources: Mapping[str, str]) -> list[Unit]:
+    """Key the device link of each arch with the images that go in. `sources`: of temporary objects. Raises
+    PassThrough."""
     files = [file for file in (_open(session, plan, one) for one in plan.inputs) if file and file.found.images]
     for image in (image for file in files for image in file.found.images):
         if image.kind != HIP or image.triple != _TRIPLE or not image.is_bitcode:
@@ -64,7 +65,7 @@ def units(session: Session, plan: WrapperPlan) -> list[Unit]:
     if not archs:
         raise PassThrough("link", "of objects without device code to be linked")
     tools_of_all = _tools(session, plan, next(iter(archs)).partition(":")[0])
-    return [_unit(session, plan, arch, files, tools_of_all) for arch in archs]
+    return [_unit(session, plan, arch, files, sources, tools_of_all) for arch in archs]
 
 
 def _check_apart(archs: Set[str]) -> None:
@@ -109,7 +110,7 @@ def _library(session: Session, plan: WrapperPlan, name: str) -> str:
 def _tools(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:
     """What each key has of the wrapper, of the clang that it runs, and of the lld that this runs. (What of that differs
     from arch to arch follows from the arch.)"""
-    beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.program)))
+    beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.job.program)))
     clang = os.path.join(beside, "clang")
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
     words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={_TRIPLE}", f"-mcpu={processor}"]
@@ -120,7 +121,7 @@ def _tools(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[st
         raise PassThrough("plan", f"clang links device code by {len(jobs)} jobs")
     program, *options = jobs[0]
     inputs = []
-    for name, path in (("linker wrapper", plan.program), ("compiler", clang), ("linker", program)):
+    for name, path in (("linker wrapper", plan.job.program), ("compiler", clang), ("linker", program)):
         try:
             inputs.append((name, session.identities.digest(session.files.resolve(path))))
         except OSError as error:
@@ -129,17 +130,22 @@ def _tools(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[st
 
 
 def _unit(
-    session: Session, plan: WrapperPlan, arch: str, files: list[_File], tools_of_all: list[tuple[str, str]]
+    session: Session,
+    plan: WrapperPlan,
+    arch: str,
+    files: list[_File],
+    sources: Mapping[str, str],
+    tools_of_all: list[tuple[str, str]],
 ) -> Unit:
     inputs = [*tools_of_all, *(("option", word) for word in plan.options), ("arch", arch)]
     place = session.workdir / arch
     place.mkdir(exist_ok=True)
-    argv = [plan.program, *plan.options, f"--linker-path={_nothing(session)}", "--device-linker=-ocode"]
+    argv = [plan.job.program, *plan.options, f"--linker-path={_nothing(session)}", "--device-linker=-ocode"]
     argv += ["-o", os.path.basename(plan.output)]
     for number, file in enumerate(files):
         content = file.of(arch)
         if content:
-            base = os.path.basename(file.path)
+            base = os.path.basename(sources.get(file.path, file.path))
             name = f"device code of library '{base}'" if file.is_lazy else f"device code of '{base}'"
             inputs.append((name, digest_bytes(content)))
             (place / f"{_INPUT}{number}").mkdir(exist_ok=True)
@@ -157,33 +163,36 @@ def _nothing(session: Session) -> str:
     return found
 
 
-def finish(session: Session, plan: WrapperPlan, units: list[Unit], codes: list[Linked], *, columns: int | None) -> str:
-    """Have the user's command, or the host's linker, write the program; what was said on the way to it. Raises Damaged,
-    HostLinkFailed, JobFailed, PassThrough."""
-    if not device_link.restore(session, units, codes):
+def finish(session: Session, plan: WrapperPlan, codes: Sequence[Linked], messages: str, *, columns: int | None) -> str:
+    """Have the user's command (where it does nothing but link), the wrapper, or the host's linker write the program;
+    what was said on the way to it, `messages` first. Raises Damaged, HostLinkFailed, JobFailed, PassThrough."""
+    if not device_link.restore(session, codes):
         raise Damaged
     if any(_INPUT in code.text for code in codes):
         raise PassThrough("job_output", "a device link said something about one of its inputs")
-    text = "".join(code.text for code in codes)
+    units = [code.unit for code in codes]
     if any(":" in unit.arch for unit in units):
-        return plan.messages + text + _link_host(session, plan, units)
+        return messages + _link_host(session, plan, units)
+    images = [f"--override-image=hip={unit.code}" for unit in units]
     command = session.command
+    if not command.links:
+        job = ToolJob(plan.job.program, (*images, *plan.job.arguments))
+        return host_link.run(session, job, messages, columns=columns)
     words = [command.compiler, *driver.look(session.engine.environ, columns)]
-    for unit in units:
-        words += ["-Xlinker", f"--override-image=hip={unit.code}"]
+    for image in images:
+        words += ["-Xlinker", image]
     # Without a slot: in the main thread a signal could lose it.
     done = session.attempt([*words, *command.argv[1:]])
     # The driver speaks before the device links, the host's linker after them.
     said = decode(done.stderr)
-    first = len(plan.messages) if said.startswith(plan.messages) else 0
-    text = said[:first] + text + said[first:]
+    text = messages + said.removeprefix(plan.messages)
     if done.status > 0 and not done.stdout:
         raise HostLinkFailed(done.status, text)
     session.ended_well("host link", done)
     return text
 
 
-def _link_host(session: Session, plan: WrapperPlan, units: list[Unit]) -> str:
+def _link_host(session: Session, plan: WrapperPlan, units: Sequence[Unit]) -> str:
     """Write the program with code objects for target IDs with features; what the linker said. Where it fails, the whole
     command is run again: what the driver says then is not known here."""
     made = holder.make(session, plan, units, _nothing(session))

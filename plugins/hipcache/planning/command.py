@@ -32,9 +32,6 @@ COMPILES = frozenset(
     ["-c", "--compile", "-S", "--assemble", "-E", "--preprocess", "--cuda-device-only", "--offload-device-only"]
 )
 
-# The way of small Makefiles.
-RDC_AT_ONCE = "relocatable device code that is compiled and linked at once: compile it with -c, then link"
-
 _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
 _DRIVERS = ("--offload-new-driver", "--no-offload-new-driver")
@@ -135,8 +132,6 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         if is_stream(os.path.join(cwd, name)):
             raise PassThrough("standard_streams", name)
     if not compiles:
-        if is_relocatable(arguments):
-            raise PassThrough("link", RDC_AT_ONCE)
         for word in arguments:
             reason = why_left_in_program(word)
             if reason:

@@ -12,7 +12,7 @@ from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, assembler, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.assembler import AssemblerJob
-from hipcache.planning.command import Command, expand, messages_file, tokenize
+from hipcache.planning.command import Command, expand, is_relocatable, messages_file, tokenize
 from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
@@ -126,7 +126,11 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
 def ask_program(
     command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
 ) -> ProgramPlan:
-    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`."""
+    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`; with
+    relocatable device code as `ask_link`."""
+    if is_relocatable(command.arguments):
+        text = _ask_anew(command, engine, runner, columns, scratch(), why_left_in_program)
+        return program_plan.parse_relocatable(text, command.side)
     _, found = answer(_words(command, [], engine, columns), command.arguments, command.cwd, engine, runner, scratch)
     _check(found.text, engine.environ, why_left_in_program)
     return program_plan.parse(found.text, command.side)
@@ -150,11 +154,18 @@ def ask_link(
     command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path
 ) -> LinkPlan | WrapperPlan:
     """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough, JobFailed."""
+    text = _ask_anew(command, engine, runner, columns, scratch, why_left_in_link)
+    return wrapper_plan.parse(text) or link_plan.parse(text)
+
+
+def _ask_anew(
+    command: Command, engine: Engine, runner: Runner, columns: int | None, scratch: Path, why: Callable[[str], str]
+) -> str:
     words = _words(command, [link_plan.DUMP_SCRIPT], engine, columns)
     program = _program(words[0], command.cwd, engine)
     text = _run(program, words, engine, runner, Path(command.cwd), scratch).text
-    _check(text, engine.environ, why_left_in_link)
-    return wrapper_plan.parse(text) or link_plan.parse(text)
+    _check(text, engine.environ, why)
+    return text
 
 
 def _program(compiler: str, cwd: str, engine: Engine) -> str:

@@ -16,6 +16,7 @@ read in the objects, so a link's plan is asked for anew each time.)
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from hipcache.errors import PassThrough
 from hipcache.planning.lld import known_link
@@ -26,6 +27,8 @@ from hipcache.values import dataclass
 DUMP_SCRIPT = "-fhip-dump-offload-linker-script"
 
 _SCRIPT = re.compile(r"^#       HIP Object Generator\n(?:(?:#|  |__hip_)[^\n]*\n)*", re.MULTILINE)
+# Since 18 each object has names of its own for the fat binary, after its CUID.
+_NAME = re.compile(r"(\b__hip_(?:fatbin|gpubin_handle)_)([0-9a-f]+)\b")
 _UNBUNDLE_OPTIONS = frozenset(["type", "targets", "unbundle", "allow-missing-bundles", "hip-openmp-compatible"])
 _WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 
@@ -71,9 +74,19 @@ class LinkPlan:
 
 def parse(text: str) -> LinkPlan:
     """Raises PassThrough where the jobs do not have the shape above."""
+    return of_jobs(*split_script(text))
+
+
+def split_script(text: str) -> tuple[list[tuple[str, ...]], str, str]:
+    """The jobs of a plan, the script in it (empty: there is none), and what the driver said besides."""
     found = _SCRIPT.search(text)
     script = found.group() if found else ""
     jobs, messages = split(text.replace(script, "", 1) if script else text)
+    return jobs, script, messages
+
+
+def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> LinkPlan:
+    """The same of jobs that are taken apart already."""
     unbundles: list[Unbundle] = []
     links: list[ToolJob] = []
     bundles: list[ToolJob] = []
@@ -120,6 +133,19 @@ def parse(text: str) -> LinkPlan:
     return LinkPlan(
         tuple(unbundles), tuple(devices), bundles[0], script, script_file, embeds[0], hosts[0], output, messages
     )
+
+
+def rename_in_script(script: str, suffixes: Mapping[str, str]) -> str:
+    """The script as the driver would have written it for objects of other CUIDs. `suffixes`: those of names that are to
+    be others; the driver sorts all of them. Raises PassThrough where the script lacks one."""
+    before = {suffix for _, suffix in _NAME.findall(script)}
+    after = (before - suffixes.keys()) | set(suffixes.values())
+    if not before:  # before 18
+        return script
+    if not suffixes.keys() <= before or len(after) != len(before):
+        raise PassThrough("plan", "a script without the names of an object's fat binary")
+    renamed = dict(zip(sorted(before), sorted(after), strict=True))
+    return _NAME.sub(lambda found: found.group(1) + renamed[found.group(2)], script)
 
 
 def unbundle(job: ToolJob) -> Unbundle:

@@ -9,6 +9,7 @@ Other command lines give parts of that, or another end:
     one side alone               the device passes (their bundle, or each its own output), or the host pass
     -fgpu-rdc, -S, -emit-llvm, -E  device passes without lld; the bundle of theirs and the host's is the output
     -fgpu-rdc, the new driver    device passes without lld; clang-offload-packager's package, which the host embeds
+    -fgpu-rdc, linked at once    device passes without lld, and the host's pass, each with an output of its own
     -flto                        a host pass that embeds the fat binary in bitcode
 
 `-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped
@@ -121,10 +122,11 @@ class Plan:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the user gets; one for each device pass where nothing brings them together."""
+        """What the user gets; one for each pass where nothing brings them together, the host's last."""
         if self.bundle and not self.embeds:
             return (self.bundled,)
-        return (self.host.value(Role.OUTPUT),) if self.host else tuple(device.code for device in self.devices)
+        devices = () if self.bundle else tuple(device.code for device in self.devices)
+        return (*devices, self.host.value(Role.OUTPUT)) if self.host else devices
 
 
 def parse(text: str, side: Side = Side.BOTH) -> Plan:
@@ -133,8 +135,9 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
     return of_jobs(jobs, side, messages, clang_version(text))
 
 
-def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int) -> Plan:
-    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it."""
+def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int, *, apart: bool = False) -> Plan:
+    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it; `apart`: does a
+    link bring together what the passes write?"""
     passes_as_run: list[Cc1Job] = []
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
@@ -173,7 +176,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version:
             raise PassThrough("plan", "the host does not embed what the bundler writes")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
-    _check_side(plan, side)
+    _check_side(plan, side, apart=apart)
     _check_outputs(plan)
     _check_order(plan, passes_as_run)
     return plan
@@ -218,11 +221,11 @@ def _arch(job: Cc1Job) -> str:
     return ":".join([job.value(Role.PLAIN, "-target-cpu"), *sorted(f"{f[1:]}{f[0]}" for f in set(features))])
 
 
-def _check_side(plan: Plan, side: Side) -> None:
+def _check_side(plan: Plan, side: Side, *, apart: bool) -> None:
     """A plan in which a job is missing must not look like one of another kind."""
     if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
-    if side is Side.BOTH and plan.bundle is None:
+    if side is Side.BOTH and (plan.bundle is None) != apart:
         raise PassThrough("plan", "device passes that no job brings together with the host's")
 
 

@@ -16,7 +16,7 @@ import re
 
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import REFUSED_LLVM
-from hipcache.planning.plan import clang_version, split
+from hipcache.planning.plan import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
 _VERSIONS = (19,)
@@ -50,11 +50,11 @@ class Input:
 
 @dataclass(frozen=True)
 class WrapperPlan:
-    """`options`: those that reach device links; `bundling`: those that reach the bundle of code objects. `host`: the
-    words of the host's linker; `directories`: where libraries are looked for. `messages`: what the driver itself
-    said."""
+    """`job` as it stands; `options`: those that reach device links; `bundling`: those that reach the bundle of code
+    objects. `host`: the words of the host's linker; `directories`: where libraries are looked for. `messages`: what the
+    driver itself said."""
 
-    program: str
+    job: ToolJob
     options: tuple[str, ...]
     bundling: tuple[str, ...]
     host: tuple[str, ...]
@@ -71,24 +71,28 @@ class WrapperPlan:
 def parse(text: str) -> WrapperPlan | None:
     """None where it is no plan with the linker wrapper. Raises PassThrough where it is one that is not understood."""
     jobs, messages = split(text)
-    programs = [words[0].rpartition("/")[2] for words in jobs]
-    if not any(name.startswith("clang-linker-wrapper") for name in programs):
+    if not any(is_wrapper(words[0]) for words in jobs):
         return None
     if len(jobs) != 1:
         raise PassThrough("link", "it compiles, too")
-    if clang_version(text) not in _VERSIONS:
-        raise PassThrough("new_driver", f"of clang {clang_version(text)}")
-    return _parse(jobs[0][0], jobs[0][1:], messages)
+    return of_job(ToolJob(jobs[0][0], jobs[0][1:]), messages, clang_version(text))
 
 
-def _parse(program: str, arguments: tuple[str, ...], messages: str) -> WrapperPlan:
+def is_wrapper(program: str) -> bool:
+    return program.rpartition("/")[2].startswith("clang-linker-wrapper")
+
+
+def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
+    """The same of the job alone, of clang's major `version`."""
+    if version not in _VERSIONS:
+        raise PassThrough("new_driver", f"of clang {version}")
     options: list[str] = []
     bundling: list[str] = []
     linker, host = "", list[str]()
     inputs: list[Input] = []
     directories: list[str] = []
     output, whole = "", False
-    words = iter(arguments)
+    words = iter(job.arguments)
     for word in words:
         ours = [word]
         if word == "-o":
@@ -124,7 +128,7 @@ def _parse(program: str, arguments: tuple[str, ...], messages: str) -> WrapperPl
     if any(directory.startswith("=") for directory in directories):
         raise PassThrough("linker_option", "-L=")
     return WrapperPlan(
-        program,
+        job,
         tuple(options),
         tuple(bundling),
         (linker, *host),
