@@ -20,32 +20,33 @@ from pathlib import Path
 
 from fuzz_case import BARE, FULL_HEADER, LEVELS, REAL, SHORT_HEADER, Case, Difference, Ended, neutral, table
 
-OLD, NEW = (), ("--offload-new-driver",)
+OLD: tuple[str, ...] = ()
+NEW = ("--offload-new-driver",)
 #: (compiler, flags that choose the offload driver). Of clang 15 the new one's links are left to it.
-DRIVERS = (
+DRIVERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     *(("/usr/bin/clang++-15", OLD), ("/usr/bin/clang++-19", OLD)) * 3,
     *(("/usr/bin/clang++-19", NEW),) * 5,
     ("/usr/bin/clang++-15", NEW),
 )
 # What one project is compiled for.
-ARCHS = """
+ARCHS = table("""
 gfx906 | gfx906 gfx90a | gfx90a gfx906 | gfx906 gfx90a gfx1030 | gfx803 gfx1010 | gfx908:xnack+ gfx908:xnack-
 gfx90a:xnack+ gfx90a:xnack- gfx1030 | gfx906:xnack- gfx90a | gfx90a:sramecc+:xnack- | gfx908 gfx906:sramecc+:xnack-
-"""
-COMPILING = """
+""")
+COMPILING = table("""
 -O2 | -O2 | -O2 | -O3 | -O0 | -g | -fPIC | -fPIC | -O1 -fPIC -fvisibility=hidden | -ffunction-sections | -g -O2 -fPIC
 -O2 -mcode-object-version=4 | -fno-exceptions | -O2 -ffast-math
-"""
-DEVICE_LTO = ([], [], [], ["-foffload-lto"], ["-foffload-lto=thin"])
+""")
+DEVICE_LTO: tuple[list[str], ...] = ([], [], [], ["-foffload-lto"], ["-foffload-lto=thin"])
 # What one object may be compiled with beside, or in place of, what the others are.
-ODD = """
+ODD = table("""
 -fno-gpu-rdc | -foffload-lto | --offload-new-driver | --no-offload-new-driver | --no-offload-arch=gfx906 | -flto
 --offload-arch=gfx1031 | --offload-arch=gfx90a:xnack+ | -mcode-object-version=5 | --offload-host-only | -fgpu-sanitize
 -O0 | -fno-offload-lto | --offload-compress | -fuse-cuid=none | -cuid=5eed | -fsanitize=address | --coverage
 --offload-device-only
-"""
+""")
 # Words of a link that reach no device link.
-HOST = """
+HOST = table("""
 -s | -pie | -no-pie | -rdynamic | -static-libgcc | -static-libstdc++ | -pthread | -lm | -ldl -lpthread | -lm -lm
 -Wl,-z,now | -Wl,--as-needed | -Wl,--no-as-needed -lm | -Wl,-z,noexecstack | -Wl,-z,relro -Wl,-z,defs | -Wl,-O1
 -Wl,-rpath,/opt/rocm/lib:/opt/other | -Wl,--enable-new-dtags -Wl,-rpath,$ORIGIN/../lib | -Wl,--gc-sections
@@ -66,15 +67,15 @@ HOST = """
 -Wl,-plugin-opt=O1 | -Wl,--push-state,--as-needed -lm -Wl,--pop-state | ./libhost.so | -Wl,--noinhibit-exec
 -Wl,-rpath=. libhost.so | -L. -lhost | -L. -Wl,--whole-archive -lutil -Wl,--no-whole-archive | -rpath here
 -frtlib-add-rpath
-"""
+""")
 # Those of them that mostly end in an error, or are left to the compiler.
-HOST_LEFT = """
+HOST_LEFT = table("""
 -Wl,--no-such-option | -Wl,--retain-symbols-file=list.txt | -Wl,--no-relax | -fuse-ld=none | -lnone | -static-pie
 -static | -nostartfiles | -nodefaultlibs | -Wl,--version | -Wl,-v | -Wl,-r | -T nowhere.ld | -r | -nostdlib | @nowhere
 none.o | -Wl, | -Wl,-rpath | -Xlinker | -L | -Wl,--orphan-handling=error | -Wl,--oformat=binary | -Wl,-Ttext=0x1
-"""
+""")
 # Others, some of which reach device links.
-FLAGS = """
+FLAGS = table("""
 -g | -g1 | -ggdb3 | -gdwarf-4 | -Wall | -w | -Wno-unused-command-line-argument | -Qunused-arguments
 -std=c++17 | -DNDEBUG | -DTEXT="a b" | -Iinc | -I. | -isystem inc | -MD | -MD -MF x.d | -pipe | -fPIC | -fPIE | -fno-pic
 -fvisibility=hidden | -ffast-math | -fno-exceptions | -fcolor-diagnostics | -ffunction-sections | -fopenmp-simd
@@ -93,9 +94,9 @@ FLAGS = """
 @more.rsp | -fno-such-thing | -Wno-such-warning | --target=x86_64-linux-gnu | -fgpu-default-stream=per-thread
 -stdlib=libstdc++ | --sysroot=/ | --gcc-toolchain=/usr | -mcmodel=large | -fpic | -Ofast | -rtlib=libgcc
 --hip-device-lib-path=. | -fmodules | -fuse-cuid=random | libthin.a | empty.o | a.o | runtime.o | libdev.a
-"""
+""")
 # Those that mostly end in an error, or are left to the compiler.
-LEFT = """
+LEFT = table("""
 -Werror | -fno-gpu-rdc | -ftime-report | -mllvm -opt-bisect-limit=20 | -mllvm -pass-remarks=inline | -mllvm -stats
 -mllvm -bogus | -mllvm -print-after-all | -mllvm | --offload-compress -offload-compression-level=3
 -Xoffload-linker -O3 | -Xoffload-linker --lto-O3 | -Xoffload-linker --lto-partitions=2 | -Xoffload-linker --gc-sections
@@ -117,9 +118,10 @@ LEFT = """
 -dumpdir d- | -working-directory first | -fplugin=nowhere.so | --serialize-diagnostics x.dia
 -fcrash-diagnostics-dir=. | -fproc-stat-report | --typo | -o | -x | -m32 | -parallel-jobs=2 | -target amdgcn | -x c++
 -x hip | -x none | -- | -rtlib=compiler-rt | -stdlib=libc++ | -unwindlib=none | -fsycl | --offload-device-only
---offload-host-only | --cuda-device-only | -fhip-dump-offload-linker-script | --rocm-path=/nowhere | -resource-dir nowhere
--ccc-install-dir /nowhere | main.cpp | a.hip | cut.o | none.o | notes.txt | /dev/null | - | sub.dir | main.bc
-"""
+--offload-host-only | --cuda-device-only | -fhip-dump-offload-linker-script | --rocm-path=/nowhere
+-resource-dir nowhere | -ccc-install-dir /nowhere | main.cpp | a.hip | cut.o | none.o | notes.txt | /dev/null | -
+sub.dir | main.bc
+""")
 OUTPUTS = ("-o program",) * 24 + (
     *("-oprogram", "--output=program", "-o ./program", "-o sub.dir/program", "-o first.out -o program", ""),
     *("-o nowhere/program", "-o sub.dir", "-o linked", "-o /dev/null", "-o 'a program'", "-o lib.program.so.1.2"),
@@ -222,9 +224,11 @@ class Link(Case):
         super().__post_init__()
         draw = self.random
         self.compiler, self.driver = draw.choice(DRIVERS)
+        # It runs clang 15, and links with more libraries.
+        self.linker = "/usr/bin/hipcc" if (self.compiler, self.driver) == DRIVERS[0] and draw.random() < 0.2 else ""
         self.stores["b"] = self.root / draw.choice(["store-b", "store b", "store,b=c", "st'o$r\"e#b", "st\\ore"])
-        self.archs = draw.choice(table(ARCHS))
-        self.compiling = [*draw.choice(table(COMPILING)), *draw.choice(DEVICE_LTO)]
+        self.archs = draw.choice(ARCHS)
+        self.compiling = [*draw.choice(COMPILING), *draw.choice(DEVICE_LTO)]
         self.texts = {name: {"host": 1, "device": 1, "arch": 0, "comment": 0} for name in (*SOURCES, "main")}
         self.odd: dict[str, list[str]] = {}
         self.members = draw.choice([[], [], ["c"], ["c", "util"], ["d", "c", "util"], ["d"]])
@@ -316,7 +320,8 @@ class Link(Case):
         archs = [f"--offload-arch={arch}" for arch in self.linked_archs]
         surroundings = REAL if self.real else ("-no-hip-rt",)
         flags = [word for flag in self.flags for word in flag]
-        return [self.compiler, *archs, *surroundings, "--hip-link", "-fgpu-rdc", *self.driver, *self.level, *flags]
+        program = self.linker or self.compiler
+        return [program, *archs, *surroundings, "--hip-link", "-fgpu-rdc", *self.driver, *self.level, *flags]
 
     def _inputs(self) -> list[str]:
         objects = [f"{name}.o" for name in self.objects]
@@ -373,10 +378,10 @@ class Link(Case):
         return "all is as it should be"
 
     def _some_flag(self) -> list[str]:
-        return self.random.choice(table(FLAGS if self.random.random() < 0.8 else LEFT))
+        return self.random.choice(FLAGS if self.random.random() < 0.8 else LEFT)
 
     def _some_host_flag(self) -> list[str]:
-        return self.random.choice(table(HOST if self.random.random() < 0.9 else HOST_LEFT))
+        return self.random.choice(HOST if self.random.random() < 0.9 else HOST_LEFT)
 
     def _some_object(self) -> str:
         return self.random.choice([*self.objects, *(name for name in self.members if name != "util")])
@@ -445,12 +450,12 @@ class Link(Case):
     def _odd_object(self) -> str:
         name = self._some_object()
         if self.odd.pop(name, None) is None:
-            self.odd[name] = self.random.choice(table(ODD))
+            self.odd[name] = self.random.choice(ODD)
         self._fresh(name)
         return f"{name} is compiled with {self.odd.get(name, 'what all are')}"
 
     def _archs_of_all(self) -> str:
-        self.archs = self.random.choice(table(ARCHS))
+        self.archs = self.random.choice(ARCHS)
         self.linked_archs = [*self.archs]
         for name in self.texts:
             self._compile(name)
