@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Plain clang and hipcache side by side on random compiles: whatever differs is a fault of hipcache.
+"""Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real | --assembler] [--launcher WORD...] [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links] [--launcher WORD...]
+                    [--keep DIR]
 
-A case is a seed. It writes a small project, chooses a compiler and flags from the tables below, and goes on in steps:
-each step edits something (a header, a flag, the archs, the environment, the way the source is named) or nothing, runs
-plain clang, then hipcache in one of two stores, and compares
+A case is a seed. It writes a small project, chooses a compiler and flags from the tables below (of links: in
+`fuzz_links`), and goes on in steps: each step edits something (a header, a flag, the archs, the environment, the way
+the source is named) or nothing, runs plain clang, then hipcache in one of two stores, and compares
 
-    the object's bytes; exit status, standard output and standard error; the dependency file, in which hipcache may
-    name more headers than clang, but only such as a device pass reads; what else lies in the directory.
+    the object's or program's bytes; exit status, standard output and standard error; the dependency file, in which
+    hipcache may name more headers than clang, but only such as a device pass reads; what else lies in the directory.
 
 A step that changes nothing must be a hit where the one before it was stored. A failure prints the seed, the command and
 what differs; the same seed gives the same case again.
@@ -19,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import re
 import shlex
 import shutil
@@ -28,16 +28,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-LAUNCHER = (sys.executable, "-m", "hipcache")
-COMPILERS = ("/usr/bin/clang++-15", "/usr/bin/clang++-19")
-REAL = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+from fuzz_case import BARE, FULL_HEADER, LAUNCHER, LEVELS, REAL, SHORT_HEADER, Case, Difference, table
+from fuzz_links import Link
 
 ARCHS = ("gfx906", "gfx90a", "gfx1030", "gfx906,gfx90a", "gfx908:xnack+", "gfx908:xnack-", "gfx1010", "gfx803")
 ODD_ARCHS = ("gfx9-generic", "gfx000", "gfx90a:sramecc+:xnack-", "gfx90a:xnack+", "gfx90a", "gfx906:xnack?", "gfx942")
-LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-O", "-Ofast", "-Og")
 # One choice is one or more words. What a word stands for in a step is in `Case.words`.
 FLAGS = """
 -g | -g1 | -ggdb3 | -gline-tables-only | -gdwarf-4 | -g -gz | -g -gz=zlib | -g -fdebug-prefix-map=inc=elsewhere
@@ -140,12 +138,8 @@ DEPENDENCIES = """
 """
 
 
-def _table(text: str) -> list[list[str]]:
-    return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
-
-
-CHOICES, LEAVING, RULES, ENDS = _table(FLAGS), _table(LEFT), _table(DEPENDENCIES), _table(SHAPES) + _table(TEXTS)
-LINKING = _table(PROGRAMS)
+CHOICES, LEAVING, RULES, ENDS = table(FLAGS), table(LEFT), table(DEPENDENCIES), table(SHAPES) + table(TEXTS)
+LINKING = table(PROGRAMS)
 SEVERAL = ("k.hip second.hip", "k.cpp -x hip k.cc")
 # (words before the source, the source)
 SOURCES = (
@@ -199,14 +193,6 @@ VARIABLES = (
     ),
 )
 
-SHORT = """\
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __host__ __attribute__((host))
-#define __shared__ __attribute__((shared))
-struct dim3 { unsigned x, y, z; };
-extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
-"""
 BODY = """\
 #include "value.h" /* the number */
 #ifndef VALUE
@@ -272,37 +258,14 @@ ASSEMBLING = """
 NAMES = ("value.h", "device.h", "host.h", "vector.h", "asked.h", "before.h", "once.h")
 
 
-class Difference(Exception):
-    """What hipcache did otherwise."""
-
-
 @dataclass
-class Ended:
-    """What a command left behind. `files`: content of each file that it made or changed, by name; `programs`: those of
-    them that can be run."""
+class Compile(Case):
+    """A source, and flags. `programs`: the part of cases that link at once."""
 
-    status: int
-    out: bytes
-    err: bytes
-    files: dict[str, bytes]
-    programs: set[str]
-
-
-@dataclass
-class Case:
-    """One seed: a project, a command, and how both go on."""
-
-    seed: int
-    root: Path
-    real: bool = False
-    launcher: Sequence[str] = LAUNCHER
     programs: float = 0.1
-    said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
-        self.work = self.root / self.random.choice(["work", "work", "wo rk", "w$o#r'k", "w,o=r:k"])
-        self.compiler = self.random.choice(COMPILERS)
+        super().__post_init__()
         self.flags = [self._some_flag() for _ in range(self.random.randrange(5))]
         self.shape = self._some_shape()
         self.archs = self._some_archs()
@@ -313,30 +276,12 @@ class Case:
         self.output = (
             [] if self.source[1] in SEVERAL and self.random.random() < 0.9 else shlex.split(self.random.choice(OUTPUTS))
         )
-        self.variables: dict[str, str] = {}
-        self.version = 0
         self._write_project()
-
-    def run(self) -> None:
-        """Raises Difference."""
-        last = ""
-        for step in range(self.random.randrange(3, 7)):
-            what = self._edit() if step else "first compile"
-            store = "a" if self.random.random() < 0.8 else "b"
-            again = f"{store} {self._state()}"
-            outcome = self._compare(what, store, must_hit=again == last)
-            last = again if outcome in ("hit", "miss", "partial") and not self._is_never_kept() else ""
 
     # The project, and what happens to it
 
-    def _write(self, name: str, content: str) -> None:
-        path = os.path.join(self.work, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(content)
-
     def _write_project(self) -> None:
-        head = "#include <hip/hip_runtime.h>\n" if self.real else SHORT
+        head = FULL_HEADER if self.real else SHORT_HEADER
         names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", *SEVERAL}
         for name in names:
             self._write(name, head + BODY)
@@ -408,9 +353,6 @@ class Case:
             return self.random.sample(ODD_ARCHS, 2)
         return self.random.sample(ARCHS, self.random.randrange(1, 3))
 
-    def _nothing(self) -> str:
-        return "nothing changed"
-
     def _some_header(self) -> str:
         return self.random.choice(["", "inc/", "inc2/", "sub.dir/"]) + self.random.choice(NAMES)
 
@@ -458,22 +400,12 @@ class Case:
         link.symlink_to(target)
         return f"linked -> {target}"
 
-    def _move(self) -> str:
-        """The same project in another directory."""
-        self.version += 1
-        old, self.work = self.work, self.root / f"moved {self.version}"
-        old.rename(self.work)
-        return "the project is moved"
-
     def _touch(self) -> str:
         (self.work / "k.hip").touch()
         return "k.hip is touched"
 
     def _variable(self) -> str:
-        name, value = self.random.choice(VARIABLES)
-        if self.variables.pop(name, None) is None:
-            self.variables[name] = value.replace("@", str(self.work))
-        return f"variable {name}"
+        return self._toggle_variable(VARIABLES)
 
     def _flag(self) -> str:
         if self.flags and self.random.random() < 0.5:
@@ -494,7 +426,7 @@ class Case:
     def words(self) -> list[str]:
         before, source = self.source
         archs = [f"--offload-arch={arch}" for arch in self.archs]
-        surroundings = REAL if self.real else ("-nogpuinc", "-nogpulib")
+        surroundings = REAL if self.real else BARE
         flags = [word for flag in self.flags for word in flag]
         names = source.split(" ") if source in SEVERAL else [source]
         return [
@@ -512,118 +444,6 @@ class Case:
             *names,
         ]
 
-    def _state(self) -> str:
-        """All that a step can change, to tell whether a step changed anything."""
-        files = []
-        for directory, directories, names in os.walk(self.work):
-            for name in (*directories, *names):
-                path = os.path.join(directory, name)
-                found = os.lstat(path)
-                if os.path.islink(path):
-                    files.append(f"{path} {found.st_ino} {os.readlink(path)}")
-                elif name in names:
-                    files.append(f"{path} {found.st_mtime_ns} {found.st_size}")
-        return f"{self.words()} {self.variables} {sorted(files)}".encode("utf-8", "surrogateescape").hex()
-
-    def _is_never_kept(self) -> bool:
-        words = " ".join(self.words())
-        asks_time = re.search(r"__(DATE|TIME|TIMESTAMP)__", words) is not None
-        return asks_time or bool({"HIPCACHE_READONLY", "HIPCACHE_RECACHE", "SOURCE_DATE_EPOCH"} & set(self.variables))
-
-    # Both sides
-
-    def _compare(self, what: str, store: str, *, must_hit: bool) -> str:
-        words = self.words()
-        shown = " ".join(shlex.quote(os.fsencode(word).decode(errors="backslashreplace")) for word in words)
-        self.said.append(f"{what}; store {store}; {self.variables or ''}\n      {shown}")
-        time.sleep(0.03)  # what has just been written is not kept
-        before = self._files()
-        plain = self._end(words, before, "")
-        self._restore(before)
-        cached = self._end([*self.launcher, *words], before, store)
-        self._restore(before)
-        self._same(plain, cached)
-        outcome = self._outcome(store)
-        self.said[-1] = f"{outcome:8} {self.said[-1]}"
-        if must_hit and not outcome.startswith("hit"):
-            raise Difference(f"no hit, though nothing has changed: {outcome}")
-        return outcome.split()[0]
-
-    def _end(self, words: Sequence[str], before: dict[str, bytes], store: str) -> Ended:
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("HIPCACHE_", "MAKE", "MFLAGS"))}
-        environ |= {"LC_ALL": "C", "HOME": str(self.root), "HIPCACHE_DIR": str(self.root / f"store-{store}")}
-        environ |= {"XDG_RUNTIME_DIR": str(self.root), **self.variables}
-        try:
-            done = subprocess.run(
-                words,
-                cwd=self.work,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=120,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Difference(f"still running after {error.timeout} s") from error
-        made = {name: content for name, content in self._files().items() if before.get(name) != content}
-        programs = {name for name in made if os.path.isfile(self.work / name) and os.access(self.work / name, os.X_OK)}
-        return Ended(done.returncode, done.stdout, done.stderr, made, programs)
-
-    def _files(self) -> dict[str, bytes]:
-        found = {}
-        for directory, _, names in os.walk(self.work):
-            for name in names:
-                path = os.path.join(directory, name)
-                if os.path.islink(path):
-                    found[os.path.relpath(path, self.work)] = b"-> " + os.fsencode(os.readlink(path))
-                else:
-                    with open(path, "rb") as file:
-                        found[os.path.relpath(path, self.work)] = file.read()
-        return found
-
-    def _restore(self, before: dict[str, bytes]) -> None:
-        """What a compile made goes; what it replaced (a link) comes back."""
-        for name, content in self._files().items():
-            if before.get(name) != content:
-                os.unlink(self.work / name)
-        for name, content in before.items():
-            path = self.work / name
-            if not path.exists() and not path.is_symlink():
-                if content.startswith(b"-> "):
-                    path.symlink_to(os.fsdecode(content[3:]))
-                else:
-                    path.write_bytes(content)
-
-    def _outcome(self, store: str) -> str:
-        """What was counted last: outcome, and reason where it was passed through. (A log that the user asks for would
-        rule direct hits out.)"""
-        log = self.root / f"store-{store}/v1/statistics/log"
-        try:
-            line = log.read_text(errors="replace").splitlines()[-1]
-        except (OSError, IndexError):
-            return "uncounted"
-        log.unlink()
-        _, outcome, reason, *_ = line.split("\t")
-        return f"{outcome} {reason}" if outcome == "passed_through" else outcome
-
-    def _same(self, plain: Ended, cached: Ended) -> None:
-        if cached.status != plain.status:
-            raise Difference(
-                f"status {cached.status}, plain clang {plain.status}:\n{cached.err.decode(errors='replace')}"
-            )
-        for name, mine, other in (("output", cached.out, plain.out), ("messages", cached.err, plain.err)):
-            if _neutral(mine) != _neutral(other):
-                shown = [text.decode(errors="replace") for text in (mine, other)]
-                raise Difference(f"{name}:\n{shown[0]}\n-- plain clang:\n{shown[1]}")
-        changing = re.compile(r".*\.(json|gcno)$|stat$|.*-[0-9a-f]{6}.*")
-        names = [{name for name in ended.files if not changing.match(name)} for ended in (cached, plain)]
-        if names[0] != names[1]:
-            raise Difference(f"files {sorted(names[0])}, plain clang {sorted(names[1])}")
-        if cached.programs != plain.programs:
-            raise Difference(f"programs {sorted(cached.programs)}, plain clang {sorted(plain.programs)}")
-        for name in sorted(names[0]):
-            self._same_file(name, cached.files[name], plain.files[name])
-
     def _same_file(self, name: str, mine: bytes, other: bytes) -> None:
         if mine == other:
             return
@@ -634,12 +454,11 @@ class Case:
             if extra[1] or (device and not self.real):
                 raise Difference(f"'{name}' lists too much {sorted(device)}, or lacks {sorted(extra[1])}")
             return
-        if any("TIME" in word or "DATE" in word for word in self.words()):
-            return
-        raise Difference(f"'{name}' has other bytes")
+        if not any("TIME" in word or "DATE" in word for word in self.words()):
+            super()._same_file(name, mine, other)
 
 
-class Assembly(Case):
+class Assembly(Compile):
     """A source of the GPU's assembler."""
 
     def __post_init__(self) -> None:
@@ -680,7 +499,7 @@ class Assembly(Case):
         return self.random.choice((*edits, self._flag))()
 
     def _some_flag(self) -> list[str]:
-        return self.random.choice(_table(ASSEMBLING))
+        return self.random.choice(table(ASSEMBLING))
 
     def _more(self) -> str:
         self.version += 1
@@ -698,13 +517,6 @@ class Assembly(Case):
         return f"for {self.cpu}"
 
 
-def _neutral(text: bytes) -> bytes:
-    """Without the random names of temporary files, addresses in memory, and times."""
-    text = re.sub(rb"0x[0-9a-f]{8,}", b"0xX", text)
-    text = re.sub(rb"-[0-9a-f]{6}(?=[.\"/ ])", b"-XXXXXX", text)
-    return re.sub(rb"\d+\.\d+ ?(?=s|\()|\d+\.\d{4,}", b"N", text)
-
-
 def _listed(rule: bytes) -> set[str]:
     """The files that a dependency file names, in its own quoting."""
     text = rule.decode("utf-8", "surrogateescape").replace("\\\n", " ")
@@ -718,37 +530,44 @@ def check(
     real: bool = False,
     launcher: Sequence[str] = LAUNCHER,
     programs: float = 0.1,
-    assembler: bool = False,
+    kind: str = "",
     keep: Path | None = None,
     tell: bool = False,
 ) -> str:
     """Run one seed; what differs, with the way to it, or nothing. `launcher`: what is put before the compiler;
-    `programs`: the part of cases that link at once; `assembler`: sources of the GPU's assembler
-    instead; `tell`: print the way in any case."""
+    `programs`: the part of compiles that link at once; `kind`: another one of `KINDS` than compiles;
+    `tell`: print the way in any case."""
     root = Path(tempfile.mkdtemp(prefix="hipcache-fuzz-"))
-    case = (Assembly if assembler else Case)(seed, root, real, launcher, programs)
+    case = KINDS[kind](seed, root, real, launcher) if kind else Compile(seed, root, real, launcher, programs=programs)
     try:
         case.run()
     except Difference as error:
         if keep:
             shutil.copytree(root, keep / str(seed), symlinks=True)
         steps = "\n".join(f"  {step}" for step in case.said)
-        return f"seed {seed}{' --real' if real else ''}{' --assembler' if assembler else ''}\n{steps}\n  {error}\n"
+        return f"seed {seed}{' --real' if real else ''}{f' --{kind}' if kind else ''}\n{steps}\n  {error}\n"
     finally:
         shutil.rmtree(root, ignore_errors=True)
         if tell:
-            print(f"seed {seed}", *case.said, sep="\n  ")
+            print(f"seed {seed}", *case.said, sep="\n  ", flush=True)
     return ""
 
 
+#: What is not a compile.
+KINDS: dict[str, Callable[[int, Path, bool, Sequence[str]], Case]] = {"assembler": Assembly, "links": Link}
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="plain clang and hipcache side by side on random compiles")
+    parser = argparse.ArgumentParser(description="plain clang and hipcache side by side on random compiles and links")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--count", type=int, default=100, help="how many")
     parser.add_argument("--seconds", type=float, default=0, help="go on for so long instead")
     parser.add_argument("--real", action="store_true", help="with HIP's own headers and device libraries")
-    parser.add_argument("--programs", type=float, default=0.1, help="the part of cases that link at once")
-    parser.add_argument("--assembler", action="store_true", help="sources of the GPU's assembler")
+    parser.add_argument("--programs", type=float, default=0.1, help="the part of compiles that link at once")
+    kind = parser.add_mutually_exclusive_group()
+    kind.set_defaults(kind="")
+    for name, what in (("assembler", "sources of the GPU's assembler"), ("links", "links of relocatable device code")):
+        kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
     parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
@@ -760,7 +579,7 @@ def main() -> int:
             real=options.real,
             launcher=options.launcher,
             programs=options.programs,
-            assembler=options.assembler,
+            kind=options.kind,
             keep=options.keep,
             tell=options.tell,
         )

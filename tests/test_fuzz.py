@@ -28,7 +28,7 @@ def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*range(1, 9), *(range(9, 100) if FULL else ())])
 def test_so_is_a_source_of_the_assembler(seed: int) -> None:
-    assert not fuzz.check(seed, assembler=True, launcher=LAUNCHER)
+    assert not fuzz.check(seed, kind="assembler", launcher=LAUNCHER)
 
 
 def test_a_difference_is_reported_with_its_seed_and_commands() -> None:

@@ -168,6 +168,14 @@ def test_options_for_every_clang_are_seen(program: Program) -> None:
     assert counted.outcome == PASSED_THROUGH or counted.missed == ALL
 
 
+def test_a_variable_that_makes_the_compiler_of_a_device_link_speak_is_seen(program: Program) -> None:
+    program.warm()
+    program.lab.environ["CLANG_NO_DEFAULT_CONFIG"] = "1"
+    _, counted = program.link()
+    assert counted.missed == ALL
+    program.warm("-O1")
+
+
 def test_a_failing_link_is_clangs_own(program: Program) -> None:
     program.warm()
     # Device code that lacks a function; a host that does; a flag and an object that are not there.
@@ -254,6 +262,11 @@ def test_target_ids_with_features_are_linked_each_on_its_own(featured: Program, 
     after, counted = featured.link(*more)
     assert after != before
     assert counted.missed == {"gfx90a:xnack+", "gfx90a:xnack-", "link"}
+
+
+def test_the_store_may_have_a_blank_in_its_name(featured: Program) -> None:
+    featured.lab.environ["HIPCACHE_DIR"] = str(featured.lab.store.with_name("the store"))
+    featured.warm()
 
 
 def test_a_failing_link_for_features_is_clangs_own(featured: Program) -> None:

@@ -52,6 +52,8 @@ def _bundler(said: str, units: Sequence[Unit]) -> list[str]:
     if len(lines) != 2 or not lines[0].startswith(' "') or f" -output={_BUNDLE}" not in lines[0]:
         raise PassThrough("job_output", f"the linker wrapper said: {said[:200]}")
     program, _, rest = lines[0][2:].partition('" ')
+    # The store may have a blank in its name.
+    rest = rest.replace(f" -input={units[0].code}", "")
     codes = sorted(units, key=lambda unit: unit.arch, reverse=True)
     words = [program]
     for word in rest.split():

@@ -116,11 +116,12 @@ def _tools(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[st
     words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={_TRIPLE}", f"-mcpu={processor}"]
     words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
     _, said = driver.answer(words, words, session.command.cwd, session.engine, session.runner, lambda: session.workdir)
-    jobs, _ = split(said.text)
+    jobs, messages = split(said.text)
     if len(jobs) != 1:
         raise PassThrough("plan", f"clang links device code by {len(jobs)} jobs")
     program, *options = jobs[0]
-    inputs = []
+    # It will say so in each device link: that some of its words, which variables choose, too, are of no use.
+    inputs = [("compiler's message", messages)] if messages else []
     for name, path in (("linker wrapper", plan.job.program), ("compiler", clang), ("linker", program)):
         try:
             inputs.append((name, session.identities.digest(session.files.resolve(path))))
