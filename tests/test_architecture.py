@@ -25,8 +25,8 @@ LAYERS = r"""
     compile
     direct.remember
     making.relocatable
-    making.bundled_link making.wrapped_link
-    making.holder making.host_link making.unbundling
+    making.account making.bundled_link making.delivery making.wrapped_link
+    making.holder making.host_link making.one_source making.unbundling
     making.assembly making.device_link making.host
     making.device
     making.passes

@@ -520,7 +520,7 @@ def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(ne
         newest.build("-c")
         made = newest.build().compiled
     content = (newest.root / "one.o").read_bytes()
-    without = 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.one_source = None'
+    without = 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.stories = None'
     newest.construct(without)
     newest.build("-c")
     assert newest.build().compiled == made == ["one.o"]

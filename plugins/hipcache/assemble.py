@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hipcache.compile import Compiled, check_places, write_object
+from hipcache.compile import Compiled
 from hipcache.direct.record import Output
 from hipcache.direct.remember import whole_of_assembly
 from hipcache.engine import Engine
@@ -17,7 +17,7 @@ from hipcache.inputs.identity import is_script
 from hipcache.inputs.keys import Key, digest_bytes, make_key
 from hipcache.inputs.recording import TICK
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import records
+from hipcache.making import delivery, records
 from hipcache.making.assembly import Object
 from hipcache.making.passes import CLOCK_SLACK, NEVER
 from hipcache.making.records import BackRecord
@@ -62,8 +62,8 @@ def _assemble(session: Session) -> Compiled:
     # 3. Look it up; 4. run it if it is missing.
     made = _find(session, key) or _make(session, job, key)
     # 6. Write the object.
-    check_places(session, [job.output])
-    write_object(session, made.object, Path(path))
+    delivery.check_places(session, [job.output])
+    delivery.write_object(session, made.object, Path(path))
     # 7. Say what happened.
     record, outcome = _tell(session, job, key, made, path)
     whole = whole_of_assembly(session, asked, key.digest, Output(path, made.object.digest))

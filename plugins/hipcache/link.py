@@ -6,11 +6,11 @@ objects apart, the bundle, and the host's linker, which has the last word on wha
 
 from __future__ import annotations
 
-from hipcache.compile import Compiled, tell
+from hipcache.compile import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.making import relocatable
+from hipcache.making import account, relocatable
 from hipcache.planning import driver, tools
 from hipcache.planning.command import Command
 from hipcache.session import Session, in_session
@@ -33,5 +33,5 @@ def _link(session: Session, columns: int | None) -> Compiled:
     messages = plan.messages + "".join(code.text for code in codes)
     messages = relocatable.finish(session, plan, codes, messages, columns=columns)
     # 7. Say what happened.
-    record, outcome = tell(session, [], codes, session.command.path(plan.output))
+    record, outcome = account.of(session, [], codes, session.command.path(plan.output))
     return Compiled(outcome, messages, record, None, (), None)

@@ -10,12 +10,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache import compile as one_source
-from hipcache.compile import Compiled, Made
+from hipcache.compile import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.making import assembly, host_link, relocatable, unbundling
+from hipcache.making import account, assembly, delivery, host_link, one_source, relocatable, unbundling
+from hipcache.making.one_source import Made
 from hipcache.planning import driver, program_plan, tools
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
@@ -47,14 +47,14 @@ def _make(session: Session, columns: int | None) -> Compiled:
         texts |= {str(code.unit.code): code.text for code in codes}
     # 5. and 6. Write the dependency files, and have the host's linker write the program.
     for together in _by_dependency_file(made):
-        one_source.write_dependencies(session, together)
+        delivery.write_dependencies(session, together)
     messages = plan.messages + _in_order(plan.order, texts)
     if isinstance(plan.link, ToolJob):
         messages = host_link.run(session, plan.link, messages, columns=columns)
     else:
         messages = relocatable.finish(session, plan.link, codes, messages, columns=columns)
     # 7. Say what happened.
-    record, outcome = one_source.tell(session, made, codes, session.command.path(plan.output))
+    record, outcome = account.of(session, made, codes, session.command.path(plan.output))
     files = tuple(dict.fromkeys(name for one in made for name in one.files))
     return Compiled(outcome, messages, record, None, files, None)
 
@@ -92,7 +92,7 @@ def _compile_all(session: Session, plan: ProgramPlan) -> tuple[list[Made], dict[
 def _compile(session: Session, plan: Plan) -> Made:
     made = one_source.make(session, plan)
     for name, whole in zip(plan.outputs, assembly.assemble(session, made.cut, made.products), strict=True):
-        one_source.write_object(session, whole, Path(session.command.path(name)))
+        delivery.write_object(session, whole, Path(session.command.path(name)))
     return made
 
 

@@ -14,9 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hipcache import compile as one_source
 from hipcache import config as settings
-from hipcache import native, outcome
+from hipcache import native, outcome, stories
 from hipcache.compile import Compiled
 from hipcache.config import Config
 from hipcache.direct.record import Rule
@@ -24,7 +23,6 @@ from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
 from hipcache.inputs.readset import ReadSet
-from hipcache.link import link as link_objects
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
 from hipcache.planning.command import Command, parse
@@ -140,12 +138,14 @@ def _command(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> t
 
 def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
     command, engine = _command(cache, engine, argv, cwd)
+    if command.links or command.makes_program:
+        raise PassThrough("link")
     columns = telling.columns(cache.environ)
-    done = one_source.compile(engine, command, columns)
+    (done,), whole = stories.tell(engine, (command,), columns)
     shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
-    if done.whole and _may_be_direct(cache.config):
+    if whole and _may_be_direct(cache.config):
         # In place of a dependency file stands the list of files, which no file is made of.
         read = os.fsencode("".join(f"{name}\n" for name in files))
         try:
@@ -154,7 +154,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
                 (_KIND, *argv),
                 cwd,
                 cache.known,
-                replace(done.whole, outputs=replace(done.whole.outputs, rules=(Rule("", read),))),
+                replace(whole, outputs=replace(whole.outputs, rules=(Rule("", read),))),
                 messages=os.fsencode(done.messages),
                 terminal=columns is not None,
                 ended=[done.outcome],
@@ -172,7 +172,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
     if not command.links:
         raise PassThrough("link")
     try:
-        done = link_objects(engine, command, telling.columns(cache.environ))
+        (done,), _ = stories.tell(engine, (command,), telling.columns(cache.environ))
     except HostLinkFailed as failed:
         say(failed.text)
         telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd)

@@ -74,6 +74,14 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """What a compile wrote, the dependency files (at most one for each source) first."""
+
+    rules: tuple[Rule, ...]
+    files: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
 class DirectRecord:
     """See above. `uses`: (is it an action, digest)."""
 

@@ -8,7 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
-from hipcache.direct.record import DirectRecord, Output, Rule, is_of_system, key, pack_list, state_digest, system_digest
+from hipcache.direct.record import (
+    DirectRecord,
+    Output,
+    Outputs,
+    is_of_system,
+    key,
+    pack_list,
+    state_digest,
+    system_digest,
+)
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs import watched
@@ -29,14 +38,6 @@ from hipcache.values import dataclass, replace
 
 # What the kernel says in a file there changes without the file's status.
 _KERNELS = ("/proc/", "/sys/")
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a compile wrote, the dependency files (at most one for each source) first."""
-
-    rules: tuple[Rule, ...]
-    files: tuple[Output, ...]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""What the user gets: the dependency file, second outputs and the object, each written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache import atomic
+from hipcache.direct.record import Output, Outputs, Rule
+from hipcache.errors import PassThrough
+from hipcache.making import auxiliary, depfile
+from hipcache.making.assembly import Object
+from hipcache.making.one_source import Made
+from hipcache.planning.cc1 import Role
+from hipcache.planning.command import is_stream
+from hipcache.session import Damaged, Session
+
+
+def deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs:
+    plan = made.plan
+    check_places(session, plan.outputs)
+    rules = write_dependencies(session, [made])
+    beside = auxiliary.deliver(session, [one for product in made.products for one in product.beside])
+    files = [Output(path, digest) for path, digest in beside.items()]
+    for output, one in zip(plan.outputs, objects, strict=True):
+        path = session.command.path(output)
+        write_object(session, one, Path(path))
+        if plan.links_alone:
+            _make_executable(Path(path))
+        files.append(Output(path, one.digest, plan.links_alone))
+    return Outputs(rules, tuple(files))
+
+
+def write_object(session: Session, one: Object, path: Path) -> None:
+    if one.content is not None:
+        _write_whole(path, one.content)
+    elif not session.engine.store.copy_blob(one.digest, path):
+        raise Damaged
+
+
+def check_places(session: Session, outputs: Sequence[str]) -> None:
+    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
+    for path in map(session.command.path, outputs):
+        is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
+        if os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+            raise PassThrough("store", f"'{path}' cannot be written")
+
+
+def _make_executable(path: Path) -> None:
+    """As lld does: who may read it may run it."""
+    with suppress(OSError):
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            path.chmod(stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)
+
+
+def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ...]:
+    """The dependency file, if one was asked for: the union over all passes, the host's first. Clang's own file lists
+    only what the last source's host pass read."""
+    plan = made[-1].plan
+    options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
+    path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
+    if not path:
+        return ()
+    whole = session.command.path(path)
+    if path == "-" or (is_stream(whole) and os.path.realpath(whole) != os.devnull):
+        raise PassThrough("standard_streams", f"-MF {path}")  # a rule for each pass
+    targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
+    everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
+    lists = [
+        [file.path for file in product.dependencies if everything or not file.system]
+        for one in reversed(made)
+        for product in ((one.products[-1], *one.products[:-1]) if one.plan.host else one.products)
+    ]
+    phony = any(option.name == "-MP" for option in options)
+    rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
+    # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
+    content = os.fsencode(rule)
+    _write_whole(Path(whole), content, through_links=True)
+    return (Rule(whole, content),)
+
+
+def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
+    try:
+        atomic.write_whole(path, content, through_links=through_links)
+    except OSError as error:
+        raise PassThrough("store", f"'{path}': {error.strerror}") from error
