@@ -246,5 +246,5 @@ class Case:
 def neutral(text: bytes) -> bytes:
     """Without the random names of temporary files, addresses in memory, and times."""
     text = re.sub(rb"0x[0-9a-f]{8,}", b"0xX", text)
-    text = re.sub(rb"-[0-9a-f]{6}(?=[.\"/ ])", b"-XXXXXX", text)
+    text = re.sub(rb"-[0-9a-f]{6}(?=[-.\"/ ])", b"-XXXXXX", text)
     return re.sub(rb"\d+\.\d+ ?(?=s|\()|\d+\.\d{4,}", b"N", text)
