@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links] [--launcher WORD...]
-                    [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links] [--compiler CLANG]
+                    [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from the tables below (of links: in
 `fuzz_links`), and goes on in steps: each step edits something (a header, a flag, the archs, the environment, the way
@@ -534,6 +534,7 @@ def check(
     launcher: Sequence[str] = LAUNCHER,
     programs: float = 0.1,
     kind: str = "",
+    instead: str = "",
     keep: Path | None = None,
     tell: bool = False,
 ) -> str:
@@ -541,14 +542,17 @@ def check(
     `programs`: the part of compiles that link at once; `kind`: another one of `KINDS` than compiles;
     `tell`: print the way in any case."""
     root = Path(tempfile.mkdtemp(prefix="hipcache-fuzz-"))
-    case = KINDS[kind](seed, root, real, launcher) if kind else Compile(seed, root, real, launcher, programs=programs)
+    if kind:
+        case = KINDS[kind](seed, root, real, launcher, instead)
+    else:
+        case = Compile(seed, root, real, launcher, instead, programs=programs)
     try:
         case.run()
     except Difference as error:
         if keep:
             shutil.copytree(root, keep / str(seed), symlinks=True)
         steps = "\n".join(f"  {step}" for step in case.said)
-        return f"seed {seed}{' --real' if real else ''}{f' --{kind}' if kind else ''}\n{steps}\n  {error}\n"
+        return f"seed {seed}{' --real' if real else ''}{f' --{kind}' if kind else ''}{f' --compiler {instead}' if instead else ''}\n{steps}\n  {error}\n"
     finally:
         shutil.rmtree(root, ignore_errors=True)
         if tell:
@@ -557,7 +561,7 @@ def check(
 
 
 #: What is not a compile.
-KINDS: dict[str, Callable[[int, Path, bool, Sequence[str]], Case]] = {"assembler": Assembly, "links": Link}
+KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {"assembler": Assembly, "links": Link}
 
 
 def main() -> int:
@@ -572,6 +576,7 @@ def main() -> int:
     for name, what in (("assembler", "sources of the GPU's assembler"), ("links", "links of relocatable device code")):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
+    parser.add_argument("--compiler", default="", help="this one, not clang 15 and 19 (for a newer one)")
     parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
     options = parser.parse_args()
@@ -583,6 +588,7 @@ def main() -> int:
             launcher=options.launcher,
             programs=options.programs,
             kind=options.kind,
+            instead=options.compiler,
             keep=options.keep,
             tell=options.tell,
         )

@@ -59,18 +59,21 @@ class Ended:
 
 @dataclass
 class Case:
-    """One seed: a project, a command, and how both go on. `real`: with HIP's own headers and device libraries."""
+    """One seed: a project, a command, and how both go on. `real`: with HIP's own headers and device libraries;
+    `instead`: a compiler in place of those that the seed chooses from."""
 
     seed: int
     root: Path
     real: bool = False
     launcher: Sequence[str] = LAUNCHER
+    instead: str = ""
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.work = self.root / self.random.choice(["work", "work", "wo rk", "w$o#r'k", "w,o=r:k"])
-        self.compiler = self.random.choice(COMPILERS)
+        chosen = self.random.choice(COMPILERS)
+        self.compiler = self.instead or chosen
         self.stores = {name: self.root / f"store-{name}" for name in "ab"}
         self.variables: dict[str, str] = {}
         self.version = 0

@@ -223,7 +223,8 @@ class Link(Case):
     def __post_init__(self) -> None:
         super().__post_init__()
         draw = self.random
-        self.compiler, self.driver = draw.choice(DRIVERS)
+        compiler, self.driver = draw.choice(DRIVERS)
+        self.compiler = self.instead or compiler
         # It runs clang 15, and links with more libraries.
         self.linker = "/usr/bin/hipcc" if (self.compiler, self.driver) == DRIVERS[0] and draw.random() < 0.2 else ""
         self.stores["b"] = self.root / draw.choice(["store-b", "store b", "store,b=c", "st'o$r\"e#b", "st\\ore"])
