@@ -552,7 +552,9 @@ def check(
         if keep:
             shutil.copytree(root, keep / str(seed), symlinks=True)
         steps = "\n".join(f"  {step}" for step in case.said)
-        return f"seed {seed}{' --real' if real else ''}{f' --{kind}' if kind else ''}{f' --compiler {instead}' if instead else ''}\n{steps}\n  {error}\n"
+        asked = [*(["--real"] if real else []), *([f"--{kind}"] if kind else [])]
+        asked += ["--compiler", instead] if instead else []
+        return f"{' '.join(['seed', str(seed), *asked])}\n{steps}\n  {error}\n"
     finally:
         shutil.rmtree(root, ignore_errors=True)
         if tell:
