@@ -590,8 +590,14 @@ class Link(Case):
 
     def _same_file(self, name: str, mine: bytes, other: bytes) -> None:
         if name.endswith(_TEXTS):
-            mine, other = (neutral(_TEMPORARY.sub(b"", text)) for text in (mine, other))
+            mine, other = self._without_places(mine), self._without_places(other)
         super()._same_file(name, mine, other)
+
+    def _without_places(self, text: bytes) -> bytes:
+        for store in self.stores.values():
+            text = text.replace(os.fsencode(store), b"")
+        # A name that is too long for its column moves the next one.
+        return b" ".join(neutral(_TEMPORARY.sub(b"", text)).split())
 
 
 def device_code(content: bytes) -> bytes:
