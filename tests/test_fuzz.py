@@ -13,6 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 import fuzz
 
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
+# By the old driver of clang 15 and of clang 19, and by the new one.
+LINK_SEEDS = (404, 286, 421)
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -29,6 +31,11 @@ def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*range(1, 9), *(range(9, 100) if FULL else ())])
 def test_so_is_a_source_of_the_assembler(seed: int) -> None:
     assert not fuzz.check(seed, kind="assembler", launcher=LAUNCHER)
+
+
+@pytest.mark.parametrize("seed", [*LINK_SEEDS, *(range(1, 100) if FULL else ())])
+def test_so_is_a_link_of_relocatable_device_code(seed: int) -> None:
+    assert not fuzz.check(seed, kind="links", launcher=LAUNCHER)
 
 
 def test_a_difference_is_reported_with_its_seed_and_commands() -> None:

@@ -213,6 +213,8 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         (["-Wl,--wrapper-verbose"], "linker_option"),
         (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
         (["-r"], "linker_option"),
+        # It counts passes over all archs: of the second one no more are run.
+        (["-mllvm", "-opt-bisect-limit=20"], "linker_option"),
         (["-lnone"], "named_file"),
         (["main.o"], "link"),
         (["one.o", "main.o", "libthin.a"], "object_layout"),

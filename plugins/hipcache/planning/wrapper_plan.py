@@ -29,6 +29,8 @@ _OF_BUNDLE = re.compile(r"--compress")
 _LINKER = "--linker-path="
 # Stands in the host linker's words for what the wrapper makes.
 _HOLDER = "\0the object that registers the code objects"
+# Of LLVM's own options, those that may count what is done in a process: the wrapper's is one for all archs.
+_COUNTING = re.compile(r"bisect|limit|counter|cutoff")
 # Other options of the wrapper's own: they print, write files, or change what is linked in ways that are not known here.
 _REFUSED = re.compile(
     r"--(arch=|bitcode-library=|builtin-bitcode=|clang-backend$|compiler-arg=|cuda-path=|device-|dry-run$|embed-bitcode$"
@@ -104,6 +106,8 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
             if word == "-mllvm":
                 if REFUSED_LLVM.search(value):
                     raise PassThrough("linker_option", f"-mllvm {value}")
+                if _COUNTING.search(value):
+                    raise PassThrough("linker_option", f"-mllvm {value}, which may count over all architectures")
                 options += ours
                 ours = []
         elif _OF_DEVICES.match(word) or _OF_WRAPPER.match(word):
