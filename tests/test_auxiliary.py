@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import ARCHS, FULL, HIT, LAUNCHER, Lab, kernel
+from hip import ARCHS, HIT, LAUNCHER, Lab, kernel
 from test_direct import Direct
 from test_shapes import Left, same, warm, words
 
@@ -63,8 +63,6 @@ def beside(left: Left) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_all_files_are_plain_clangs_and_served_again(written: Lab, end: str) -> None:
-    if not FULL and ENDS.index(end) % 2 != int(written.version) % 2:
-        pytest.skip("the other version of clang: make test-full")
     assert warm(written, *end.split()).files
 
 

@@ -44,6 +44,7 @@ def check(lab: Lab, source: Path, flags: tuple[str, ...], archs: tuple[str, ...]
         assert parse(made.dependencies)[: len(parse(made.plain_dependencies))] == parse(made.plain_dependencies)
 
 
+@pytest.mark.every_compiler
 @pytest.mark.parametrize(("source", "flags", "archs"), cases([s for s in SOURCES if s.stem != "real_headers"]))
 def test_a_small_source(lab: Lab, source: Path, flags: tuple[str, ...], archs: tuple[str, ...]) -> None:
     check(lab, source, flags, archs, (*BARE, "-I", str(lab.root)))

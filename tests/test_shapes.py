@@ -11,7 +11,6 @@ from hip import (
     ARCHS,
     BARE,
     CUID,
-    FULL,
     HIT,
     LAUNCHER,
     LLVM,
@@ -125,8 +124,6 @@ ENDS = [
 
 @pytest.mark.parametrize("end", ENDS)
 def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None:
-    if not FULL and ENDS.index(end) % 2 != int(lab.version) % 2 and "-c -fgpu-rdc -o" not in end:
-        pytest.skip("the other version of clang: make test-full")
     lab.write("k.hip", kernel("1") + SOURCE)
     assert warm(lab, *end.split()).files
 
