@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,24 @@ _MANY = 3
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """A place to compile in with one version of clang, and an empty store."""
     return Lab.make(tmp_path, request.param)
+
+
+@pytest.fixture
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB, or of the size that is the parameter."""
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    size = getattr(request, "param", "256k")
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount]
+    made = subprocess.run(words, capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"cannot mount a tmpfs: {made.stderr.decode().strip()}")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -440,22 +440,15 @@ def test_a_broken_config_file_is_no_reason_not_to_compile(lab: Lab) -> None:
     assert lab.compile(env={"HIPCACHE_CONFIG": str(config)}).status == 0
 
 
-@pytest.mark.parametrize("size", ["64k", "1m"])
-def test_a_full_disk_is_no_reason_not_to_compile(lab: Lab, tmp_path: Path, size: str) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk], check=False).returncode:
-        pytest.skip("no permission to mount a small disk")
-    try:
-        lab.write("k.hip", kernel("1") + 'extern const char big[] = "' + "x" * 700_000 + '";\n')
-        for _ in range(2):
-            lab.run(lab.words())
-            plain = (lab.root / "out.o").read_bytes()
-            ended = lab.hipcache(*lab.words(), env={"HIPCACHE_DIR": str(disk / "store")})
-            assert (ended.status, ended.err) == (0, b"")
-            assert (lab.root / "out.o").read_bytes() == plain
-    finally:
-        subprocess.run(["umount", disk], check=True)
+@pytest.mark.parametrize("small_disk", ["64k", "1m"], indirect=True)
+def test_a_full_disk_is_no_reason_not_to_compile(lab: Lab, small_disk: Path) -> None:
+    lab.write("k.hip", kernel("1") + 'extern const char big[] = "' + "x" * 700_000 + '";\n')
+    for _ in range(2):
+        lab.run(lab.words())
+        plain = (lab.root / "out.o").read_bytes()
+        ended = lab.hipcache(*lab.words(), env={"HIPCACHE_DIR": str(small_disk / "store")})
+        assert (ended.status, ended.err) == (0, b"")
+        assert (lab.root / "out.o").read_bytes() == plain
 
 
 @pytest.mark.parametrize("part", ["", "v1"])
@@ -482,23 +475,16 @@ def test_a_store_that_may_not_be_written_is_no_reason_not_to_compile(lab: Lab, t
 
 
 @only_19
-def test_a_full_disk_for_the_object_is_told_as_clang_does(lab: Lab, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], check=False).returncode:
-        pytest.skip("no permission to mount a small disk")
-    try:
-        lab.write("k.hip", kernel("1") + 'extern const char big[] = "' + "x" * 700_000 + '";\n')
-        assert lab.compile().status == 0
-        plain = lab.run(lab.words(output=f"{disk}/out.o"))
-        assert plain.status != 0
-        for _ in range(2):
-            left = sorted(disk.iterdir())
-            cached = lab.hipcache(*lab.words(output=f"{disk}/out.o"))
-            assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
-            assert sorted(disk.iterdir()) == left
-    finally:
-        subprocess.run(["umount", disk], check=True)
+def test_a_full_disk_for_the_object_is_told_as_clang_does(lab: Lab, small_disk: Path) -> None:
+    lab.write("k.hip", kernel("1") + 'extern const char big[] = "' + "x" * 700_000 + '";\n')
+    assert lab.compile().status == 0
+    plain = lab.run(lab.words(output=f"{small_disk}/out.o"))
+    assert plain.status != 0
+    for _ in range(2):
+        left = sorted(small_disk.iterdir())
+        cached = lab.hipcache(*lab.words(output=f"{small_disk}/out.o"))
+        assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
+        assert sorted(small_disk.iterdir()) == left
 
 
 # Signals and kills

@@ -6,7 +6,6 @@ import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,22 +136,6 @@ def test_a_directory_that_may_not_be_written_is_an_error_with_a_hint(root: Path,
 
 
 # A full disk, a read-only disk
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB."""
-    mount = tmp_path / "disk"
-    mount.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount], capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip(f"cannot mount a tmpfs: {made.stderr.decode().strip()}")
-    try:
-        yield mount
-    finally:
-        subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_a_full_disk_is_an_error_with_a_hint_and_leaves_no_half_entry(small_disk: Path, tmp_path: Path) -> None:
