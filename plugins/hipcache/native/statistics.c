@@ -1,7 +1,9 @@
 /* Appends to the log of the statistics; its format and locks are those of report/statistics.py. */
 #define _GNU_SOURCE
 #include "direct.h"
+#include "store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -10,53 +12,58 @@
 #include <unistd.h>
 
 enum { LARGE = 1000 * 1024 }; /* near its FOLD_AT: the engine must look after it */
-
-static int open_in(const char *store, const char *name, int flags) {
-    char path[PATH_MAX];
-    const int length = snprintf(path, sizeof path, "%s/v1/statistics/%s", store, name);
-    return length < PATH_MAX ? open(path, flags | O_CLOEXEC, 0666) : -1;
-}
+static const char LOCK[] = "statistics/lock", LOG[] = "statistics/log";
 
 bool statistics_have_room(const char *store) {
-    char path[PATH_MAX];
     struct stat found;
-    const int length = snprintf(path, sizeof path, "%s/v1/statistics/log", store);
-    return length < PATH_MAX && (stat(path, &found) != 0 || found.st_size < LARGE);
+    const int base = store_base(store);
+    if (base < 0)
+        return true;
+    const bool room = !store_status(base, LOG, &found) || found.st_size < LARGE;
+    close(base);
+    return room;
 }
 
 /* A log of its own, where another process holds the lock: whole, by rename. */
-static bool append_aside(const char *store, const uint8_t *line, size_t size) {
-    char part[PATH_MAX], whole[PATH_MAX];
+static bool append_aside(int base, const uint8_t *line, size_t size) {
+    char part[64], whole[64];
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != sizeof random)
         return false;
     const unsigned long long one = random[0], two = random[1];
-    if (snprintf(part, sizeof part, "%s/v1/statistics/new.%016llx%016llx", store, one, two) >= PATH_MAX ||
-        snprintf(whole, sizeof whole, "%s/v1/statistics/log.%016llx%016llx", store, one, two) >= PATH_MAX)
-        return false;
-    const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    snprintf(part, sizeof part, "statistics/new.%016llx%016llx", one, two);
+    snprintf(whole, sizeof whole, "statistics/log.%016llx%016llx", one, two);
+    const int fd = store_create(base, part);
     if (fd < 0)
         return false;
     const bool good = write_all(fd, line, size);
-    if (close(fd) == 0 && good && rename(part, whole) == 0)
+    if (close(fd) == 0 && good && store_rename(base, part, whole))
         return true;
-    unlink(part);
+    store_unlink(base, part);
     return false;
 }
 
-bool statistics_append(const char *store, const uint8_t *line, size_t size) {
-    const int lock = open_in(store, "lock", O_RDWR | O_CREAT);
+static bool append_to(int base, const uint8_t *line, size_t size) {
+    const int lock = store_open(base, LOCK, O_RDWR | O_CREAT, STORE_MOST_STATISTICS, NULL);
     if (lock < 0)
         return false;
     bool good;
     if (flock(lock, LOCK_SH | LOCK_NB) != 0) {
-        good = append_aside(store, line, size);
+        good = append_aside(base, line, size);
     } else {
-        const int log = open_in(store, "log", O_WRONLY | O_APPEND | O_CREAT);
+        const int log = store_open(base, LOG, O_WRONLY | O_APPEND | O_CREAT, STORE_MOST_STATISTICS, NULL);
         good = log >= 0 && write_all(log, line, size);
         if (log >= 0)
             close(log);
     }
     close(lock);
+    return good;
+}
+
+bool statistics_append(const char *store, const uint8_t *line, size_t size) {
+    const int base = store_base(store);
+    const bool good = base >= 0 && append_to(base, line, size);
+    if (base >= 0)
+        close(base);
     return good;
 }
