@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 
-SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "config")
+SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "verify", "config")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -147,7 +147,7 @@ class Place:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=before,  # noqa: PLW1509: no thread of ours runs
+            preexec_fn=before,  # noqa: PLW1509
         )
 
     def run(

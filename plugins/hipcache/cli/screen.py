@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -81,3 +82,27 @@ def plural(count: int, noun: str) -> str:
     if count != 1:
         noun = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count} {noun}"
+
+
+class Progress:
+    """A count that is rewritten in place a few times a second, where `out` is a terminal; nothing is left of it."""
+
+    _PAUSE = 0.2
+
+    def __init__(self, out: TextIO, what: str) -> None:
+        self._out = out
+        self._what = what
+        self._shown = out.isatty()
+        self._next = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown and self._next:
+            print("\r\x1b[K", end="", file=self._out, flush=True)
+
+    def at(self, number: int) -> None:
+        if self._shown and time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._PAUSE
+            print(f"\r{number} {self._what}\x1b[K", end="", file=self._out, flush=True)

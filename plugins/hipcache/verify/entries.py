@@ -1,0 +1,176 @@
+"""Every entry of a local store checked: digests, records that read, and that what they name is there.
+
+Nothing outside of the store is read or written: directories are opened one below the other without following a link,
+and whatever lies in the place of an entry, a shard or a record is removed as what it is. What is damaged is removed
+only after it was looked at a second time: another process may have put a good entry there meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from hipcache.store.layout import remove_tree
+from hipcache.store.local import LocalStore
+from hipcache.values import dataclass, field
+from hipcache.verify import named
+
+ACTIONS, BLOBS = "actions", "blobs"
+_HEX = frozenset("0123456789abcdef")
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISREG, "a file"),
+)
+_NOUNS = {ACTIONS: "record", BLOBS: "blob"}
+_WRONG_DIGEST = "its content does not have its digest"
+
+
+class Damage(NamedTuple):
+    """`kind`: "blob", "record" or "other"; `name`: its path below `v1/`; `why` in words."""
+
+    kind: str
+    name: str
+    why: str
+    removed: bool
+
+
+@dataclass
+class Checked:
+    """How many entries there were, and which of them were damaged."""
+
+    blobs: int = 0
+    records: int = 0
+    damaged: list[Damage] = field(default_factory=list)
+
+    def count(self, tree: str, place: _Place) -> None:
+        self.blobs += tree == BLOBS and not place.why
+        self.records += tree == ACTIONS and not place.why
+
+
+def check(store: LocalStore, told: Callable[[int], object] = lambda number: None) -> Checked:
+    """Check all entries of `store`, and remove what is damaged unless it is read-only. `told` is called with the number
+    of entries that have been checked so far. Raises OSError."""
+    checked = Checked()
+    reader = LocalStore(store.root, max_bytes=0, read_only=True)
+    # The blobs first: a record that names a damaged one is then found to name one that is gone.
+    for tree, look in ((BLOBS, _look_at_blob), (ACTIONS, _look_at_record)):
+        for place in _places(store, tree):
+            why = place.why or (look(reader, place) and look(reader, place))
+            checked.count(tree, place)
+            told(checked.blobs + checked.records)
+            if why:
+                kind = "other" if place.why else _NOUNS[tree]
+                removed = not store.read_only and place.remove()
+                checked.damaged.append(Damage(kind, place.name, why, removed))
+    if any(one.removed for one in checked.damaged):
+        store.collect()  # which counts what is left
+    return checked
+
+
+# Where entries lie
+
+
+class _Place:
+    """One name in a shard, or in the place of one. `why`: what is wrong with it by its name or kind."""
+
+    def __init__(self, directory: int, tree: str, shard: str, entry: str, why: str) -> None:
+        self._directory = directory
+        self._last = entry or shard
+        self.name = "/".join(filter(None, (tree, shard, entry)))
+        self.digest = shard + entry
+        self.why = why
+
+    def is_there(self) -> bool:
+        try:
+            os.lstat(self._last, dir_fd=self._directory)
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> bool:
+        """As what it is; False where it cannot be."""
+        try:
+            os.unlink(self._last, dir_fd=self._directory)
+        except IsADirectoryError:
+            # By the opened directory, so that nobody can put a link into the way.
+            remove_tree(f"/proc/self/fd/{self._directory}/{self._last}")
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+
+def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
+    """All that lies in one of the two trees."""
+    with _opened(f"{store.root}/v1/{tree}", None) as top:
+        if top is None:
+            return
+        for shard in sorted(os.listdir(top)):
+            if not _is_hex(shard, 2):
+                yield _Place(top, tree, shard, "", "it is no directory of entries")
+                continue
+            with _opened(shard, top) as directory:
+                if directory is None:
+                    if why := _what(shard, top, stat.S_ISDIR):
+                        yield _Place(top, tree, shard, "", f"{why} is in the place of a directory of entries")
+                    continue
+                for entry in sorted(os.listdir(directory)):
+                    what = _what(entry, directory, stat.S_ISREG)
+                    why = f"{what} is in the place of an entry" if what else ""
+                    yield _Place(directory, tree, shard, entry, why if _is_hex(entry, 62) else "it is no entry's name")
+
+
+@contextmanager
+def _opened(name: str, below: int | None) -> Iterator[int | None]:
+    """A directory, opened without following a link; None where there is none."""
+    try:
+        directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
+    except OSError:
+        yield None
+        return
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _what(name: str, directory: int, wanted: Callable[[int], bool]) -> str:
+    """What is there, in words; empty if it is what is wanted, or gone by now."""
+    with suppress(OSError):
+        mode = os.lstat(name, dir_fd=directory).st_mode
+        if not wanted(mode):
+            return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
+    return ""
+
+
+def _is_hex(name: str, digits: int) -> bool:
+    return len(name) == digits and _HEX.issuperset(name)
+
+
+# What is wrong with an entry: in words, empty if nothing is
+
+
+def _look_at_blob(reader: LocalStore, place: _Place) -> str:
+    return _WRONG_DIGEST if reader.get_blob(place.digest) is None and place.is_there() else ""
+
+
+def _look_at_record(reader: LocalStore, place: _Place) -> str:
+    payload = reader.get_action(place.digest)
+    if payload is None:
+        return _WRONG_DIGEST if place.is_there() else ""
+    try:
+        if named.kind_of(payload) == named.PASS:
+            entries = named.entries(payload)
+            usable = any(all(map(reader.has_blob, named.blobs_of(entry))) for entry in entries)
+            return "" if usable else "no entry of it has all blobs that it names"
+        gone = [digest for digest in named.blobs(payload) if not reader.has_blob(digest)]
+    except ValueError as error:
+        return f"it does not read: {error}"
+    return f"it names a blob that is not there: {gone[0]}" if gone else ""

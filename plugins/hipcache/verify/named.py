@@ -1,0 +1,106 @@
+"""What a record of the store names: the blobs without which it is of no use to anybody.
+
+A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
+objects, links: `making/records.py`), zlib (remembered answers and scans, which name no blob), and else the record of a
+whole compile (`direct/record.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+from hipcache.making import records
+from hipcache.making.records import FrontEntry
+
+PASS, ANSWER, UNIT, WHOLE = "pass", "answer", "unit", "whole compile"
+# Nobody remembers that much; a record of noise may claim it.
+_LONGEST_ANSWER = 1 << 28
+
+
+def kind_of(payload: bytes) -> str:
+    first = payload[:1]
+    return {b"[": PASS, b"{": UNIT, b"x": ANSWER}.get(first, WHOLE)
+
+
+def blobs(payload: bytes) -> list[str]:
+    """Of a record that is no pass's. Raises ValueError for one that nobody has written."""
+    kind = kind_of(payload)
+    if kind == WHOLE:
+        return _of_whole(payload)
+    if kind == ANSWER:
+        _check_answer(payload)
+        return []
+    found = _json(payload)
+    named = found.get("code", found.get("object")) if isinstance(found, dict) else None
+    if not isinstance(named, str):
+        raise ValueError("it names no blob")
+    return [named]
+
+
+def entries(payload: bytes) -> list[FrontEntry]:
+    """Of a pass's record. Raises ValueError."""
+    found = records.unpack_front(payload)
+    if not found and _json(payload) != []:
+        raise ValueError("it is no list of a pass's entries")
+    return found
+
+
+def blobs_of(entry: FrontEntry) -> list[str]:
+    """Bitcode is not kept, and whether the output of a pass is bitcode or an object, its entry does not tell."""
+    output = [entry.output] if entry.whole else []
+    return [digest for digest in (entry.reads, *entry.auxiliary, *output) if digest]
+
+
+def _of_whole(payload: bytes) -> list[str]:
+    """The outputs, and the list of what is watched of the system: see `direct/record.py`."""
+    rest = _Rest(payload)
+    rest.take(32)
+    rest.string()
+    outputs = _Rest(rest.string())
+    for _ in range(5):
+        rest.string()
+    rest.take(32)
+    named = [rest.take(32)]
+    rest.string()
+    if rest.left:
+        raise ValueError("it is longer than it says")
+    while outputs.left:
+        outputs.take(1)
+        named.append(outputs.take(32))
+        outputs.string()
+    return [digest.hex() for digest in named]
+
+
+class _Rest:
+    """Takes parts from the front; raises ValueError where there are not so many bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.left = content
+
+    def take(self, size: int) -> bytes:
+        if size > len(self.left):
+            raise ValueError("it is shorter than it says")
+        part, self.left = self.left[:size], self.left[size:]
+        return part
+
+    def string(self) -> bytes:
+        return self.take(int.from_bytes(self.take(4), "little"))
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is no JSON") from error
+
+
+def _check_answer(payload: bytes) -> None:
+    try:
+        inflate = zlib.decompressobj()
+        text = inflate.decompress(payload, _LONGEST_ANSWER)
+        if not inflate.eof or not isinstance(_json(text), dict):
+            raise ValueError("it is not whole")
+    except zlib.error as error:
+        raise ValueError(f"it cannot be unpacked: {error}") from error

@@ -1,0 +1,161 @@
+"""`hipcache verify`: every entry of a store is checked, and what is damaged goes; nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hip import ARCHS, LAUNCHER, Lab, in_terminal, only_19
+from hipcache.making import records
+from hipcache.store.layout import Layout
+from hipcache.store.local import LocalStore
+
+KEY = "0123456789abcdef" * 4
+OTHER = "fedcba9876543210" * 4
+
+
+@pytest.fixture
+def store(lab: Lab) -> LocalStore:
+    return LocalStore(lab.store, max_bytes=0)
+
+
+def blob_path(store: LocalStore, digest: str) -> Path:
+    return Path(Layout(store.root).blob(digest))
+
+
+def verify(lab: Lab, **env: str) -> tuple[int, dict[str, str]]:
+    """(exit status, why by name) of what is damaged."""
+    ended = lab.hipcache("verify", "--json", env=env)
+    assert ended.err == b""
+    return ended.status, {one["name"]: one["why"] for one in json.loads(ended.out)["damaged"]}
+
+
+@only_19
+def test_a_store_that_was_used_is_whole(lab: Lab) -> None:
+    lab.write(
+        "k.hip", '#include "hip_in_short.hpp"\n__global__ void kernel(int* p) { for (;;) p[0]++; }\nint unused_;\n'
+    )
+    for flags in (("-MD",), ("-Wall", "-gsplit-dwarf", "-g"), ("-fgpu-rdc",), ("-cuid=6eed", ARCHS[0])):
+        lab.warm(*flags)
+    ended = lab.hipcache("verify")
+    assert (ended.status, ended.err) == (0, b"")
+    words = ended.out.decode().split()
+    assert words[-3:] == ["all", "are", "whole"]
+    assert int(words[0]) > 10
+    assert int(words[3]) > 10
+    assert lab.compile("-MD").outcome == "hit", "checking removes nothing"
+
+
+@only_19
+def test_checking_is_no_use(lab: Lab, store: LocalStore) -> None:
+    """What is used least must still be the first to go."""
+    path = blob_path(store, store.put_blob(b"old"))
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    assert verify(lab) == (0, {})
+    assert path.stat().st_mtime == 1_600_000_000
+
+
+@only_19
+def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStore) -> None:
+    good, bad = store.put_blob(b"good"), store.put_blob(b"bad")
+    blob_path(store, bad).write_bytes(b"bid")
+    store.put_action(KEY, records.pack_object(good))
+    store.put_action(OTHER, records.pack_object(bad))
+    status, damaged = verify(lab)
+    assert status == 1
+    assert damaged == {
+        f"blobs/{bad[:2]}/{bad[2:]}": "its content does not have its digest",
+        f"actions/{OTHER[:2]}/{OTHER[2:]}": f"it names a blob that is not there: {bad}",
+    }
+    assert store.get_blob(good) == b"good"
+    assert store.get_action(KEY)
+    assert not blob_path(store, bad).exists()
+    assert store.size().entries == 2
+    assert verify(lab) == (0, {})
+
+
+@only_19
+def test_people_are_told_what_and_why(lab: Lab, store: LocalStore) -> None:
+    bad = store.put_blob(b"bad")
+    blob_path(store, bad).write_bytes(b"")
+    ended = lab.hipcache("verify")
+    assert ended.out.decode().splitlines() == [
+        f"blob 'blobs/{bad[:2]}/{bad[2:]}': its content does not have its digest; removed",
+        "1 blob and 0 records checked, 1 removed",
+    ]
+
+
+@only_19
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"[", b"[1]", b"{}", b'{"code": 1}', b"x\x9cnoise", b"no record of a whole compile", b"{" * 100_000],
+    ids=lambda payload: repr(payload[:10]),
+)
+def test_a_record_that_does_not_read_goes(lab: Lab, store: LocalStore, payload: bytes) -> None:
+    store.put_action(KEY, payload)
+    status, damaged = verify(lab)
+    assert (status, len(damaged)) == (1, 1)
+    assert "it does not read" in next(iter(damaged.values()))
+    assert store.get_action(KEY) is None
+
+
+@only_19
+def test_nothing_outside_is_touched(lab: Lab, store: LocalStore, tmp_path: Path) -> None:
+    good = store.put_blob(b"good")
+    outside = tmp_path / "outside"
+    (outside / "directory").mkdir(parents=True)
+    for name in ("f" * 62, "directory/file"):
+        (outside / name).write_text("the user's")
+    v1 = lab.store / "v1"
+    (v1 / "blobs" / "zz").symlink_to(outside)
+    (v1 / "blobs" / "0a").symlink_to(outside)
+    (v1 / "blobs" / good[:2] / ("a" * 62)).symlink_to(outside / "directory/file")
+    (v1 / "blobs" / good[:2] / ("b" * 62)).mkdir()
+    (v1 / "blobs" / good[:2] / ("b" * 62) / "inner").symlink_to(outside / "directory")
+    os.mkfifo(v1 / "blobs" / good[:2] / ("c" * 62))
+    (v1 / "actions" / "stray").write_text("stray")
+    status, damaged = verify(lab)
+    assert status == 1
+    assert len(damaged) == 6
+    assert "a symbolic link is in the place of a directory of entries" in damaged.values()
+    assert "a FIFO is in the place of an entry" in damaged.values()
+    assert sorted(path.name for path in outside.rglob("*")) == sorted(["directory", "file", "f" * 62])
+    assert (outside / "directory/file").read_text() == "the user's"
+    assert [path.name for path in (v1 / "blobs").iterdir()] == [good[:2]]
+    assert verify(lab) == (0, {})
+
+
+@only_19
+def test_a_tree_that_is_a_link_is_not_entered(lab: Lab, store: LocalStore, tmp_path: Path) -> None:
+    store.put_blob(b"good")
+    (lab.store / "v1" / "blobs").rename(tmp_path / "blobs")
+    (lab.store / "v1" / "blobs").symlink_to(tmp_path / "blobs")
+    (tmp_path / "blobs" / "stray").write_text("stray")
+    assert verify(lab) == (0, {})
+    assert (tmp_path / "blobs" / "stray").exists()
+
+
+@only_19
+def test_a_read_only_store_is_told_of_and_left(lab: Lab, store: LocalStore) -> None:
+    bad = store.put_blob(b"bad")
+    blob_path(store, bad).write_bytes(b"")
+    ended = lab.hipcache("verify", env={"HIPCACHE_READONLY": "1"})
+    assert ended.status == 1
+    assert b"1 damaged, and left as they are" in ended.out
+    assert blob_path(store, bad).exists()
+
+
+@only_19
+def test_a_store_that_is_not_there_is_whole(lab: Lab) -> None:
+    assert verify(lab) == (0, {})
+    assert not lab.store.exists()
+
+
+@only_19
+def test_a_terminal_sees_how_far_it_is(lab: Lab, store: LocalStore) -> None:
+    store.put_blob(b"good")
+    status, shown = in_terminal([*LAUNCHER, "verify"], lab.root, lab.environ)
+    assert status == 0
+    assert b"1 entries checked" in shown
