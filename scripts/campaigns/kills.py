@@ -43,7 +43,7 @@ class Kills(Campaign):
             if not env:
                 place.restore(None)
         source = dice.choice(sorted(place.golden))
-        place.object(source).unlink(missing_ok=True)
+        place.object_of(source).unlink(missing_ok=True)
         process = place.start(place.words(source), resident=resident, env=env)
         time.sleep(dice.random() * SECONDS[kind])
         ended = process.poll() is not None

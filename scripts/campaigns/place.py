@@ -104,17 +104,17 @@ class Place:
             plain = self.run(self.words(name)[len(self.launcher) :])
             if plain.status != 0:
                 raise SystemExit(f"plain clang cannot compile here: {plain.err}")
-            self.golden[name] = self.object(name).read_bytes()
-            self.object(name).unlink()
-            self.object(name).with_suffix(".d").unlink()
+            self.golden[name] = self.object_of(name).read_bytes()
+            self.object_of(name).unlink()
+            self.object_of(name).with_suffix(".d").unlink()
         time.sleep(self.settled)
         self.note_untouched()
 
     def words(self, source: str = "k0.hip", output: str = "") -> list[str]:
-        output = output or self.object(source).name
+        output = output or self.object_of(source).name
         return [*self.launcher, self.compiler, *FLAGS, "-MD", "-c", source, "-o", output]
 
-    def object(self, source: str = "k0.hip") -> Path:
+    def object_of(self, source: str = "k0.hip") -> Path:
         return self.work / (source.removesuffix(".hip") + ".o")
 
     def environ(self, *, resident: bool = False, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -181,7 +181,7 @@ class Place:
         before: Callable[[], object] | None = None,
     ) -> Ended:
         """Raises Finding where the object is not plain clang's, or the build would stop."""
-        for path in (self.object(source), self.object(source).with_suffix(".d")):
+        for path in (self.object_of(source), self.object_of(source).with_suffix(".d")):
             path.unlink(missing_ok=True)
         ended = self.run(self.words(source), resident=resident, env=env, before=before)
         self.check(source, ended)
@@ -193,13 +193,13 @@ class Place:
         self.check_object(source, must=True)
         if "Traceback" in ended.err:
             raise Finding(f"traceback: {ended.err.strip()[-400:]}")
-        rule = self.object(source).with_suffix(".d").read_bytes()
+        rule = self.object_of(source).with_suffix(".d").read_bytes()
         if self.rules.setdefault(source, rule) != rule:
             raise Finding(f"another dependency file: {rule!r}")
 
     def check_object(self, source: str, *, must: bool = False) -> None:
         """What is there must be whole and right; `must`: and there."""
-        path = self.object(source)
+        path = self.object_of(source)
         if not path.exists():
             if must:
                 raise Finding("lost build: no object, and status 0")
