@@ -17,6 +17,7 @@ from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrit
 from hipcache import native
 from hipcache.direct import variables
 from hipcache.direct.record import key
+from hipcache.inputs.memos import Memos
 from hipcache.store.local import LocalStore
 
 VALUE = (
@@ -481,9 +482,11 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     assert native.search(str(tmp_path / "none"), [b"FIRST_ON"]) is None
     tools = {"digest": (str(file),)}
     names = ["FIRST_ONE_IS_ASKED", "SECOND_ONE_IS_NOT", "SHORT", "LD_SOMETHING_ELSE"]
+    kept: dict[str, bytes] = {}
+    memos = Memos(kept.get, kept.__setitem__)
     for _ in range(2):  # found out, and remembered
-        assert variables.never_asked(names, tools, tmp_path) == {"SECOND_ONE_IS_NOT"}
-    assert variables.never_asked(["ANOTHER_NAME"], tools, tmp_path) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
+        assert variables.never_asked(names, tools, memos) == {"SECOND_ONE_IS_NOT"}
+    assert variables.never_asked(["ANOTHER_NAME"], tools, memos) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 31, 32, 33, 40, 100, 1000])

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from hipcache.config import Config
+from hipcache.engine import open_engine
 from hipcache.inputs.identity import Identities
+from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Completed, Observed, Runner, SubprocessRunner
 
@@ -51,8 +54,15 @@ def much_later() -> float:
     return os.stat("/proc/self").st_ctime + 1000 * RACY
 
 
-def digest(tool: Path, runner: Runner, memo: Path | None = None, environ: dict[str, str] | None = None) -> str:
-    return Identities(runner, environ or {}, memo, much_later()).digest(str(tool))
+def in_memory(kept: dict[str, bytes]) -> Memos:
+    return Memos(kept.get, kept.__setitem__)
+
+
+def digest(
+    tool: Path, runner: Runner, kept: dict[str, bytes] | None = None, environ: dict[str, str] | None = None
+) -> str:
+    memos = None if kept is None else in_memory(kept)
+    return Identities(runner, environ or {}, memos, much_later()).digest(str(tool))
 
 
 # Scripts and static programs
@@ -111,38 +121,38 @@ def replaced(path: Path, content: bytes) -> None:
 
 
 def test_a_tool_replaced_by_one_of_the_same_size_and_time_is_another(tmp_path: Path) -> None:
-    tool, memo = tmp_path / "tool", tmp_path / "memo"
+    tool, kept = tmp_path / "tool", dict[str, bytes]()
     tool.write_bytes(b"one")
-    first = digest(tool, Loader(), memo)
-    assert len(list(memo.iterdir())) == 1
+    first = digest(tool, Loader(), kept)
+    assert len(kept) == 1
     replaced(tool, b"two")
-    assert digest(tool, Loader(), memo) != first
+    assert digest(tool, Loader(), kept) != first
 
 
 def test_a_tool_that_is_too_young_is_not_remembered(tmp_path: Path) -> None:
-    tool = tmp_path / "tool"
+    tool, kept = tmp_path / "tool", dict[str, bytes]()
     tool.write_bytes(b"one")
     now = tool.stat().st_ctime + RACY / 2
-    Identities(Loader(), {}, tmp_path / "memo", now).digest(str(tool))
-    assert not (tmp_path / "memo").exists()
+    Identities(Loader(), {}, in_memory(kept), now).digest(str(tool))
+    assert not kept
 
 
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": 1, "watch": 3, "digest": "x"}']
 )
 def test_a_memo_that_does_not_read_is_made_anew(damage: bytes, tmp_path: Path) -> None:
-    tool, memo = tmp_path / "tool", tmp_path / "memo"
+    tool, kept = tmp_path / "tool", dict[str, bytes]()
     tool.write_bytes(b"one")
-    first = digest(tool, Loader(), memo)
-    (file,) = memo.iterdir()
-    file.write_bytes(damage)
-    assert digest(tool, Loader(), memo) == first
+    first = digest(tool, Loader(), kept)
+    assert digest(tool, Loader(), dict.fromkeys(kept, damage)) == first
 
 
-def test_a_memo_that_cannot_be_written_costs_only_speed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_memo_that_cannot_be_written_costs_only_speed(tmp_path: Path, read_only: bool) -> None:
     (tmp_path / "tool").write_bytes(b"one")
-    (tmp_path / "memo").touch()
-    assert digest(tmp_path / "tool", Loader(), tmp_path / "memo")
+    (tmp_path / "store").touch()
+    engine = open_engine(Config(dir=tmp_path / "store", readonly=read_only), {})
+    assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
 
 
 # Dynamic programs
@@ -152,7 +162,7 @@ class Program:
     """A program that loads `libpart.so` from a directory in its RUNPATH."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.memo, self.runner = root, root / "memo", Counting()
+        self.root, self.kept, self.runner = root, dict[str, bytes](), Counting()
         for name in ("first", "second", "elsewhere"):
             (root / name).mkdir()
         (root / "main.c").write_text("int part(void); int main(void) { return part(); }\n")
@@ -170,7 +180,7 @@ class Program:
         self._gcc("-shared", "-fPIC", "-Wl,--build-id=none", "-o", path, source)
 
     def digest(self, **environ: str) -> str:
-        return digest(self.tool, self.runner, self.memo, environ)
+        return digest(self.tool, self.runner, self.kept, environ)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from hipcache.config import Config
 from hipcache.errors import StoreError
+from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
@@ -23,20 +23,23 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Engine:
-    """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `memo` is a directory for tool
-    identities; `history` tells why units miss; `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file
-    younger than `racy` seconds may change once more unseen."""
+    """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
+    `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
+    unseen."""
 
     store: Store
     runner: Runner
     slots: Slots
     environ: Mapping[str, str]
     clock: Callable[[], float]
-    memo: Path | None = None
     history: History | None = None
     basedir: str = ""
     recache: bool = False
     racy: float = RACY
+
+    @property
+    def memos(self) -> Memos:
+        return Memos(self.store.get_action, self.keep_for_speed)
 
     def keep_for_speed(self, key: str, record: bytes) -> None:
         """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""
@@ -52,7 +55,6 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
         environ=environ,
         clock=time.time,
-        memo=None if config.readonly else config.dir / "v1" / "tools",
         history=None if config.readonly else History(config.dir),
         basedir=str(config.basedir or ""),
         recache=config.recache,

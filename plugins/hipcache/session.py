@@ -65,7 +65,7 @@ class Session:
         self._scans = Scans(self.action, self.engine.keep_for_speed)
         self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans)
         self.runner = self.engine.runner.group()
-        self.identities = Identities(self.runner, self.engine.environ, self.engine.memo, now)
+        self.identities = Identities(self.runner, self.engine.environ, self.engine.memos, now)
 
     def __enter__(self) -> Session:
         return self

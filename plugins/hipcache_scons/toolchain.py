@@ -55,7 +55,7 @@ def _inputs(
     words: Sequence[str], environ: Mapping[str, str], cwd: str, engine: Engine | None
 ) -> Iterator[tuple[str, str]]:
     runner: Runner = engine.runner if engine else SubprocessRunner()
-    identities = Identities(runner, environ, engine.memo if engine else None, time.time())
+    identities = Identities(runner, environ, engine.memos if engine else None, time.time())
     ask = [*driver.to_plan(tuple(words)), "-x", "hip", "-c", _SOURCE, "-o", os.devnull, "-cuid=0", "-###"]
     text = _remembered(ask, cwd, engine, runner) if engine else None
     if text is None:

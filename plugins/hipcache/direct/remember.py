@@ -152,7 +152,7 @@ def remember(
     files, system_files = watched.state(near, old), watched.look(far, old)
     if files is None or system_files is None:
         return
-    foreign = variables.never_asked(environ, whole.tools, engine.memo) if whole.tools else set()
+    foreign = variables.never_asked(environ, whole.tools, engine.memos) if whole.tools else set()
     terminal = terminal and bool(messages)
     ignored = tuple(sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT"}) - ({"COLUMNS"} if terminal else set())))
     with suppress(StoreError, ValueError):

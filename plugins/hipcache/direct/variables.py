@@ -8,19 +8,18 @@ families that are asked for by their parts (the dynamic loader's LD_...), always
 
 Programs that are scripts may make up any name: where one takes part, all variables matter.
 
-Format of a memo (`<HIPCACHE_DIR>/v1/tools/`, one for each set of tools): JSON {"asked": [name, ...], "never": [name,
-...]}, what is known of the names that have been met.
+Format of a memo (an action of the store, one for each set of tools): JSON {"asked": [name, ...], "never": [name, ...]},
+what is known of the names that have been met.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path
 
-from hipcache import atomic, native
+from hipcache import native
 from hipcache.inputs.keys import make_key
+from hipcache.inputs.memos import Memos
 
 _BEGINNING = 8
 _FAMILIES = (
@@ -30,11 +29,10 @@ _FAMILIES = (
 _MOST = 1024
 
 
-def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo: Path | None) -> set[str]:
-    """All known names that none of the tools can ask for, those among `names` included. `tools`: digest -> files;
-    `memo`: a directory to remember in."""
-    file = memo / make_key("variables", [("tool", digest) for digest in sorted(tools)]).digest if memo else None
-    asked, never = _recall(file)
+def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memos: Memos) -> set[str]:
+    """All known names that none of the tools can ask for, those among `names` included. `tools`: digest -> files."""
+    key = make_key("variables", [("tool", digest) for digest in sorted(tools)]).digest
+    asked, never = _recall(memos.load(key))
     unknown = {name: _raw(name)[:_BEGINNING] for name in names if _may_be_foreign(name)}
     unknown = {name: raw for name, raw in unknown.items() if name not in asked and name not in never}
     if unknown:
@@ -43,9 +41,8 @@ def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo
             return never
         asked |= {name for name, raw in unknown.items() if raw in found}
         never |= {name for name, raw in unknown.items() if raw not in found}
-        if file and len(asked) + len(never) < _MOST:
-            with suppress(OSError):  # only speed is lost
-                atomic.write_whole(file, json.dumps({"asked": sorted(asked), "never": sorted(never)}).encode())
+        if len(asked) + len(never) < _MOST:
+            memos.keep(key, json.dumps({"asked": sorted(asked), "never": sorted(never)}).encode())
     return never
 
 
@@ -72,11 +69,11 @@ def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> se
     return found
 
 
-def _recall(file: Path | None) -> tuple[set[str], set[str]]:
+def _recall(memo: bytes | None) -> tuple[set[str], set[str]]:
     try:
-        data = json.loads(file.read_bytes()) if file else {}
+        data = json.loads(memo) if memo else {}
         return set(data.get("asked", ())), set(data.get("never", ()))
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError):
         return set(), set()
 
 

@@ -9,8 +9,8 @@ every place in them where one of the libraries could appear is watched too.
 A script in the place of a tool (a wrapper of lld) is its content, and all programs that its words may name: by path, on
 PATH, or beside it. Known weakness: a name that is put together when it runs.
 
-Format of a memo: JSON {"format": 2, "watch": {path: status or null, ...}, "files": [path, ...], "digest": hex}, one
-file for each tool and loader environment, replaced by rename.
+Format of a memo (an action of the store), one for each tool and loader environment: JSON {"format": 2, "watch": {path:
+status or null, ...}, "files": [path, ...], "digest": hex}.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache.inputs.keys import digest_file, make_key
+from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
 from hipcache.processes.runner import Runner
@@ -37,12 +38,12 @@ Status = list[int]
 
 
 class Identities:
-    """Digests of tools for one compile. `memo`: a directory for what is remembered, or None to remember nothing."""
+    """Digests of tools for one compile. `memos`: None to remember nothing."""
 
-    def __init__(self, runner: Runner, environ: Mapping[str, str], memo: Path | None, now: float) -> None:
+    def __init__(self, runner: Runner, environ: Mapping[str, str], memos: Memos | None, now: float) -> None:
         self._runner = runner
         self._environ = environ
-        self._memo = memo
+        self._memos = memos
         self._now = now
         self._digests: dict[str, str] = {}
         self._watched: dict[str, Status | None] = {}
@@ -67,25 +68,22 @@ class Identities:
         for path, status in self._watched.items():
             yield Watched(FILE, path, tuple(status)) if status else Watched(GONE, path)
 
-    def _file(self, tool: str) -> Path | None:
-        if self._memo is None:
-            return None
+    def _key(self, tool: str) -> str:
         names = (*_LOADER_VARIABLES, "PATH") if is_script(tool) else _LOADER_VARIABLES
-        loader = [(name, self._environ.get(name, "")) for name in names]
-        return self._memo / make_key("tool", [("path", tool), *loader]).digest
+        return make_key("tool", [("path", tool), *((name, self._environ.get(name, "")) for name in names)]).digest
 
     def _recall(self, tool: str) -> str:
-        file = self._file(tool)
-        if file is None:
+        raw = self._memos.load(self._key(tool)) if self._memos else None
+        if raw is None:
             return ""
         try:
-            memo = json.loads(file.read_bytes())
+            memo = json.loads(raw)
             if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
                 self._watched.update(memo["watch"])
                 self._contents[str(memo["digest"])] = tuple(memo["files"])
                 return str(memo["digest"])
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            return ""  # no memo, or one that does not read: taken again below, and written anew
+            return ""  # one that does not read: taken again below, and written anew
         return ""
 
     def _take(self, tool: str) -> str:
@@ -135,18 +133,13 @@ class Identities:
             return ""
 
     def _remember(self, tool: str, watch: dict[str, Status | None], digest: str) -> None:
-        file = self._file(tool)
         young = (self._now - RACY) * 1e9
-        if file is None or any(status and status[4] >= young for status in watch.values()):
+        if self._memos is None or any(status and status[4] >= young for status in watch.values()):
             return  # too young to tell a second change from the first
         if any(_status(path) != status for path, status in watch.items()):
             return
-        memo = json.dumps({"format": _FORMAT, "watch": watch, "files": self._contents[digest], "digest": digest})
-        part = file.with_name(f"{file.name}.{os.getpid()}")
-        with contextlib.suppress(OSError):  # only speed is lost
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(memo)
-            part.replace(file)
+        memo = {"format": _FORMAT, "watch": watch, "files": self._contents[digest], "digest": digest}
+        self._memos.keep(self._key(tool), json.dumps(memo).encode())
 
     def _libraries(self, tool: str) -> list[str]:
         """Paths of the shared objects that the loader maps for `tool`; none for a script or a static program."""
