@@ -11,6 +11,7 @@ A back end's object is kept, too, where it can serve another CUID (`bitcode`): o
 
 from __future__ import annotations
 
+import re
 import zlib
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.units import DeviceUnit
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
+
+# All that a back end says where `-w` would silence it.
+_ONLY_WARNINGS = re.compile(rb"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def find(session: Session, unit: DeviceUnit) -> Product | Missing:
         back = records.unpack_back(session.action(back_key))
         if back is None:
             return Missing("the store no longer has its code object", entry.talks, found if entry.neutral else None)
-        if back.talks and not entry.talks:
+        if _is_heard(unit, back) and not entry.talks:
             return Missing("the store does not have its messages", True)
         code, seconds = back.code, entry.seconds + back.seconds
     if not session.engine.store.has_blob(code):
@@ -133,11 +137,12 @@ def _in_two_steps(session: Session, unit: DeviceUnit, missing: Missing) -> Produ
             product = content
             session.keep_action(key, records.pack_back(back))
     text, seconds = front.text, front.seconds
-    if back.talks:
+    talks = _is_heard(unit, back)
+    if talks:
         whole = passes.run(session, unit.front, f"{unit.arch}-whole", bitcode=False)
         text, seconds = whole.text, seconds + whole.seconds
         front = replace(front, reads=front.reads if whole.reads == front.reads else None, why_not="its files changed")
-    entry = FrontEntry("", module.digest, text, "", False, back.talks, seconds, neutral=module.neutral)
+    entry = FrontEntry("", module.digest, text, "", False, talks, seconds, neutral=module.neutral)
     entry = passes.remember(session, unit.front, front, entry, product)
     elsewhere.keep(session, unit.front, front.reads, entry, written, module)
     seconds, reads = seconds + back.seconds, entry.reads
@@ -150,12 +155,14 @@ def _back_end(
     obj = front.output.with_suffix(".o")
     compiled = session.run(f"back end of {unit.arch}", unit.back_argv(front.output, obj))
     content, seconds = _link(session, unit, obj)
-    talks = bool(compiled.stderr)
+    talks, only_warns = bool(compiled.stderr), _ONLY_WARNINGS.fullmatch(compiled.stderr) is not None
     # Compressed debug information may have the mark where it is not seen.
     if module.mark and not unit.front.hides_paths and bitcode.names_only(made := obj.read_bytes(), module.mark):
-        kept = NeutralRecord(session.keep(zlib.compress(made, 1)), module.mark.decode(), talks, compiled.seconds)
+        kept = NeutralRecord(
+            session.keep(zlib.compress(made, 1)), module.mark.decode(), talks, compiled.seconds, only_warns
+        )
         session.keep_action(neutral, records.pack_neutral(kept))
-    return BackRecord(session.keep(content), talks, compiled.seconds + seconds), content
+    return BackRecord(session.keep(content), talks, compiled.seconds + seconds, only_warns), content
 
 
 def _relinked(session: Session, unit: DeviceUnit, front: Found) -> Product | None:
@@ -166,7 +173,7 @@ def _relinked(session: Session, unit: DeviceUnit, front: Found) -> Product | Non
     stem = session.workdir / f"{unit.arch.replace(':', '_')}-renamed"
     with session.alone(neutral):
         made = _renamed(session, unit, stem, clangs_hash(cuid).encode(), neutral)
-    if made is None or (made[0].talks and not entry.talks):
+    if made is None or (_is_heard(unit, made[0]) and not entry.talks):
         return None
     back, content = made
     key = unit.back_key(entry.output).digest
@@ -188,7 +195,12 @@ def _renamed(
         return None
     obj = session.write(stem.with_suffix(".o"), other.replace(kept.mark.encode(), mark))
     content, seconds = _link(session, unit, obj)
-    return BackRecord(session.keep(content), kept.talks, kept.seconds + seconds), content
+    return BackRecord(session.keep(content), kept.talks, kept.seconds + seconds, kept.only_warns), content
+
+
+def _is_heard(unit: DeviceUnit, back: BackRecord) -> bool:
+    """Does the user read what this back end has to say?"""
+    return back.talks and not (unit.silent and back.only_warns)
 
 
 def _in_one_step(session: Session, unit: DeviceUnit, missing: Missing) -> Product:

@@ -4,9 +4,10 @@
                 {"reads": blob, "output": digest, "text": str, "look": str, "whole": bool, "talks": bool,
                  "seconds": s, "base": path, "neutral": digest, "cuid": str, "auxiliary": [blob]}
     back end, assembler
-                {"code": blob, "talks": bool, "seconds": s}
+                {"code": blob, "talks": bool, "seconds": s, "only_warns": bool}
     back end of any CUID
-                {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s}
+                {"object": blob (compressed by zlib), "mark": str, "talks": bool, "seconds": s,
+                 "only_warns": bool}
     object      {"object": blob}
     device link {"code": blob, "text": str, "seconds": s}
 
@@ -53,9 +54,12 @@ class FrontEntry:
 
 @dataclass(frozen=True)
 class BackRecord:
+    """`only_warns`: is all that it has to say what -w silences?"""
+
     code: str
     talks: bool
     seconds: float
+    only_warns: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class NeutralRecord:
     mark: str
     talks: bool
     seconds: float
+    only_warns: bool = False
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ _SEPARATE: dict[str, Role] = {
     "-ferror-limit": Role.PLAIN,
     "-fdiagnostics-format": Role.PLAIN,
     "-fdiagnostics-hotness-threshold": Role.PLAIN,
+    "-fdiagnostics-show-category": Role.PLAIN,
     "-ftemplate-depth": Role.PLAIN,
     "-ftemplate-backtrace-limit": Role.PLAIN,
     "-fconstexpr-depth": Role.PLAIN,

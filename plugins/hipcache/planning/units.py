@@ -25,7 +25,7 @@ from hipcache.errors import PassThrough
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.trace import Files
-from hipcache.planning import inodes
+from hipcache.planning import backend, inodes
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.planning.lld import file_in
@@ -33,24 +33,8 @@ from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
 from hipcache.values import dataclass, replace
 
-# Roles that concern the front end alone: a back end that reads bitcode is run without them.
-_FRONT_ONLY = {
-    Role.OUTPUT,
-    Role.DEPENDENCIES,
-    Role.DEPENDENCY_STYLE,
-    Role.BITCODE,
-    Role.CUID,
-    Role.SEARCH,
-    Role.INCLUDE,
-    Role.MACRO,
-    Role.LANGUAGE,
-    Role.INPUT,
-}
 _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
-# A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
-# AddressSanitizer writes that name into the code.
-_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile", "-ffat-lto-objects")
 
 
 @dataclass(frozen=True)
@@ -67,6 +51,11 @@ class DeviceUnit:
     _back: tuple[tuple[str, str], ...]
 
     @property
+    def silent(self) -> bool:
+        """Does the user read no warnings?"""
+        return not backend.warns(self.front.job.options)
+
+    @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
         """What the back end's key has besides the bitcode."""
         return self._back
@@ -77,9 +66,8 @@ class DeviceUnit:
 
     def back_argv(self, bitcode: Path, obj: Path) -> list[str]:
         words = [self.front.job.program]
-        for option in self.front.job.options:
-            if option.role not in _FRONT_ONLY:
-                words += option.text
+        for option in backend.options(self.front.job.options):
+            words += option.text
         return [*words, "-o", str(obj), "-x", "ir", str(bitcode)]
 
     def link_argv(self, obj: Path, code: Path) -> list[str]:
@@ -190,11 +178,10 @@ class _Cutter:
             for word in _renamed(one.link, {one.obj: "object", one.code: "code object"})[1:]:
                 link += [("linker option", self._portable(word)), *self._file(file_in(word))]
         back: list[tuple[str, str]] = [("compiler", self.tool(one.compile.program))]
-        for option in one.compile.options:
-            if option.role not in _FRONT_ONLY and option.role is not Role.PRESENTATION:
-                back += self._option(option, one.compile)
+        for option in backend.options(one.compile.options):
+            back += self._option(option, one.compile)
         auxiliary = any(option.role is Role.AUXILIARY for option in one.compile.options)
-        by_option = auxiliary or any(option.name.startswith(_IN_ONE_STEP) for option in one.compile.options)
+        by_option = auxiliary or backend.shows_bitcode(one.compile.options)
         by_lto = one.by_lto and not auxiliary
         in_one_step = not by_lto and (by_option or one.compile.emits != "-emit-obj")
         steps = [("steps", "one")] if in_one_step else []

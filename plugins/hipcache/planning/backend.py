@@ -1,0 +1,87 @@
+"""The options of a device pass that its back end is run with: those that can matter to it.
+
+A back end reads bitcode. For bitcode, clang reads next to no language options (`CompilerInvocation`, ParseLangArgs):
+they have had their effect on the bitcode. Warnings of a back end only tell that it has something to say; the user
+reads them from a pass in one step, which has all options (`making/device`). So neither can reach the code object, and
+a back end runs without them: another `-Wall` or `-std=` starts none. Each name was tried with clang 15 and 19: the
+code object is the same with and without it. What is not listed stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hipcache.planning.cc1 import Option, Role
+
+# Roles that concern the front end alone.
+_FRONT_ONLY = {
+    Role.OUTPUT,
+    Role.DEPENDENCIES,
+    Role.DEPENDENCY_STYLE,
+    Role.BITCODE,
+    Role.CUID,
+    Role.SEARCH,
+    Role.INCLUDE,
+    Role.MACRO,
+    Role.LANGUAGE,
+    Role.INPUT,
+    Role.PRESENTATION,
+}
+
+# Read by the front end alone (-fX and -fno-X, with or without a value).
+_LANGUAGE = (
+    *("access-control", "aligned-allocation", "blocks", "borland-extensions", "char8_t", "check-new", "concepts-ts"),
+    *("coroutines", "coroutines-ts", "cuda-allow-variadic-functions", "cxx-exceptions", "declspec"),
+    *("delayed-template-parsing", "deprecated-macro", "digraphs", "dollars-in-identifiers"),
+    *("double-square-bracket-attributes", "elide-constructors", "exceptions", "gnu-keywords", "gnuc-version"),
+    *(
+        "hip-new-launch-api",
+        "implicit-modules",
+        "ms-compatibility",
+        "ms-compatibility-version",
+        "ms-extensions",
+        "operator-names",
+    ),
+    *("pascal-strings", "relaxed-template-template-args", "rtti", "rtti-data", "short-wchar", "signed-char"),
+    *("signed-wchar", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "threadsafe-statics"),
+    *("trigraphs", "use-cxa-atexit", "wchar", "wchar-type"),
+)
+# How messages look, and where a front end gives up. (How hot code is, a back end says.)
+_MESSAGES = (
+    *("ansi-escape-codes", "bracket-depth", "caret-diagnostics", "color-diagnostics", "constexpr-backtrace-limit"),
+    *("constexpr-depth", "constexpr-steps", "error-limit", "macro-backtrace-limit", "message-length"),
+    *("operator-arrow-depth", "show-column", "show-source-location", "spell-checking", "spell-checking-limit"),
+    *("template-backtrace-limit", "template-depth", r"diagnostics-(?!.*(?:hotness|misexpect))[\w-]+"),
+)
+# The groups of warnings of which any is a back end's (clang's DiagnosticFrontendKinds.td).
+_OWN_WARNINGS = (
+    *("everything", "attribute-warning", "backend-plugin", "frame-larger-than", "inline-asm", "linker-warnings"),
+    *("misexpect", "override-module", "pass-failed", "source-mgr", "unsupported-floating-point-opt"),
+)
+_DROPPED = re.compile(
+    rf"-(aux-(triple|target-cpu|target-feature)|std=.*|pthread|w|pedantic(-errors)?|source-date-epoch"
+    rf"|W(?!(?:no-)?(?:error=)?(?:no-)?(?:{'|'.join(_OWN_WARNINGS)})).*"
+    rf"|f(?:no-)?(?:{'|'.join((*_LANGUAGE, *_MESSAGES))})(?:=.*)?)"
+)
+# A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
+# AddressSanitizer writes that name into the code.
+_IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile", "-ffat-lto-objects")
+# With -ffp-contract=fast (by clang 19 also -ffast-math) the code generator fuses what the pragma or a device library
+# keeps apart. That is one of the language options: a back end that reads bitcode does not fuse them.
+_FUSING = {("-ffp-contract=fast",), ("-ffp-contract", "fast")}
+
+
+def options(given: Iterable[Option]) -> list[Option]:
+    """Those of a pass that its back end has too: they are in its command, and in its key."""
+    return [option for option in given if option.role not in _FRONT_ONLY and not _DROPPED.fullmatch(option.text[0])]
+
+
+def shows_bitcode(given: Iterable[Option]) -> bool:
+    """Would bitcode between a front end and a back end change the code object or the messages?"""
+    return any(option.name.startswith(_IN_ONE_STEP) or option.text in _FUSING for option in given)
+
+
+def warns(given: Iterable[Option]) -> bool:
+    """Does the user read warnings (no -w)?"""
+    return all(option.name != "-w" for option in given)
