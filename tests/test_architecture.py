@@ -43,7 +43,7 @@ LAYERS = r"""
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode making.unnamed processes.observe inputs.readset
-    planning.lld
+    planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories
     inputs.shown planning.assembler verify.named
