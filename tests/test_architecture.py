@@ -20,12 +20,13 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     launcher plain
+    verify.delivered
     stories
     assemble link several program
     compile
     direct.remember
     making.relocatable
-    making.account making.bundled_link making.delivery making.wrapped_link
+    making.account making.bundled_link making.delivery making.wrapped_link verify.fresh
     making.holder making.host_link making.one_source making.unbundling
     making.assembly making.device_link making.host
     making.device
@@ -45,14 +46,13 @@ LAYERS = r"""
     making.bitcode making.unnamed processes.observe inputs.readset
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
-        store.faults store.ledger store.output store.scratch cli.directories
-    inputs.shown planning.assembler verify.named
+        store.faults store.ledger store.output store.scratch cli.directories verify.reports
+    inputs.shown planning.assembler verify.difference verify.named
     atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
         cli.screen native
-    inputs.memos
-    direct store making planning inputs processes report verify hipcache
+    direct store making planning inputs inputs.memos processes report verify hipcache
     values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

@@ -10,12 +10,18 @@ import sys
 from contextlib import suppress
 
 SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "verify", "config")
+# What the native launcher says where the command that follows was a direct hit, and is to be compared.
+SERVED = "--served"
 
 
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
+    if argv[:1] == [SERVED]:
+        from hipcache.launcher import check_served
+
+        return check_served(argv[1:], os.environ)
     if not argv or argv[0] in SUBCOMMANDS or argv[0].startswith("-"):
         from hipcache.cli import run
 

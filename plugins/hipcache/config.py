@@ -55,6 +55,7 @@ SETTINGS = (
         "0",
         "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
     ),
+    Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
     Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
     Setting(
         "system_paths",
@@ -81,6 +82,7 @@ class Config:
     basedir: Path | None = None
     log: Path | None = None
     jobs: int = 0
+    verify: float = 0.0
     resident: bool = True
     system_paths: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
@@ -176,6 +178,16 @@ def _count(written: _Text, environ: Mapping[str, str]) -> int:
     return int(text)
 
 
+def _share(written: _Text, environ: Mapping[str, str]) -> float:
+    """Of the launcher, too: `share_of` in native/launcher.c."""
+    part, slash, whole = (word.strip() for word in written.text.partition("/"))
+    whole = whole if slash else "1"
+    good = all(word.isascii() and word.isdigit() and len(word) < 10 for word in (part, whole))
+    if not good or int(whole) == 0 or int(part) > int(whole):
+        _bad_value(written, "is not a share", "write for example 1/100 (one hit in a hundred), 1 (each) or 0 (none)")
+    return int(part) / int(whole)
+
+
 def _path(written: _Text, environ: Mapping[str, str]) -> Path:
     """An absolute path. A relative one would mean another place in each directory that a build compiles in."""
     path = _expand(written.text, environ)
@@ -196,6 +208,7 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
     "count": _count,
+    "share": _share,
     "directory": _path,
     "file": _path,
     "directories": _paths,

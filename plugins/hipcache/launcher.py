@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hipcache import config as settings
 from hipcache import outcome, stories
 from hipcache.config import Config
-from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
+from hipcache.errors import ConfigError, HipcacheError, HostLinkFailed, JobFailed, PassThrough, StoreError
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
@@ -74,9 +74,7 @@ def _compile(
 
     runner: Runner | None = None
     try:
-        for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _interrupt)
+        _take_signals()
         engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
         if not commands:
@@ -111,9 +109,57 @@ def _compile(
         # Whoever wants a log, or nothing of the store, is served by the engine.
         if whole and not (config.readonly or config.recache or config.log):
             _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
+        if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
+            from hipcache.verify.delivered import is_drawn
+
+            return _verify(engine, commands, argv, config, cwd) if is_drawn(config.verify) else 0
     except Interrupted as interrupted:
         _die(interrupted.number)
     return 0
+
+
+def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
+    """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
+    from hipcache.engine import open_engine
+
+    config = settings.load(environ)
+    cwd, words = os.getcwd(), tools.behind(argv)
+    engine = open_engine(config, environ)
+    try:
+        if tools.is_hipcc(words[0]):
+            from hipcache.planning.wrapper import unwrap
+
+            commands, engine = unwrap(engine, words, cwd, engine.runner, tuple(argv))
+        else:
+            commands = parse_each(words, cwd, environ, typed=tuple(argv))
+    except HipcacheError as error:
+        telling.log(config, f"not compared: {error}")
+        return 0
+    return _verify(engine, commands, argv, config, cwd)
+
+
+def _verify(engine: Engine, commands: tuple[Command, ...], argv: list[str], config: Config, cwd: str) -> int:
+    """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
+    from hipcache.verify import delivered
+
+    try:
+        _take_signals()
+        delivered.compare(engine, commands, argv, cwd, config)
+    except Interrupted as interrupted:
+        _end(engine.runner)
+        _die(interrupted.number)
+    except delivered.CompilerFails:
+        print("hipcache: the compiler fails, and the store has an object for it; it says why:", file=sys.stderr)
+        _become(argv)
+    except Exception as error:
+        telling.log_fault(config, error)
+    return 0
+
+
+def _take_signals() -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
 
 def _say(argv: list[str], messages: str) -> None:

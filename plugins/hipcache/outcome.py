@@ -14,6 +14,10 @@ PASSED_THROUGH = "passed_through"
 FAILED = "failed"
 OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
 
+# How a hit compares with a compile anew (HIPCACHE_VERIFY); the compiler makes a varying one differently each time.
+SAME, DIFFERENT, VARYING = "same", "different", "varying"
+VERDICTS = (SAME, DIFFERENT, VARYING)
+
 
 @dataclass(frozen=True)
 class UnitOutcome:

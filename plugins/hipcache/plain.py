@@ -24,7 +24,7 @@ _WORTH = 1 << 18  # planning/assembler.py: WORTH
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
 # Settings that say nothing of such a compile.
-_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_SYSTEM_PATHS"])
+_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_SYSTEM_PATHS", "HIPCACHE_VERIFY"])
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:

@@ -62,6 +62,7 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
                 [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
             )
         screen.line()
+        _show_verified(numbers, screen)
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
@@ -79,6 +80,17 @@ def _show_units(numbers: Statistics, screen: Screen) -> None:
     if rows:
         screen.line()
         screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
+
+
+def _show_verified(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.verified
+    if any(counts.values()):
+        different = f"{counts['different']} different"
+        told = screen.paint("red", different) if counts["different"] else different
+        varying = f", {plural(counts['varying'], 'program')} that the compiler makes differently each time"
+        screen.line(
+            f"hits compared with fresh compiles  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
+        )
 
 
 def _row(name: str, tally: Tally) -> list[str]:

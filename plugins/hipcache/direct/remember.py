@@ -154,7 +154,9 @@ def remember(
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memos) if whole.tools else set()
     terminal = terminal and bool(messages)
-    ignored = tuple(sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT"}) - ({"COLUMNS"} if terminal else set())))
+    ignored = tuple(
+        sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}) - ({"COLUMNS"} if terminal else set()))
+    )
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
         record = DirectRecord(

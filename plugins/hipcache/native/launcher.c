@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ typedef struct {
     char store[PATH_MAX];
     bool file;     /* is there a config file? */
     bool resident; /* may the resident be asked, and started? */
+    unsigned long part, of; /* how many hits of how many are compared with a compile anew */
 } settings;
 
 static bool is_yes(const char *word) {
@@ -54,6 +56,21 @@ static bool is_yes(const char *word) {
         if (strcasecmp(word, words[i]) == 0)
             return true;
     return false;
+}
+
+/* As config.py reads it; none where it is no share: the engine says so. */
+static void share_of(const char *text, settings *found) {
+    char more;
+    found->part = 0, found->of = 1;
+    const int read = sscanf(text, "%9lu / %9lu %c", &found->part, &found->of, &more);
+    if ((read != 2 && (read != 1 || strchr(text, '/'))) || found->of == 0)
+        found->part = 0, found->of = 1;
+}
+
+/* Is it this compile's turn? A draw of its own for each (verify/delivered.py). */
+static bool is_drawn(const settings *set) {
+    uint64_t random;
+    return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
 /* The store that a config file names, if all of its lines are of the plainest kind: `key: value` without quotes. */
@@ -76,6 +93,8 @@ static bool read_file(const char *file, settings *found, bool *named) {
             snprintf(found->store, PATH_MAX, "%s", words);
         } else if (good && (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)) {
             found->resident = is_yes(words);
+        } else if (good && (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)) {
+            share_of(words, found);
         }
     }
     if (text)
@@ -100,6 +119,8 @@ static bool find_settings(settings *found) {
     }
     if (resident[0])
         found->resident = is_yes(resident);
+    if (value("HIPCACHE_VERIFY")[0])
+        share_of(value("HIPCACHE_VERIFY"), found);
     if (directory[0])
         return directory[0] == '/' && snprintf(found->store, PATH_MAX, "%s", directory) < PATH_MAX;
     return named || below(found->store, "XDG_CACHE_HOME", ".cache", "");
@@ -162,7 +183,7 @@ static bool is_plain(char *const *argv) {
 static bool has_settings(void) {
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
-            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
+            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
             return true;
     return false;
 }
@@ -251,6 +272,16 @@ static void start_engine(char **argv) {
     execv(path, argv);
 }
 
+/* The engine compiles what was served anew, and compares. Returns where there is none: the hit is as good as any. */
+static void compare(int argc, char **argv) {
+    char **words = calloc((size_t)argc + 2, sizeof *words);
+    if (words) {
+        words[0] = argv[0], words[1] = (char *)"--served";
+        memcpy(words + 2, argv + 1, (size_t)argc * sizeof *words);
+        start_engine(words);
+    }
+}
+
 static bool streams_are_open(void) {
     return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
 }
@@ -263,8 +294,11 @@ int main(int argc, char **argv) {
     if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_settings(&set)) {
         if (!set.file)
             pass_by(set.store, argv + 1);
-        if (serve(&set, argv + 1))
+        if (serve(&set, argv + 1)) {
+            if (is_drawn(&set))
+                compare(argc, argv);
             return 0;
+        }
     }
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */

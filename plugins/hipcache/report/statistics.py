@@ -37,14 +37,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.errors import StoreError
-from hipcache.outcome import OUTCOMES, PASSED_THROUGH, CompileOutcome
+from hipcache.outcome import OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
 from hipcache.store import StoreSize
-from hipcache.values import dataclass
+from hipcache.values import asdict, dataclass
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
 HOST, LINK = "host", "link"
 _MARKS = {True: "+", False: "-", None: "."}
+# Outcome of a line that tells of a comparison, no compile; its reason is the verdict.
+VERIFIED = "verified"
 _COUNTED = {"+": "hits", "-": "misses"}
 
 
@@ -67,23 +69,33 @@ class Statistics:
     passed_through: Mapping[str, int]
     seconds_saved: float
     since: float | None
+    verified: Mapping[str, int]
 
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
         return {
             "compiles": dict(self.compiles),
-            "units": {name: _tally_json(tally) for name, tally in self.units.items()},
-            "jobs": {"frontend": _tally_json(self.frontend), "backend": _tally_json(self.backend)},
+            "units": {name: asdict(tally) for name, tally in self.units.items()},
+            "jobs": {"frontend": asdict(self.frontend), "backend": asdict(self.backend)},
             "store": {"bytes": store.bytes, "max_bytes": store.max_bytes, "entries": store.entries},
             "seconds_saved": round(self.seconds_saved, 3),
             "passed_through": dict(self.passed_through),
+            "verified": dict(self.verified),
             "since": self.since,
         }
 
 
 def record(root: Path, outcome: CompileOutcome) -> bool:
     """Count one compile in the store at `root`. False where that could not be written."""
-    content = line(outcome)
+    return _append(root, line(outcome))
+
+
+def record_verified(root: Path, verdict: str) -> bool:
+    """Count one comparison. `verdict`: of VERDICTS."""
+    return _append(root, _line([VERIFIED, verdict, "0"]))
+
+
+def _append(root: Path, content: bytes) -> bool:
     directory = _directory(root)
     try:
         try:
@@ -155,10 +167,6 @@ def zero(root: Path, clock: Callable[[], float] = time.time) -> None:
         ) from error
 
 
-def _tally_json(tally: Tally) -> dict[str, int]:
-    return {"hits": tally.hits, "misses": tally.misses}
-
-
 def _directory(root: Path) -> Path:
     return root / "v1" / "statistics"
 
@@ -194,6 +202,10 @@ def line(outcome: CompileOutcome) -> bytes:
     fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
     for unit in outcome.units:
         fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
+    return _line(fields)
+
+
+def _line(fields: list[str]) -> bytes:
     text = "\t".join(" ".join(text.split()) for text in fields).encode("utf-8", "backslashreplace")
     return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
 
@@ -216,6 +228,8 @@ def _read_log(log: Path) -> Counter[str]:
 def _count(text: str) -> Counter[str]:
     """The counters that one line adds to. Raises ValueError where it does not follow the grammar."""
     outcome, reason, milliseconds, *units = text.split("\t")
+    if outcome == VERIFIED:
+        return Counter({f"{VERIFIED} {reason}": 1})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
     if outcome == PASSED_THROUGH:
         counts[f"reason {reason}"] += 1
@@ -242,6 +256,7 @@ def _statistics(counts: Counter[str], since: float | None) -> Statistics:
         passed_through=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         seconds_saved=counts["milliseconds"] / 1000,
         since=since,
+        verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
     )
 
 

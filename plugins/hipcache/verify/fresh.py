@@ -1,0 +1,53 @@
+"""One compile by the user's own compiler, for its output to be compared: with the CUID that hipcache gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hipcache.engine import Engine
+from hipcache.making import one_source
+from hipcache.planning import driver, wrapper
+from hipcache.planning.cc1 import Role
+from hipcache.planning.command import Command
+from hipcache.planning.plan import Plan
+from hipcache.session import Session
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """How to compile `command` as hipcache's launcher would have it compiled. `words`: without the program; `outputs`
+    and `rule` (the dependency file, or empty): absolute paths; `plan`: None of a source of the assembler."""
+
+    command: Command
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    outputs: tuple[str, ...]
+    rule: str
+    plan: Plan | None
+
+    def run(self, session: Session, words: Sequence[str] | None = None) -> int:
+        """Its exit status; what it says is left out, since hipcache has said it. `words`: others than its own."""
+        argv = [self.command.compiler, *(words if words is not None else self.words)]
+        with session.engine.slots.hold(session.runner.check):
+            return session.runner.run(argv, cwd=Path(self.command.cwd), env=self.environ).status
+
+
+def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
+    """And the engine and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
+    command, engine = wrapper.through_script(engine, command)
+    with Session(engine, command) as session:
+        if command.assembles:
+            asked = driver.ask_assembler(command, engine, session.runner, lambda: session.workdir)
+            outputs: tuple[str, ...] = (asked.job.output,)
+            cuid, rule, plan = "", "", None
+        else:
+            cuid = "" if command.own_cuid else one_source.cuid_of(session, command.source, command.output)
+            plan = driver.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
+            rule, outputs = plan.first.value(Role.DEPENDENCIES, "-dependency-file"), plan.outputs
+            # The new offload driver, up to clang 19, has no CUIDs, and warns.
+            cuid = cuid if cuid and plan.first.value(Role.CUID) == cuid else ""
+    words = (*((f"-cuid={cuid}",) if cuid else ()), *command.argv[1:])
+    paths = tuple(map(command.path, outputs))
+    return Fresh(command, words, engine.environ, paths, command.path(rule) if rule else "", plan), engine, command
