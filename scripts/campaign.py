@@ -22,10 +22,16 @@ from pathlib import Path
 from random import Random
 
 from campaigns.corruptions import Corruptions
+from campaigns.crowds import Crowds
+from campaigns.disks import Disks
 from campaigns.kills import Kills
+from campaigns.limits import Limits
+from campaigns.packets import Packets
 from campaigns.place import Campaign, Finding, Place
+from campaigns.signals import Signals
 
-CAMPAIGNS: dict[str, type[Campaign]] = {one.name: one for one in (Kills, Corruptions)}
+ALL: tuple[type[Campaign], ...] = (Kills, Corruptions, Disks, Limits, Signals, Crowds, Packets)
+CAMPAIGNS = {one.name: one for one in ALL}
 LAUNCHER = (str(Path(sys.executable).with_name("hipcache")),)
 COMPILER = "/usr/bin/clang++-19"
 
@@ -50,7 +56,12 @@ def run(
     findings: list[str] = []
     done = 0
     try:
-        campaign.begin()
+        try:
+            campaign.begin()
+        except Finding as finding:
+            findings.append(f"{name}, seed {seed}, before the first trial: {finding}")
+            print(findings[-1], file=sys.stderr, flush=True)
+            return done, findings, ""
         begun = time.monotonic()
         for number in range(first, first + trials):
             if seconds and time.monotonic() - begun > seconds:

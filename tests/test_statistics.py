@@ -91,7 +91,16 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "store": {"bytes": 5, "max_bytes": 100, "entries": 2},
         "seconds_saved": 2.5,
         "passed_through": {"it names several sources": 1},
+        "verified": {"same": 0, "different": 0, "varying": 0},
     }
+
+
+def test_comparisons_are_counted_and_are_no_compiles(tmp_path: Path, folds_at: pytest.MonkeyPatch) -> None:
+    for number in range(1, 31):
+        assert statistics.record_verified(tmp_path, "different" if number % 3 == 0 else "same")
+    numbers = statistics.read(tmp_path)
+    assert numbers.verified == {"same": 20, "different": 10, "varying": 0}
+    assert sum(numbers.compiles.values()) == 0
 
 
 def test_a_log_that_has_grown_is_folded_and_every_count_stays(tmp_path: Path, folds_at: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from random import Random
 from campaigns.place import Campaign, Finding, Place
 
 # No verb may hang, or end with a traceback, whatever it finds.
-VERBS = (["stats"], ["stats", "--json"], ["gc"], ["clear"], ["explain"], ["explain", "k0.o"])
+VERBS = (["verify"], ["stats"], ["stats", "--json"], ["gc"], ["clear"], ["explain"], ["explain", "k0.o"])
 HUGE = (1 << 40, 20 << 30)
 
 

@@ -1,8 +1,8 @@
 """What a record of the store names: the blobs without which it is of no use to anybody.
 
 A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
-objects, links: `making/records.py`), zlib (remembered answers and scans, which name no blob), and else the record of a
-whole compile (`direct/record.py`).
+objects, links: `making/records.py`; memos), zlib (remembered answers and scans, which name no blob), and else the
+record of a whole compile (`direct/record.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def blobs(payload: bytes) -> list[str]:
         _check_answer(payload)
         return []
     found = _json(payload)
-    named = found.get("code", found.get("object")) if isinstance(found, dict) else None
-    if not isinstance(named, str):
+    if not isinstance(found, dict) or not found:
+        raise ValueError("it is no record")
+    blobs = [found[name] for name in ("code", "object") if name in found]
+    if not all(isinstance(blob, str) for blob in blobs):
         raise ValueError("it names no blob")
-    return [named]
+    return blobs
 
 
 def entries(payload: bytes) -> list[FrontEntry]:
