@@ -19,8 +19,8 @@ ROOT = Path(hipcache.__file__).parent
 # is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
 LAYERS = r"""
     __main__
-    launcher plain
-    verify.delivered
+    launcher plain cli.verify
+    verify.delivered verify.compiles
     stories
     assemble link several program
     compile
@@ -37,7 +37,7 @@ LAYERS = r"""
     planning.program_plan
     planning.answers planning.wrapper_plan planning.units
     planning.frontend
-    engine planning.inodes planning.link_plan cli.doctor cli.explain cli.verify report.telling
+    engine planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries

@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import sample
 
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, plural
+from hipcache.config import Config
+from hipcache.engine import open_engine
+from hipcache.outcome import DIFFERENT
+from hipcache.processes.together import side_by_side
 from hipcache.store.local import LocalStore
-from hipcache.verify import entries
+from hipcache.values import replace
+from hipcache.verify import compiles, entries, reports
+from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
 from hipcache.verify.entries import Checked
 
-SUMMARY = "check every entry of the store, and remove what is damaged"
+SUMMARY = "check every entry of the store, or compile some anew and compare"
 DAMAGED = 1
+SAMPLE = 20
+_PATIENCE = 5.0  # seconds for compilers that are to end
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--compile", action="store_true", help="compile stored objects anew, and compare them")
+    parser.add_argument(
+        "--sample", type=int, default=SAMPLE, metavar="N", help=f"so many of them, chosen at random (default: {SAMPLE})"
+    )
+    parser.add_argument(
+        "-p",
+        dest="build",
+        type=Path,
+        default=Path("."),
+        metavar="DIR",
+        help=f"the build directory, with {compiles.LIST}",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
+    if options.compile:
+        return _compile(settings, options, session)
     store = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=settings.readonly)
     return _check(store, options, session)
 
@@ -51,3 +79,63 @@ def _show(checked: Checked, store: LocalStore, session: Session) -> None:
 def _as_json(checked: Checked) -> dict[str, object]:
     damaged = [one._asdict() for one in checked.damaged]
     return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged}
+
+
+def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:
+    # Looked at, not used: nothing is stored, and what is used least stays so.
+    engine = open_engine(replace(settings, readonly=True, recache=False), session.environ)
+    listed = compiles.commands(options.build, session.environ)
+    done: list[Compared] = []
+    rest = sample(listed, len(listed))
+    with (
+        Progress(session.err, "compiles looked at") as progress,
+        tempfile.TemporaryDirectory(prefix="hipcache-") as top,
+    ):
+        while rest and (wanted := options.sample - _compared(done)) > 0:
+            together, rest = rest[: min(wanted, settings.job_slots)], rest[min(wanted, settings.job_slots) :]
+            tasks: dict[int, Callable[[], Compared]] = {}
+            for number, command in enumerate(together, len(done)):
+                scratch = Path(top) / str(number)
+                scratch.mkdir()
+                tasks[number] = partial(compiles.compare, engine, command, scratch)
+            ended = side_by_side(tasks, stop=engine.runner.kill, patience=_PATIENCE)
+            done += [ended[number] for number in sorted(ended)]
+            progress.at(len(done))
+    kept = {
+        one.output: str(path)
+        for one in done
+        if one.difference and not settings.readonly
+        if (path := reports.keep(settings.dir, one.difference, engine.clock()))
+    }
+    if options.json:
+        print(json.dumps(_compared_json(done, kept), indent=2), file=session.out)
+    else:
+        _show_compared(done, kept, session)
+    return DAMAGED if any(one.end == DIFFERENT for one in done) else 0
+
+
+def _compared(done: list[Compared]) -> int:
+    return sum(one.end not in (NOT_STORED, NOT_COMPARED) for one in done)
+
+
+def _show_compared(done: list[Compared], kept: dict[str, str], session: Session) -> None:
+    for one in done:
+        if one.difference:
+            where = f"; both are in '{kept[one.output]}'" if one.output in kept else ""
+            print(f"different: {one.difference.told()}{where}", file=session.out)
+        elif one.why:
+            print(f"{one.end}: '{one.output}': {one.why}", file=session.out)
+    counts = Counter(one.end for one in done)
+    ends = ", ".join(f"{counts[end]} {end}" for end in ENDS if counts[end])
+    compared = f"{plural(_compared(done), 'compile')} made anew"
+    print(f"{compared}: {ends}" if done else "no HIP compile is listed", file=session.out)
+
+
+def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, object]:
+    counts = Counter(one.end for one in done)
+    return {
+        "compiles": {end.replace(" ", "_"): counts[end] for end in ENDS},
+        "different": [
+            {**one.difference.as_json(), "report": kept.get(one.output)} for one in done if one.difference is not None
+        ],
+    }

@@ -55,6 +55,19 @@ def make(session: Session, plan: Plan) -> Made:
     return Made(plan, *_products(session, cut))
 
 
+def find(session: Session, plan: Plan) -> Made | str:
+    """The units of `plan` as the store has them, nothing made; in words why one of them is not there."""
+    cut = units.cut(plan, session.identities, session.files, session.engine.environ)
+    found = _look_up(session, cut.without_host if cut.host_is_last else cut)
+    products = [one for one in found if isinstance(one, Product)]
+    if cut.host_is_last and len(products) == len(found):
+        cut = cut.with_codes([product.digest for product in products])
+        assert cut.host
+        found.append(host.find(session, cut.host))
+    missing = next((one for one in found if isinstance(one, Missing)), None)
+    return missing.why if missing else Made(plan, cut, [one for one in found if isinstance(one, Product)])
+
+
 def _products(session: Session, cut: Units) -> tuple[Units, list[Product]]:
     """The units, now each with its key, and one product for each device unit in the plan's order, the host's last."""
     if not cut.host_is_last:
