@@ -3,6 +3,7 @@
     HipcacheError
     |-- ConfigError        a setting that is unknown or has a bad value
     |-- StoreError         the store cannot be read or written
+    |   `-- StoreFull      its disk has no room, or a quota is used up
     |-- PassThrough        not an error: this compile is not ours, run the user's command
     `-- JobFailed          a compiler job ended with a status other than 0
         `-- HostLinkFailed    the last job of a link, and what it said is what the compiler would have said
@@ -11,6 +12,8 @@ An error says what is wrong, which thing ('quoted'), and why; `hint` says what t
 """
 
 from __future__ import annotations
+
+import errno
 
 
 class HipcacheError(Exception):
@@ -31,6 +34,10 @@ class ConfigError(HipcacheError):
 
 class StoreError(HipcacheError):
     """The store cannot do what was asked: disk full, no permission, a path that is not a store."""
+
+
+class StoreFull(StoreError):
+    """No space, no inodes, or a quota that is used up."""
 
 
 class PassThrough(HipcacheError):
@@ -57,3 +64,26 @@ class HostLinkFailed(JobFailed):
     def __init__(self, status: int, text: str) -> None:
         super().__init__("host link", status)
         self.text = text
+
+
+# What the kernel answers where a limit of the process or the machine is reached: open files, processes, memory.
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def left_by(error: Exception) -> PassThrough:
+    """Why a compile is left to the compiler after `error`."""
+    cause = error.__cause__ if isinstance(error, PassThrough) else error
+    if isinstance(cause, OSError) and cause.errno in _LIMITS:
+        return PassThrough("limits", cause.strerror or str(cause))
+    if isinstance(error, PassThrough):
+        return error
+    if isinstance(error, StoreFull):
+        return PassThrough("store_full", error.message)
+    if isinstance(error, StoreError):
+        return PassThrough("store", error.message)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return PassThrough("store_full", str(error))
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return PassThrough("limits", str(error) or "out of memory")
+    return PassThrough("internal", f"{type(error).__name__}: {error}")

@@ -85,6 +85,9 @@ REASONS = {
     "job_output": "a job printed something unexpected",
     "object_layout": "a host object of a layout that hipcache does not know",
     "store": "the store cannot be used",
+    "store_full": "the store's disk has no room",
+    "limits": "a limit of this process (open files, processes, memory) leaves no room for the cache",
+    "temporary_directory": "the directory for temporary files (TMPDIR) cannot be used",
     "internal": "an error in hipcache itself",
     "job_failed_alone": "a job failed, but the whole command did not",
 }

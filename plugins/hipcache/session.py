@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from hipcache import native
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough, StoreError
+from hipcache.errors import JobFailed, PassThrough, StoreError, StoreFull
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes
@@ -23,6 +23,7 @@ from hipcache.planning.spelling import Spelling
 from hipcache.processes.runner import Completed, Runner
 from hipcache.processes.together import side_by_side
 from hipcache.report.history import VARIABLES, Record, UnitRecord
+from hipcache.store import space
 from hipcache.values import dataclass, field
 
 Result = TypeVar("Result")
@@ -107,7 +108,11 @@ class Session:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
 
     def ended_well(self, name: str, done: Completed) -> Completed:
-        """Raises as `run`."""
+        """Raises as `run`; StoreFull where the disk has no room for what the job writes."""
+        if done.status != 0 and self._workdir is not None:
+            lacking = space.lacking(str(self._workdir))
+            if lacking or space.tells_of_full_disk(done.stderr):
+                raise StoreFull(f"{name} had no room in '{self._workdir.parent}'{lacking and f': {lacking}'}")
         if done.status != 0:
             raise JobFailed(name, done.status)
         if done.stdout:

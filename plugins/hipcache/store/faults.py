@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from hipcache.errors import StoreError
+from hipcache.errors import StoreError, StoreFull
+from hipcache.store import space
 
 HINTS: Mapping[int, str] = {
     errno.ENOSPC: "free some space, lower HIPCACHE_MAX_SIZE, or set HIPCACHE_DIR to a directory on another disk",
@@ -32,7 +33,9 @@ def as_store_error(verb: str, path: str, hints: Mapping[int, str] = HINTS) -> It
         if error.errno in (errno.ENOTDIR, errno.EEXIST):
             path = _in_the_way(error.filename) or _in_the_way(path) or path
         why = error.strerror or str(error)
-        raise StoreError(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
+        # A full disk below a path outside the store is the compiler's to tell.
+        kind = StoreFull if hints is HINTS and error.errno in space.ERRORS else StoreError
+        raise kind(f"cannot {verb} '{path}': {why}", hints.get(error.errno or 0, "")) from error
 
 
 def _in_the_way(name: object) -> str:

@@ -8,13 +8,14 @@ needs the thing any more. Rejected: process ids in names (two containers, or two
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hipcache.store import locks
+from hipcache.store import locks, space
 from hipcache.store.layout import discard, listing, random_name, remove_tree
 
 # A leftover must be this old: between the creation of a file and its lock it looks dead.
@@ -31,7 +32,11 @@ def mark_alive(fd: int) -> None:
 
 @contextmanager
 def work_directory(make: Callable[[str], None], tmp: str) -> Iterator[Path]:
-    """A directory in `tmp`, made by `make`, that is removed at the end. Raises OSError if it cannot be made."""
+    """A directory in `tmp`, made by `make`, that is removed at the end. Raises OSError if it cannot be made, also where
+    the disk has no room for what comes into it."""
+    lacking = space.lacking(tmp)
+    if lacking:
+        raise OSError(errno.ENOSPC, f"the disk is full: {lacking}", tmp)
     path = f"{tmp}/work-{random_name()}"
     lock = -1
     try:
