@@ -41,11 +41,12 @@ class LauncherHook(BuildHookInterface[Any]):
             # virtual machine. With musl, a hit takes two thirds of the time.
             small = [] if "CC" in os.environ else [["musl-gcc", "-static"]]
             ways = [*small, [*compiler, "-static"], compiler]
-            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "launcher.c"], ways)
+            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "launcher.c"], ways)
             self._compile(library, [*SHARED, "bitcode.c", "library.c"], [[*compiler, "-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)
+            launcher.chmod(0o755)  # installers keep the mode that stands in the wheel
             library.unlink(missing_ok=True)
         else:
             build_data["pure_python"] = False

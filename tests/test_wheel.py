@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import hipcache
 import pytest
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
+from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
 
 PACKAGE = CHECKOUT / "plugins" / "hipcache"
 DATA = f"hipcache-{hipcache.__version__}.data/data"
@@ -18,16 +23,22 @@ SCRIPTS = f"hipcache-{hipcache.__version__}.data/scripts"
 INFO = f"hipcache-{hipcache.__version__}.dist-info"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as for a release: the source distribution first, and the wheel from that."""
-    out = tmp_path_factory.mktemp("dist")
+# `python -m build` and pip see our own environment; compiles and CMake here shall see the fresh one only.
+PLAIN_PATH = "/usr/bin:/bin"
+# An ordinary user, who need not be known here.
+SOMEBODY = 54321
+
+
+def _built(*words: str, path: str = os.environ["PATH"]) -> Path:
+    """The wheel that `python -m build` makes."""
+    out = Path(words[words.index("--outdir") + 1])
     done = subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", str(out), str(CHECKOUT)],
+        [sys.executable, "-m", "build", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stdout
     (built,) = out.glob("*.whl")
@@ -35,13 +46,45 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def prefix(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as for a release: the source distribution first, and the wheel from that."""
+    return _built("--outdir", str(tmp_path_factory.mktemp("dist")), str(CHECKOUT))
+
+
+@pytest.fixture(scope="module")
+def wheel_without_compiler(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the same source distribution where there is no C compiler."""
+    (source,) = wheel.parent.glob("*.tar.gz")
+    unpacked, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    shutil.unpack_archive(source, unpacked)
+    return _built("--outdir", str(out), "--wheel", str(next(unpacked.iterdir())), path="/nonexistent")
+
+
+@pytest.fixture(scope="module")
+def everybodys_directory() -> Iterator[Path]:
+    """One that other users may enter (those of pytest may not be)."""
+    place = Path(tempfile.mkdtemp(prefix="hipcache-wheel-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+def _install(wheel: Path, prefix: Path) -> Path:
     """A fresh virtual environment with the wheel in it."""
-    prefix = tmp_path_factory.mktemp("fresh") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(prefix)], check=True)
-    pip = [str(prefix / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, str(wheel)], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(prefix), "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True)
     return prefix
+
+
+@pytest.fixture(scope="module")
+def prefix(wheel: Path, everybodys_directory: Path) -> Path:
+    return _install(wheel, everybodys_directory / "native")
+
+
+@pytest.fixture(scope="module")
+def prefix_without_compiler(wheel_without_compiler: Path, everybodys_directory: Path) -> Path:
+    return _install(wheel_without_compiler, everybodys_directory / "script")
 
 
 def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
@@ -73,10 +116,6 @@ def test_cmake_gets_the_version_of_the_python_package() -> None:
 def test_cmakedir_is_where_the_wheel_put_the_module(prefix: Path) -> None:
     done = subprocess.run([prefix / "bin" / "hipcache", "--cmakedir"], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == f"{prefix}/share/cmake/HipCache\n"
-
-
-# `python -m build` and pip see our own environment; CMake here shall see the fresh one only.
-PLAIN_PATH = "/usr/bin:/bin"
 
 
 @pytest.mark.parametrize("cmake", ["debian", "newest"])
@@ -125,3 +164,33 @@ def test_a_build_with_the_installed_hipcache_is_cached(tmp_path: Path, prefix: P
     project.build()
     document = json.loads(project.run(prefix / "bin" / "hipcache", "stats", "--json").stdout)
     assert document["units"]["gfx90a"] == {"hits": 1, "misses": 1}
+
+
+@pytest.mark.parametrize("version", ["15", "19"])
+@pytest.mark.parametrize("built", ["prefix", "prefix_without_compiler"])
+def test_an_ordinary_user_compiles_with_the_installed_wheel(
+    request: pytest.FixtureRequest, everybodys_directory: Path, built: str, version: str
+) -> None:
+    """Also where the wheel was built without a C compiler: its program must be executable."""
+    hipcache_program = request.getfixturevalue(built) / "bin" / "hipcache"
+    home = Path(tempfile.mkdtemp(dir=everybodys_directory))
+    for name, text in (("hip_in_short.hpp", HIP_IN_SHORT), ("k.hip", KERNEL)):
+        (home / name).write_text(text)
+    if os.geteuid() == 0:
+        os.chown(home, SOMEBODY, SOMEBODY)
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        as_somebody = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        environ = {"HOME": str(home), "PATH": "/nonexistent", "HIPCACHE_RESIDENT": "0"}
+        return subprocess.run(
+            words, cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=60, **as_somebody
+        )
+
+    compile = [f"{LLVM[version]}/bin/clang++", "--offload-arch=gfx906", *BARE, "-cuid=5eed", "-c", "k.hip", "-o"]
+    assert run(*compile, "plain.o").returncode == 0
+    for _ in range(2):
+        ended = run(hipcache_program, *compile, "out.o")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert (home / "out.o").read_bytes() == (home / "plain.o").read_bytes()
+    counted = json.loads(run(hipcache_program, "stats", "--json").stdout)["compiles"]
+    assert {name: count for name, count in counted.items() if count} == {"miss": 1, "hit": 1}

@@ -6,6 +6,7 @@ A compile goes through here, so nothing is imported before it is known to be nee
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -15,43 +16,63 @@ SERVED = "--served"
 
 
 def main(argv: list[str] | None = None) -> int:
-    argv = sys.argv[1:] if argv is None else argv
+    _end_by_interrupt()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
+    if argv is None:
+        from hipcache.masquerade import unmask
+
+        command = unmask(sys.argv[0], sys.argv[1:], os.environ)
+        if isinstance(command, str):
+            print(
+                f"hipcache: there is no compiler '{command}' on PATH but links to hipcache\n"
+                "  install the compiler, or put its directory on PATH behind that of the links",
+                file=sys.stderr,
+            )
+            return 127
+        argv = command
     if argv[:1] == [SERVED]:
         from hipcache.launcher import check_served
 
         return check_served(argv[1:], os.environ)
-    if not argv or argv[0] in SUBCOMMANDS or argv[0].startswith("-"):
+    if not argv or argv[0] in SUBCOMMANDS or argv[0] == "help" or argv[0].startswith("-"):
         from hipcache.cli import run
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         return run(argv, os.environ, sys.stdout, sys.stderr)
     if "/" not in argv[0]:
+        there = _on_path(argv[0])
         # `stat` is a program, but no compiler: no compiler has anything to do without arguments.
-        likeness = (0.85 if len(argv) == 1 else 1) if _on_path(argv[0]) else 0.7
+        likeness = (0.85 if len(argv) == 1 else 1) if there else 0.7
         nearest = _nearest_subcommand(argv[0], likeness) if likeness < 1 else ""
-        if nearest:
-            print(
-                f"hipcache: '{argv[0]}' is neither a subcommand nor a compiler on PATH\n"
-                f"  did you mean 'hipcache {nearest}'?",
-                file=sys.stderr,
-            )
-            return 2
-
-    from hipcache.plain import pass_by
-
-    # A compiler that does not start is the launcher's affair.
-    with suppress(OSError):
-        pass_by(argv, os.environ)
+        if nearest or not there:
+            return _say_unknown(argv[0], nearest)
 
     try:
+        from hipcache.plain import pass_by
+
+        # A compiler that does not start is the launcher's affair.
+        with suppress(OSError):
+            pass_by(argv, os.environ)
+
         from hipcache.launcher import launch
 
         return launch(argv, os.environ)
-    except ImportError as error:
-        # A package that hipcache needs is gone, or is another one: the build goes on without the cache.
-        print(f"hipcache: cannot start: {error}\n  install hipcache again", file=sys.stderr, flush=True)
+    except (ImportError, MemoryError, OSError) as error:
+        # A package that hipcache needs is gone, or is another one, or this process may have too few files or too
+        # little memory even to start: the build goes on without the cache.
+        what = f"hipcache: cannot start: {error}\n  install hipcache again, or raise the limits ('ulimit -a')\n"
+        with suppress(OSError):
+            os.write(2, os.fsencode(what))
         os.execvp(argv[0], argv)
+
+
+def _end_by_interrupt() -> None:
+    """Let Ctrl-C end this process without Python's traceback, as it ends a compiler. The native launcher has held the
+    signal back until here."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def _open_standard_streams() -> None:
@@ -71,10 +92,20 @@ def _on_path(word: str) -> bool:
     return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)
 
 
+def _say_unknown(word: str, nearest: str) -> int:
+    """Neither a verb nor a program: nothing is compiled, and nothing counted."""
+    print(
+        f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH\n"
+        + (f"  did you mean 'hipcache {nearest}'?" if nearest else f"  subcommands: {', '.join(SUBCOMMANDS)}"),
+        file=sys.stderr,
+    )
+    return 2 if nearest else 127
+
+
 def _nearest_subcommand(word: str, likeness: float) -> str:
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, SUBCOMMANDS, n=1, cutoff=likeness)), "")
+    return next(iter(difflib.get_close_matches(word, (*SUBCOMMANDS, "help"), n=1, cutoff=likeness)), "")
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
         print(_usage(), end="", file=session.err)
         return USAGE
     word, rest = argv[0], list(argv[1:])
+    if word == "help":
+        # As git and cargo have it.
+        word, rest = (rest[0], ["--help", *rest[1:]]) if rest and rest[0] in VERBS else ("--help", rest)
     if word in VERBS:
         return _run_verb(word, rest, session)
     if word not in OPTIONS:

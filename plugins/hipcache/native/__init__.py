@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hipcache.values import dataclass
 
-_PATH = Path(__file__).with_name("libhipcache.so")
+PATH = Path(__file__).with_name("libhipcache.so")
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
 _INTERFACE = 2
 OUTDATED = "the native library was built from other sources than these, and is not used"
@@ -48,7 +48,7 @@ def is_outdated() -> bool:
 @cache
 def _open() -> ctypes.CDLL | None:
     try:
-        return ctypes.CDLL(os.fspath(_PATH))
+        return ctypes.CDLL(os.fspath(PATH))
     except OSError:
         return None
 

@@ -3,9 +3,9 @@
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
+#include "masquerade.h"
 #include "resident.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,27 +127,6 @@ static bool find_settings(settings *found) {
     return named || below(found->store, "XDG_CACHE_HOME", ".cache", "");
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* The path of a program, as exec would find it. */
-static bool which(const char *name, char path[PATH_MAX]) {
-    struct stat status;
-    if (strchr(name, '/'))
-        return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
-    const char *at = value("PATH");
-    while (*at) {
-        const size_t size = strcspn(at, ":");
-        if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)size, at, size ? "/" : "", name) < PATH_MAX &&
-            access(path, X_OK) == 0 && stat(path, &status) == 0 && !S_ISDIR(status.st_mode))
-            return true;
-        at += size + (at[size] == ':');
-    }
-    return false;
-}
-
 /* Perhaps a source of a GPU's assembler, and one that is worth it (planning/assembler.py: WORTH)? */
 static bool assembles_for_gpu(char *const *words) {
     enum { WORTH = 1 << 18 };
@@ -215,12 +195,21 @@ static bool say(bytes messages) {
     return true;
 }
 
+/* Where the compiler could not write its temporary files it fails, and has the words for it (launcher.py). */
+static bool has_temporary_directory(void) {
+    static const char *const names[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return access(value(names[i])[0] ? value(names[i]) : ".", W_OK | X_OK) == 0;
+    return true;
+}
+
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
     record found;
     sigset_t ending, before;
-    if (!getcwd(directory, sizeof directory))
+    if (!getcwd(directory, sizeof directory) || !has_temporary_directory())
         return false;
     const request asked = {set->store, directory, argv, environ, isatty(2), set->resident};
     if (!direct_find(&asked, &found))
@@ -229,15 +218,17 @@ static bool serve(const settings *set, char *const *argv) {
     sigemptyset(&ending);
     sigaddset(&ending, SIGINT), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGHUP);
     sigprocmask(SIG_BLOCK, &ending, &before);
+    /* Where a file may not grow so large, or nobody can read the messages, the engine ends as the compiler would. */
+    void (*const on_size)(int) = signal(SIGXFSZ, SIG_IGN);
     const bool done = direct_deliver(&asked, &found);
     PHASE("outputs");
     sigprocmask(SIG_SETMASK, &before, NULL);
-    /* Where nobody can read the messages, the engine ends as the compiler would. */
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     const bool said = done && say(found.messages);
     signal(SIGPIPE, on_pipe);
     if (said)
         direct_count(&asked, &found);
+    signal(SIGXFSZ, on_size);
     PHASE("count");
     if (said && found.alone)
         resident_start();
@@ -245,19 +236,22 @@ static bool serve(const settings *set, char *const *argv) {
     return said;
 }
 
-/* The engine's program: this one's path, and "-engine". A script is started through its own interpreter with -E: what
- * PYTHONHOME and the like say is not meant for it. */
+/* The engine's program, beside this one. A script is started through its own interpreter with -E: what PYTHONHOME and
+ * the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
+ * signal waits until then (__main__.py). */
 static void start_engine(char **argv) {
-    static char path[PATH_MAX + 16], line[PATH_MAX];
-    const ssize_t size = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (size <= 0)
+    static char path[PATH_MAX], line[PATH_MAX];
+    if (!own_path(path) || strlen(path) + sizeof "hipcache-engine" >= sizeof path)
         return;
-    snprintf(path + size, sizeof path - (size_t)size, "-engine");
+    strcpy((char *)base_name(path), "hipcache-engine");
     FILE *script = fopen(path, "re");
     const bool read = script && fgets(line, sizeof line, script);
     if (script)
         fclose(script);
     line[strcspn(line, "\n")] = 0;
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt), sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
     if (read && starts(line, "#!/") && strstr(base_name(line), "python") && !strchr(line, ' ')) {
         size_t count = 0;
         while (argv[count])
@@ -270,6 +264,7 @@ static void start_engine(char **argv) {
         }
     }
     execv(path, argv);
+    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The engine compiles what was served anew, and compares. Returns where there is none: the hit is as good as any. */
@@ -286,12 +281,21 @@ static bool streams_are_open(void) {
     return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
 }
 
+static bool may_have(int resource, rlim_t least) {
+    struct rlimit limit;
+    return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least;
+}
+
 int main(int argc, char **argv) {
+    enum { STACK = 1 << 19, FILES = 32 }; /* serving a hit takes some 150 KiB; Python opens many files at once */
     static settings set;
     PHASE("start");
     if ((argc == 2 || argc == 3) && strcmp(argv[1], RESIDENT_WORD) == 0)
         return resident_main(argc == 3 ? atoi(argv[2]) : 0);
-    if (argc > 2 && argv[1][0] != '-' && streams_are_open() && find_settings(&set)) {
+    if (argc > 0)
+        argv = unmask(&argc, argv);
+    const bool compiles = argc > 2 && argv[1][0] != '-';
+    if (compiles && streams_are_open() && may_have(RLIMIT_STACK, STACK) && find_settings(&set)) {
         if (!set.file)
             pass_by(set.store, argv + 1);
         if (serve(&set, argv + 1)) {
@@ -300,10 +304,12 @@ int main(int argc, char **argv) {
             return 0;
         }
     }
+    if (compiles && !may_have(RLIMIT_NOFILE, FILES))
+        execvp(argv[1], argv + 1);
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
     fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program: %s\n", strerror(errno));
-    if (argc > 2 && argv[1][0] != '-')
+    if (compiles)
         execvp(argv[1], argv + 1);
     fprintf(stderr, "  install hipcache again\n");
     return 127;

@@ -1,0 +1,58 @@
+"""hipcache under a compiler's name: which program a command means. The rules, and why, are those of
+native/masquerade.c, which is asked first where there is a native launcher."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, MutableMapping, Sequence
+
+from hipcache.planning import tools
+
+_PASSED = "_HIPCACHE_PASSED"
+
+
+def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, str]) -> list[str] | str:
+    """The command, the compiler first; the name of the compiler where there is none but links to this program.
+
+    `started_as`: this program's own path."""
+    name = os.path.basename(started_as)
+    rest = list(argv)
+    if not _is_compiler(name):
+        if not argv or not _is_compiler(os.path.basename(argv[0])):
+            return rest
+        if not _is_this(tools.which(argv[0], "", environ), started_as):
+            return rest
+        name, rest = os.path.basename(argv[0]), rest[1:]
+    found = _real_compiler(name, started_as, environ)
+    if not found:
+        return name
+    environ[_PASSED] = f"{name}={found}"
+    return [found, *rest]
+
+
+def _is_compiler(name: str) -> bool:
+    return tools.is_clang(name) or tools.is_hipcc(name)
+
+
+def _is_this(path: str, started_as: str) -> bool:
+    try:
+        return bool(path) and os.path.samefile(path, started_as)
+    except OSError:
+        return False
+
+
+def _real_compiler(name: str, started_as: str, environ: Mapping[str, str]) -> str:
+    on_path = [path for place in environ.get("PATH", "").split(":") if _is_program(path := os.path.join(place, name))]
+    passed_name, _, passed = environ.get(_PASSED, "").partition("=")
+    again = passed_name == name
+    begin = 0
+    for number, path in enumerate(on_path):
+        if path == passed if again else _is_this(path, started_as):
+            begin = number + 1
+            break
+    candidates = on_path[begin:] if again else on_path[begin:] + on_path[:begin]
+    return next((path for path in candidates if not _is_this(path, started_as)), "")
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)
