@@ -37,21 +37,22 @@ LAYERS = r"""
     planning.program_plan
     planning.answers planning.wrapper_plan planning.units
     planning.frontend
-    engine planning.inodes planning.link_plan cli.doctor cli.explain report.telling
+    engine planning.inodes planning.link_plan cli.doctor cli.explain report.notices report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
-    making.bitcode making.unnamed processes.observe inputs.readset
+    making.bitcode making.unnamed processes.observe inputs.readset report.conditions
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     inputs.shown planning.assembler verify.difference verify.named
+    masquerade
     atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
-        cli.screen native
+        cli.screen native store.space
     direct store making planning inputs inputs.memos processes report verify hipcache
     values
 """

@@ -7,20 +7,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
 from hipcache import outcome, stories
 from hipcache.config import Config
-from hipcache.errors import ConfigError, HipcacheError, HostLinkFailed, JobFailed, PassThrough, StoreError
+from hipcache.errors import ConfigError, HipcacheError, HostLinkFailed, JobFailed, PassThrough, left_by
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse_each
 from hipcache.processes import SIGNALS
-from hipcache.report import telling
+from hipcache.report import conditions, notices, telling
+from hipcache.report.conditions import Condition
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -43,10 +45,22 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
     """The exit status of the compile; does not return where the user's command takes this process over. `racy`: see
     `Engine`."""
     try:
+        status = _launch(argv, environ, racy)
+        _end_by_signals()  # all is done
+        return status
+    except Interrupted as interrupted:
+        _die(interrupted.number)
+
+
+def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
+    fault: ConfigError | None = None
+    config = Config(dir=Path(os.devnull), disable=True)
+    try:
         config = settings.load(environ)
-    except ConfigError:
-        _become(argv)
-    if config.disable:
+    except ConfigError as error:
+        fault = error
+    # A program that is not there is no compile to count.
+    if (config.disable and not fault) or not os.access(tools.which(argv[0], "", environ), os.X_OK):
         _become(argv)
     words = tools.behind(argv)
     commands: tuple[Command, ...] = ()
@@ -58,11 +72,31 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
             wrapper.check(words, environ)
         else:
             commands = parse_each(words, cwd, environ, typed=tuple(argv))
+        _check_temporary_directory(environ)
     except PassThrough as left:
         _leave(argv, config, left)
     except OSError:
         _become(argv)
+    # A compile that is none of ours says nothing: configure scripts take each word for a warning about their flag.
+    if fault:
+        _notice([conditions.of_settings(fault)], environ)
+        _become(argv)
     return _compile(argv, commands, config, environ, cwd, racy)
+
+
+def _check_temporary_directory(environ: Mapping[str, str]) -> None:
+    """Raises PassThrough where the compiler will not be able to write its own temporary files. LLVM takes the first
+    of these variables that is set (llvm/lib/Support/Unix/Path.inc: `getEnvTempDir`)."""
+    place = next((environ[name] for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR") if name in environ), "/tmp")
+    if not (os.path.isdir(place or ".") and os.access(place or ".", os.W_OK | os.X_OK)):
+        raise PassThrough("temporary_directory", f"'{place}'")
+
+
+def _notice(found: Iterable[Condition], environ: Mapping[str, str]) -> None:
+    """Say what nobody has said in this build."""
+    text = notices.new_ones(found, environ)
+    with suppress(OSError):
+        telling.say(text)
 
 
 def _compile(
@@ -75,6 +109,7 @@ def _compile(
     runner: Runner | None = None
     try:
         _take_signals()
+        _notice(conditions.of(config), environ)
         engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
         if not commands:
@@ -83,15 +118,9 @@ def _compile(
             commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
         columns = telling.columns(environ)
         done, whole = stories.tell(engine, commands, columns)
-    except Interrupted as interrupted:
+    except Interrupted:
         _end(runner)
-        _die(interrupted.number)
-    except PassThrough as left:
-        _end(runner)
-        _leave(argv, config, left)
-    except StoreError as error:
-        _end(runner)
-        _leave(argv, config, PassThrough("store", error.message))
+        raise
     except HostLinkFailed as failed:
         _end(runner)
         return _tell_failure(argv, config, failed)
@@ -100,21 +129,22 @@ def _compile(
         return _run_after_failure(argv, config, str(failed))
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
         _end(runner)
-        telling.log_fault(config, error)
-        _leave(argv, config, PassThrough("internal", f"{type(error).__name__}: {error}"))
-    try:
-        _say(argv, "".join(one.messages for one in done))
-        for command, one in zip(commands, done, strict=True):
-            telling.record(config, one.outcome, command.typed, cwd, one.record)
-        # Whoever wants a log, or nothing of the store, is served by the engine.
-        if whole and not (config.readonly or config.recache or config.log):
-            _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
-        if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
-            from hipcache.verify.delivered import is_drawn
+        left = left_by(error)
+        if left.reason == "internal":
+            telling.log_fault(config, error)
+        if left.reason == "store_full":  # it has room by now for all but this compile
+            _notice([conditions.full(config, left.detail)], environ)
+        _leave(argv, config, left)
+    _say(argv, "".join(one.messages for one in done))
+    for command, one in zip(commands, done, strict=True):
+        telling.record(config, one.outcome, command.typed, cwd, one.record)
+    # Whoever wants a log, or nothing of the store, is served by the engine.
+    if whole and not (config.readonly or config.recache or config.log):
+        _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
+    if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
+        from hipcache.verify.delivered import is_drawn
 
-            return _verify(engine, commands, argv, config, cwd) if is_drawn(config.verify) else 0
-    except Interrupted as interrupted:
-        _die(interrupted.number)
+        return _verify(engine, commands, argv, config, cwd) if is_drawn(config.verify) else 0
     return 0
 
 
@@ -223,9 +253,16 @@ def _die(number: int) -> NoReturn:
     os._exit(128 + number)
 
 
+def _end_by_signals() -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
-    end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
-    telling.record(config, end, argv, os.getcwd())
+    if not config.disable:
+        end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
+        telling.record(config, end, argv, os.getcwd())
     _become(argv)
 
 
@@ -233,9 +270,7 @@ def _become(argv: list[str]) -> NoReturn:
     """Run the user's own command in place of this process."""
     sys.stdout.flush()
     sys.stderr.flush()
-    for number in SIGNALS:
-        if signal.getsignal(number) is _interrupt:
-            signal.signal(number, signal.SIG_DFL)
+    _end_by_signals()
     # Python ignores these two for itself; what is ignored stays so over an exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -285,6 +320,8 @@ def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
                 os.kill(pid, interrupted.number)
         process.wait()
         _die(interrupted.number)
+    except OSError:  # no further process, or no further file
+        _become(argv)
     if status == 0:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)
     else:

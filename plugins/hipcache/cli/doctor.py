@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
 from hipcache.cli.ways import check_platform
 from hipcache.errors import ConfigError, StoreError
+from hipcache.report import conditions
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
@@ -27,11 +26,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compiler", action="append", default=[], metavar="CLANG++", help="check this one (may be repeated)"
     )
     parser.add_argument(
+        "--brief", action="store_true", help="print only what keeps from caching; look at settings and store alone"
+    )
+    parser.add_argument(
         "--build", default=".", metavar="DIRECTORY", help="look for architectures in its CMakeCache.txt, too"
     )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
+    if options.brief:
+        found = conditions.find(session.environ)
+        for condition in found:
+            print(f"{condition.describe()}; {condition.hint}", file=session.out)
+        return 1 if found else 0
     return examine_all(options.compiler, session, Path("/"), Path(options.build))
 
 
@@ -132,9 +139,10 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(NOTE, f"hipcache is switched off ({settings.origins['disable']})", "unset HIPCACHE_DISABLE")
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
-    yield _check_store(settings)
-    if native.is_outdated():
-        yield Check(FAULT, native.OUTDATED, "install hipcache again (in a checkout: pip install -e .)")
+    yield from _check_store(settings)
+    found = {condition.kind: condition for condition in conditions.of_native()}
+    if found:
+        yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
     elif native.load() is None:
         hint = "install a C compiler (Debian: apt install gcc libc6-dev), then hipcache again"
         yield Check(NOTE, "there is no native launcher here: each hit starts Python, 0.1 s", hint)
@@ -144,29 +152,21 @@ def check_settings(session: Session) -> Iterator[Check]:
             yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
 
 
-def _check_store(settings: config.Config) -> Check:
+def _check_store(settings: config.Config) -> Iterator[Check]:
     try:
         size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
     except (StoreError, OSError) as error:
-        return Check(FAULT, f"store '{settings.dir}' cannot be read: {error}", "choose another HIPCACHE_DIR")
+        yield Check(FAULT, f"store '{settings.dir}' cannot be read: {error}", "choose another HIPCACHE_DIR")
+        return
     bound = f" of {human_size(size.max_bytes)}" if size.max_bytes else ""
     text = f"store '{settings.dir}' holds {human_size(size.bytes)}{bound}"
     if settings.readonly:
-        return Check(NOTE, f"{text}; nothing is written to it ({settings.origins['readonly']})")
-    problem = _not_writable(settings.dir)
-    if problem:
-        return Check(
-            FAULT, f"{text}, but cannot be written: {problem}", "correct its owner, or choose another HIPCACHE_DIR"
-        )
-    return Check(OK, text)
-
-
-def _not_writable(directory: Path) -> str:
-    """Why nothing can be created there; empty where it can. A directory that is yet to be made stays unmade."""
-    while not os.path.lexists(directory):
-        directory = directory.parent
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
+        yield Check(NOTE, f"{text}; nothing is written to it ({settings.origins['readonly']})")
+        return
+    problems = list(conditions.of_store(settings))
+    if not problems:
+        yield Check(OK, text)
+    yield from (Check(FAULT, condition.message, condition.hint) for condition in problems)
+    foreign = conditions.owned_by_others(settings)
+    if foreign and not problems:
+        yield Check(NOTE, foreign, "give it back with chown, or use a store of your own (HIPCACHE_DIR)")

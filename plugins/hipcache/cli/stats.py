@@ -9,8 +9,9 @@ import time
 from hipcache import config
 from hipcache.cli import Session, arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES
-from hipcache.report import statistics
+from hipcache.report import conditions, statistics
 from hipcache.report.statistics import Statistics, Tally
 from hipcache.store import StoreSize
 from hipcache.store.local import LocalStore
@@ -31,12 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
+    found = conditions.of(settings)
     numbers = statistics.read(settings.dir)
-    size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
+    try:
+        size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
+    except StoreError:
+        if not found:
+            raise
+        size = StoreSize(0, 0, settings.max_size)  # the conditions say why
     if options.json:
-        print(json.dumps(numbers.as_json(size), indent=2), file=session.out)
+        listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
+        print(json.dumps({**numbers.as_json(size), "conditions": listed}, indent=2), file=session.out)
     else:
-        _show(numbers, size, str(settings.dir), Screen(session.out, session.environ))
+        screen = Screen(session.out, session.environ)
+        _show(numbers, size, str(settings.dir), screen)
+        for one in found:
+            screen.line()
+            screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")
+            if one.kind in ("store_not_writable", "store_full"):
+                screen.line("  compiles may not be counted meanwhile")
     if options.zero:
         statistics.zero(settings.dir)
         if not options.json:

@@ -19,7 +19,7 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -146,14 +146,21 @@ def _jobserver(flags: str, limit: int) -> Jobserver | None:
 
 def runtime_directory(environ: Mapping[str, str]) -> str:
     """A private directory for this user's slots, made if it is not there. "" if none can be had."""
-    for directory in (environ.get("XDG_RUNTIME_DIR", ""), f"/tmp/hipcache-{os.getuid()}"):
-        if not directory:
-            continue
-        path = os.path.join(directory, "hipcache") if directory == environ.get("XDG_RUNTIME_DIR") else directory
-        try:
+    return next(_runtime_directories(environ, ("/tmp",)), "")
+
+
+def places_for_marks(environ: Mapping[str, str]) -> Iterator[str]:
+    """The same, and others for a file that may lie anywhere: the disk of the first may be full."""
+    yield from _runtime_directories(environ, (environ.get("TMPDIR", ""), "/tmp", "/dev/shm"))
+
+
+def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
+    """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    names = [os.path.join(runtime, "hipcache")] if runtime else []
+    for path in names + [f"{directory}/hipcache-{os.getuid()}" for directory in shared if directory]:
+        with contextlib.suppress(OSError):
             os.makedirs(path, mode=0o700, exist_ok=True)
-            if os.stat(path, follow_symlinks=False).st_uid == os.getuid():
-                return path
-        except OSError:
-            continue
-    return ""
+            status = os.stat(path, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                yield path

@@ -1,0 +1,176 @@
+"""The conditions that keep hipcache from caching, or make a setting go for nothing: one list, which a compile,
+`hipcache stats`, `hipcache doctor` and the build tools' configure steps ask.
+
+A compile that is served says nothing, whatever the conditions are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache import config, native
+from hipcache.config import Config
+from hipcache.errors import ConfigError
+from hipcache.store import space
+from hipcache.store.faults import HINTS
+from hipcache.store.layout import Layout
+from hipcache.values import dataclass
+
+# kind -> what it costs.
+KINDS = {
+    "settings": "nothing is cached",
+    "unknown_variable": "a setting has no effect",
+    "store_not_writable": "nothing new is cached",
+    "store_full": "nothing new is cached",
+    "native_outdated": "hits are slower, and less is shared",
+    "native_missing": "hits are slower, and less is shared",
+}
+_WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you may write"
+_AGAIN = "install hipcache again (in a checkout: pip install -e .)"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of KINDS: what is wrong, with which thing, and why; and what to do about it. `about`: the thing by which it
+    is known again, where the message has figures that change."""
+
+    kind: str
+    message: str
+    hint: str
+    about: str = ""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.kind} {self.about or self.message}"
+
+    @property
+    def stops_caching(self) -> bool:
+        """Else something is only slower, or without effect."""
+        return self.kind in ("settings", "store_not_writable", "store_full")
+
+    def describe(self) -> str:
+        return f"{KINDS[self.kind]}: {self.message}"
+
+    def __str__(self) -> str:
+        return f"{self.describe()}\n  {self.hint}"
+
+
+def find(environ: Mapping[str, str]) -> tuple[Condition, ...]:
+    """All conditions under these variables; none where the user has switched hipcache off."""
+    try:
+        settings = config.load(environ)
+    except ConfigError as error:
+        return (of_settings(error),)
+    return of(settings)
+
+
+def of(settings: Config) -> tuple[Condition, ...]:
+    if settings.disable:
+        return ()
+    unknown = [Condition("unknown_variable", *warning.split("; ", 1)) for warning in settings.warnings]
+    return (*unknown, *of_store(settings), *of_native())
+
+
+def of_settings(error: ConfigError) -> Condition:
+    return Condition("settings", error.message, error.hint)
+
+
+def of_store(settings: Config) -> Iterator[Condition]:
+    """One at most: the first is the cause of others."""
+    if settings.readonly:
+        return
+    place = os.fspath(settings.dir)
+    denied = _denied(place)
+    if denied:
+        yield Condition("store_not_writable", f"store '{place}' cannot be written: {denied}", _WRITABLE, place)
+        return
+    layout = Layout(settings.dir)
+    for path in dict.fromkeys((layout.tmp, layout.blobs, layout.actions)):  # each may be a mount of its own
+        lacking = space.lacking(path)
+        if lacking:
+            yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
+            return
+
+
+def full(settings: Config, message: str) -> Condition:
+    return Condition("store_full", message, HINTS[space.ERRORS[0]], os.fspath(settings.dir))
+
+
+def owned_by_others(settings: Config) -> str:
+    """Which part of the store belongs to another user, and so may be closed to this one, or to that one, at any time;
+    empty where all is this user's."""
+    layout = Layout(settings.dir)
+    directories = [layout.root, layout.base, layout.tmp, layout.blobs, layout.actions]
+    for directory in (layout.blobs, layout.actions):
+        with suppress(OSError):
+            directories += sorted(entry.path for entry in os.scandir(directory))
+    owners = {path: owner for path in directories if (owner := _owner(path)) not in (None, os.geteuid())}
+    if not owners:
+        return ""
+    path, owner = next(iter(owners.items()))
+    more = f" (and {len(owners) - 1} more)" if len(owners) > 1 else ""
+    return f"'{path}'{more} in the store belongs to {_user(owner or 0)}"
+
+
+def of_native() -> Iterator[Condition]:
+    if native.is_outdated():
+        yield Condition("native_outdated", native.OUTDATED, _AGAIN)
+    elif native.load() is None and _launcher_is_native():
+        yield Condition("native_missing", f"the native library '{native.PATH}' cannot be loaded", _AGAIN)
+
+
+def _denied(place: str) -> str:
+    """Why nothing can be stored there; empty where that can be done. Nothing is made."""
+    layout = Layout(Path(place))
+    there = [path for path in (place, layout.base, layout.tmp, layout.blobs, layout.actions) if os.path.lexists(path)]
+    nearest = place
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    for path in there or [nearest]:
+        if not os.path.isdir(path):
+            return f"'{path}' is not a directory"
+        if not os.access(path, os.W_OK | os.X_OK):
+            return f"'{path}' {_owned(path)}"
+    return ""
+
+
+def _owned(path: str) -> str:
+    try:
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return "is on a file system that is mounted read-only"
+        status = os.stat(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    owner = "you" if status.st_uid == os.geteuid() else f"{_user(status.st_uid)}, and you are {_user(os.geteuid())}"
+    return f"may not be written (mode {status.st_mode & 0o7777:04o}, owned by {owner})"
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return None
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return f"'{pwd.getpwuid(number).pw_name}'"
+    except KeyError:
+        return f"user {number}"
+
+
+def _launcher_is_native() -> bool:
+    """Was hipcache built with its C parts? Then the program beside this one is no script."""
+    for directory in dict.fromkeys((os.path.dirname(os.path.realpath(sys.argv[0])), os.path.dirname(sys.executable))):
+        try:
+            with open(os.path.join(directory, "hipcache"), "rb") as program:
+                return program.read(4) == b"\x7fELF"
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,103 @@
+"""Says a condition once for each build, however many compiles it has and however many of them run at once.
+
+A build is the topmost build tool (ninja, make ...) among the ancestors of this process, within its session; else the
+topmost of all of them. Who makes the mark of a build and a condition says it: an empty file `said-BUILD-CONDITION` in
+the user's runtime directory, or wherever one can be made. It is not in the store, which may be what is broken.
+
+Rejected: process groups (ninja gives each compile its own), the parent (a shell of its own for each compile), the
+session alone (one terminal runs many builds).
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from hipcache.processes.slots import places_for_marks
+from hipcache.report.conditions import Condition
+from hipcache.values import dataclass
+
+_TOOLS = frozenset(["ninja", "ninja-build", "samu", "n2", "make", "gmake", "cmake", "ctest", "meson", "scons", "bazel"])
+_GENERATIONS = 100
+_HOUR = 3600
+_OLD = 24 * _HOUR
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A line of /proc/PID/stat (proc(5))."""
+
+    number: int
+    name: str
+    parent: int
+    session: int
+    terminal: int
+    started: str
+
+
+def new_ones(conditions: Iterable[Condition], environ: Mapping[str, str]) -> str:
+    """The text about those that nobody has said yet in this build; it counts as said now."""
+    found = tuple(conditions)
+    if not found:
+        return ""
+    build = _build(os.getpid())
+    return "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
+
+
+def _is_first(build: str, condition: Condition, environ: Mapping[str, str]) -> bool:
+    """Also true where no mark can be made: rather too often than never."""
+    name = f"said-{build}-{binascii.crc32(os.fsencode(condition.identity)):08x}"
+    for directory in places_for_marks(environ):
+        try:
+            os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:
+            continue
+        _sweep(directory)
+        return True
+    return True
+
+
+def _sweep(directory: str) -> None:
+    now = time.time()
+    with suppress(OSError), os.scandir(directory) as found:
+        for entry in found:
+            if entry.name.startswith("said-"):
+                with suppress(OSError):
+                    if now - entry.stat(follow_symlinks=False).st_mtime > _OLD:
+                        os.unlink(entry.path)
+
+
+def _build(number: int) -> str:
+    """A name for the build that the process is part of."""
+    own = _look(number)
+    if own is None:
+        return f"session-{os.getsid(0)}-{int(time.time()) // _HOUR}"
+    tool, top, process = None, own, _look(own.parent)
+    for _ in range(_GENERATIONS):
+        if process is None or process.session != own.session:
+            break
+        if process.name in _TOOLS:
+            tool = process
+        # The leader of a session with a terminal is the shell at which somebody types one command after the other.
+        if process.number != process.session or not process.terminal:
+            top = process
+        process = _look(process.parent)
+    if tool:
+        return f"{tool.number}-{tool.started}"
+    # It may live for weeks, and be no build at all.
+    return f"{top.number}-{top.started}-{int(time.time()) // _HOUR}"
+
+
+def _look(number: int) -> _Process | None:
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
+            before, _, after = file.read().rpartition(")")
+        fields = after.split()
+        return _Process(number, before.partition("(")[2], int(fields[1]), int(fields[3]), int(fields[4]), fields[19])
+    except (OSError, ValueError, IndexError):
+        return None

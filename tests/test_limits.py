@@ -1,0 +1,164 @@
+"""Limits of the process, signals at its begin, and temporary files that cannot be made: it ends as plain clang does,
+without a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hip import ENGINE_ALONE, FULL, HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, apart, only_19
+
+_MIB = 1 << 20
+_NOBODY = 54322
+
+LIMITS = [
+    *[(resource.RLIMIT_STACK, size << 10) for size in (96, 128)],
+    *[(resource.RLIMIT_NOFILE, count) for count in (4, 5, 7, 40)],
+    *[(resource.RLIMIT_FSIZE, size) for size in (0, 4096)],
+    *[(resource.RLIMIT_AS, size * _MIB) for size in (100, 320)],
+]
+
+
+def _limited(lab: Lab, words: Sequence[str], limit: int, value: int, user: int = 0) -> Ended:
+    def lower() -> None:
+        resource.setrlimit(limit, (value, value))
+        if user:
+            os.setgid(user)
+            os.setuid(user)
+
+    out, err = lab.root / "stdout", lab.root / "stderr"
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        done = subprocess.run(
+            words,
+            cwd=lab.root,
+            env=lab.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=lower,
+            timeout=60,
+            check=False,
+        )
+    return Ended(done.returncode, out.read_bytes(), err.read_bytes())
+
+
+@pytest.mark.parametrize(("limit", "value"), LIMITS)
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@only_19
+def test_under_a_limit_it_ends_as_the_compiler_does(lab: Lab, limit: int, value: int, warm: bool) -> None:
+    words = lab.words()
+    made = lab.root / "out.o"
+    plain = _limited(lab, words, limit, value)
+    right = (lab.warm() if warm else lab.compile(env={"HIPCACHE_DISABLE": "1"})).object
+    made.unlink(missing_ok=True)
+    cached = _limited(lab, [*LAUNCHER, *words], limit, value)
+    assert b"Traceback" not in cached.err
+    assert b"hipcache" not in cached.err
+    # A hit needs less than a compile.
+    assert cached.status == plain.status or (warm and cached.status == 0)
+    assert made.exists() == (cached.status == 0)
+    assert cached.status or made.read_bytes() == right
+
+
+@only_19
+@pytest.mark.parametrize("processes", [1, 4])
+def test_where_no_process_can_be_started_it_ends_as_the_compiler_does(lab: Lab, processes: int) -> None:
+    """For each user who is not root; a user's limit counts all of that one's processes, so this one has none but
+    ours."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    for path in (*lab.root.parents, lab.root, Path(LAUNCHER[0]).parent):
+        with contextlib.suppress(OSError):
+            path.chmod(path.stat().st_mode | 0o055)
+    for path in (lab.root, lab.root.parent, lab.root.parent / "home", lab.root.parent / "run"):
+        os.chown(path, _NOBODY, _NOBODY)
+    words = lab.words()
+    plain = _limited(lab, words, resource.RLIMIT_NPROC, processes, _NOBODY)
+    (lab.root / "out.o").unlink(missing_ok=True)
+    cached = _limited(lab, [*LAUNCHER, *words], resource.RLIMIT_NPROC, processes, _NOBODY)
+    assert b"Traceback" not in cached.err
+    assert cached.status == plain.status
+    assert (lab.root / "out.o").exists() == (cached.status == 0)
+
+
+@only_19
+def test_without_proc_it_compiles_as_ever(lab: Lab) -> None:
+    lab.warm()
+    lab.write("other.hip", (lab.root / "k.hip").read_text())
+    for source in ("k.hip", "other.hip"):
+        ended = apart(lab, "mount -t tmpfs none /proc", [*LAUNCHER, *lab.words(source=source)])
+        assert (ended.status, ended.err) == (0, b"")
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+@pytest.mark.parametrize("variable", ["TMPDIR", "TMP", "TEMP"])
+def test_without_a_directory_for_temporary_files_it_fails_as_clang_does(lab: Lab, variable: str, warm: bool) -> None:
+    environ = {name: value for name, value in lab.environ.items() if name not in ("TMPDIR", "TMP", "TEMP", "TEMPDIR")}
+    lab.environ.clear()
+    lab.environ |= environ
+    if warm:
+        lab.warm()
+    made = lab.compile(env={variable: str(lab.root / "absent")})
+    assert (made.status != 0, made.counted.reason) == (True, "temporary_directory")
+    assert made.outcome == PASSED_THROUGH
+    assert lab.compile(env={variable: str(lab.root)}).status == 0
+
+
+# Signals
+
+STEPS = range(0, 200, 5 if FULL else 20)
+
+
+@only_19
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_in_the_first_moments_ends_it_without_a_traceback(lab: Lab, number: signal.Signals) -> None:
+    lab.warm()
+
+    def interrupted(job: tuple[int, bool]) -> None:
+        milliseconds, warm = job
+        place = lab.root / f"{number.name}-{milliseconds}-{warm}"
+        place.mkdir()
+        environ = {**lab.environ, "HIPCACHE_RECACHE": "0" if warm else "1"}
+        words = lab.words(output=str(place / "out.o"))
+        with (place / "err").open("wb") as err:
+            process = subprocess.Popen(
+                [*LAUNCHER, *words], cwd=lab.root, env=environ, stderr=err, stdin=subprocess.DEVNULL
+            )
+            time.sleep(milliseconds / 1000)
+            process.send_signal(number)
+            status = process.wait(timeout=60)
+        assert status in (-number, 0), (place / "err").read_bytes()
+        assert (place / "err").read_bytes() == b""
+        assert status or (place / "out.o").exists()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(interrupted, [(step, warm) for step in STEPS for warm in (False, True)]))
+    assert lab.compile().outcome == HIT
+
+
+@only_19
+def test_an_interrupted_verb_prints_no_traceback(lab: Lab) -> None:
+    for milliseconds in range(0, 120, 10 if FULL else 30):
+        process = subprocess.Popen(
+            [LAUNCHER[0], "stats"], env=lab.environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        time.sleep(milliseconds / 1000)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == b""
+        assert process.returncode in (-signal.SIGINT, 130, 0)
+
+
+def test_an_engine_that_cannot_start_for_want_of_files_hands_over_to_the_compiler(lab: Lab) -> None:
+    """Where there is no native launcher, which knows it beforehand."""
+    ended = _limited(lab, [*ENGINE_ALONE, *lab.words()], resource.RLIMIT_NOFILE, 12)
+    assert ended.status == 0
+    assert b"Traceback" not in ended.err
+    assert (Path(lab.root) / "out.o").exists()
