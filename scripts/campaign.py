@@ -29,8 +29,9 @@ from campaigns.limits import Limits
 from campaigns.packets import Packets
 from campaigns.place import Campaign, Finding, Place
 from campaigns.signals import Signals
+from campaigns.users import Users
 
-ALL: tuple[type[Campaign], ...] = (Kills, Corruptions, Disks, Limits, Signals, Crowds, Packets)
+ALL: tuple[type[Campaign], ...] = (Kills, Corruptions, Users, Disks, Limits, Signals, Crowds, Packets)
 CAMPAIGNS = {one.name: one for one in ALL}
 LAUNCHER = (str(Path(sys.executable).with_name("hipcache")),)
 COMPILER = "/usr/bin/clang++-19"
