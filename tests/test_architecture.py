@@ -53,7 +53,8 @@ LAYERS = r"""
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
         cli.screen native store.space
-    direct store making planning inputs inputs.memos processes report verify hipcache
+    inputs.memos
+    direct store making planning inputs processes report verify hipcache
     values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

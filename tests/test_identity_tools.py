@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hipcache.config import Config
 from hipcache.engine import open_engine
+from hipcache.inputs import memos
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Completed, Observed, Runner, SubprocessRunner
+from hipcache.store.local import LocalStore
+from hipcache.verify import entries
 
 
 class Loader:
@@ -61,8 +65,8 @@ def in_memory(kept: dict[str, bytes]) -> Memos:
 def digest(
     tool: Path, runner: Runner, kept: dict[str, bytes] | None = None, environ: dict[str, str] | None = None
 ) -> str:
-    memos = None if kept is None else in_memory(kept)
-    return Identities(runner, environ or {}, memos, much_later()).digest(str(tool))
+    remembered = None if kept is None else in_memory(kept)
+    return Identities(runner, environ or {}, remembered, much_later()).digest(str(tool))
 
 
 # Scripts and static programs
@@ -244,3 +248,17 @@ def test_the_same_program_elsewhere_has_the_same_identity(program: Program) -> N
     copy.write_bytes(program.tool.read_bytes())
     copy.chmod(0o755)
     assert digest(copy, program.runner) == program.digest()
+
+
+# In a store
+
+
+def test_a_memo_in_the_store_is_sound_to_verify_and_never_unpacks_to_more_than_it_may(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_bytes(b"one")
+    engine = open_engine(Config(dir=tmp_path / "store"), {})
+    assert Identities(Loader(), {}, engine.memos, much_later()).digest(str(tmp_path / "tool"))
+    store = LocalStore(tmp_path / "store", max_bytes=0)
+    assert [entries.check(store).records, entries.check(store).damaged] == [1, []]
+    bomb = zlib.compress(bytes(memos.MOST + 1))
+    store.put_action("0" * 64, bomb)
+    assert engine.memos.load("0" * 64) is None

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from hipcache.config import Config
 from hipcache.errors import StoreError
-from hipcache.inputs.memos import Memos
+from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
@@ -39,7 +39,7 @@ class Engine:
 
     @property
     def memos(self) -> Memos:
-        return Memos(self.store.get_action, self.keep_for_speed)
+        return of_actions(self.store.get_action, self.keep_for_speed)
 
     def keep_for_speed(self, key: str, record: bytes) -> None:
         """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""

@@ -5,9 +5,12 @@ There they are bounded, checked and sealed like everything else that the store h
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 from hipcache.values import dataclass
+
+MOST = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -17,3 +20,17 @@ class Memos:
 
     load: Callable[[str], bytes | None]
     keep: Callable[[str, bytes], None]
+
+
+def of_actions(get: Callable[[str], bytes | None], put: Callable[[str, bytes], None]) -> Memos:
+    """Those in a store, compressed."""
+
+    def load(key: str) -> bytes | None:
+        inflate, packed = zlib.decompressobj(), get(key)
+        try:
+            memo = inflate.decompress(packed, MOST) if packed else b""
+        except zlib.error:
+            return None
+        return memo if inflate.eof else None
+
+    return Memos(load, lambda key, memo: put(key, zlib.compress(memo, 1)))
