@@ -64,9 +64,9 @@ class Session:
     def __post_init__(self) -> None:
         self.began = now = self.engine.clock()
         self._scans = Scans(self.action, self.engine.keep_for_speed)
-        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans)
+        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans, racy=self.engine.racy)
         self.runner = self.engine.runner.group()
-        self.identities = Identities(self.runner, self.engine.environ, self.engine.memos, now)
+        self.identities = Identities(self.runner, self.engine.environ, self.engine.memos, now, racy=self.engine.racy)
 
     def __enter__(self) -> Session:
         return self

@@ -38,13 +38,16 @@ Status = list[int]
 
 
 class Identities:
-    """Digests of tools for one compile. `memos`: None to remember nothing."""
+    """Digests of tools for one compile. `memos`: None to remember nothing; `racy`: see `Engine`."""
 
-    def __init__(self, runner: Runner, environ: Mapping[str, str], memos: Memos | None, now: float) -> None:
+    def __init__(
+        self, runner: Runner, environ: Mapping[str, str], memos: Memos | None, now: float, *, racy: float = RACY
+    ) -> None:
         self._runner = runner
         self._environ = environ
         self._memos = memos
         self._now = now
+        self._racy = racy
         self._digests: dict[str, str] = {}
         self._watched: dict[str, Status | None] = {}
         self._contents: dict[str, tuple[str, ...]] = {}
@@ -133,7 +136,7 @@ class Identities:
             return ""
 
     def _remember(self, tool: str, watch: dict[str, Status | None], digest: str) -> None:
-        young = (self._now - RACY) * 1e9
+        young = (self._now - self._racy) * 1e9
         if self._memos is None or any(status and status[4] >= young for status in watch.values()):
             return  # too young to tell a second change from the first
         if any(_status(path) != status for path, status in watch.items()):

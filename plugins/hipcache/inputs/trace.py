@@ -34,14 +34,17 @@ class Files:
     """The files of one compile: each is looked at once, whichever pass read it.
 
     `cwd` is where relative paths begin; `now` is the wall clock in seconds. Paths below `basedir` stand in read
-    sets without it. `scans`: what earlier compiles found in files.
+    sets without it. `scans`: what earlier compiles found in files; `racy`: see `Engine`.
     """
 
-    def __init__(self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None) -> None:
+    def __init__(
+        self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None, *, racy: float = RACY
+    ) -> None:
         self.basedir = basedir
         self._scans = scans
         self._cwd = cwd
         self._now = now
+        self._racy = racy
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self._checked: dict[tuple[str, bool], str] = {}
@@ -105,7 +108,7 @@ class Files:
 
     def _settled(self, time: int) -> bool:
         """Will a change from now on get another time (nanoseconds)?"""
-        return time < (self._now - RACY) * 1e9
+        return time < (self._now - self._racy) * 1e9
 
     def read(self, path: str, *, own: bool = False) -> tuple[Status, str, Scan]:
         """(status, digest, scan) of a file as it is now. `own`: see `scan`. Raises OSError, Untraceable."""

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 
 from hipcache.engine import Engine
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.trace import RACY
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass
@@ -57,7 +56,7 @@ def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Ma
 
 
 def remember(engine: Engine, key: str, answer: Answer) -> None:
-    if not answer.looked or observe.young(answer.looked, engine.clock(), RACY):
+    if not answer.looked or observe.young(answer.looked, engine.clock(), engine.racy):
         return
     data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.looked]}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
