@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
-from hip import ARCHS, BARE, CUID, LAUNCHER, Counted, Ended, Lab, settle
+from hip import ARCHS, BARE, CUID, LAUNCHER, Counted, Ended, Lab
 
 MAIN = 'extern "C" int host();\nint main() { return host() == 0; }\n'
 LIBRARIES = ("-no-hip-rt", "-L.", "-lruntime")
@@ -33,11 +34,11 @@ def words(lab: Lab, *more: str, libraries: tuple[str, ...] = LIBRARIES) -> list[
 
 
 def both(lab: Lab, *more: str, env: dict[str, str] | None = None, libraries: tuple[str, ...] = LIBRARIES) -> Both:
-    found = []
     before = {path: path.read_bytes() for path in lab.root.iterdir() if path.is_file()}
-    settle()
-    for launcher in ((), LAUNCHER):
-        ended = lab.run([*launcher, *words(lab, *more, libraries=libraries)], env=env)
+    command = words(lab, *more, libraries=libraries)
+
+    def run(*launcher: str) -> tuple[Ended, dict[str, tuple[bytes, int]], list[Path]]:
+        ended = lab.run([*launcher, *command], env=env)
         # Names of temporary files differ in every run of clang.
         said = re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err)
         files = {}
@@ -49,7 +50,10 @@ def both(lab: Lab, *more: str, env: dict[str, str] | None = None, libraries: tup
         for path, content in before.items():
             if not path.exists():
                 path.write_bytes(content)
-        found.append((Ended(ended.status, ended.out, said), files, gone))
+        return Ended(ended.status, ended.out, said), files, gone
+
+    plain = lab.plain(run, command, env=env)
+    found = [plain, run(*LAUNCHER)]
     assert found[1][0].err.decode() == found[0][0].err.decode()
     assert found[1][0] == found[0][0]
     assert found[1][1].keys() == found[0][1].keys()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hip import write_files
+from hip import know_tools, write_files
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
@@ -86,9 +86,11 @@ class Project:
         return environ | settings | self.environ
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        environ = self.clean_environ()
+        know_tools(environ)
         return subprocess.run(
             [str(word) for word in command],
-            env=self.clean_environ(),
+            env=environ,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

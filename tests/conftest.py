@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from bound import bounded, usual_signals
 from hip import FULL, Lab
 
 COMPILERS = ("15", "19")
+# No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
+SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # So many cases are a matrix.
 _MANY = 3
 
@@ -37,6 +40,28 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
         yield mount
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    usual_signals()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with bounded(SECONDS):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with bounded(SECONDS):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    with bounded(SECONDS):
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

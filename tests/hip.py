@@ -1,9 +1,27 @@
-"""What the tests of compiles share: plain clang and hipcache side by side, and what hipcache counted meanwhile."""
+"""What the tests of compiles share: plain clang and hipcache side by side, and what hipcache counted meanwhile.
+
+How to write a quick test (a compile of a bare source costs 0.2 s of plain clang, 0.3 s of hipcache, 0.01 s warm):
+
+- `lab.warm()`, then one change, then `lab.changed()` or `lab.compile()`: plain clang is asked again only after a change
+  (`golden`). A loop that rewrites a file that stays the same makes it run anew. Own comparisons go through `lab.plain`.
+- `kernel(...)`, HIP_IN_SHORT and BARE instead of HIP's own headers, which take a second for each pass.
+- `lab.counted()`, `lab.stats()`, `statistics(environ)` instead of a process `hipcache stats`.
+- Nothing sleeps until a file is old: `same` and `plain` see to it, `settle()` does elsewhere. Engines of tests take an
+  instant for old (`racy`), and know the compilers from the run's other tests (`shared_memos`).
+- Where something is waited for, wait for it, with a bound. Each test has one as well (`bound`), as has each command of
+  `lab.run`; children begin with the usual signals, also in a background job.
+- Costly projects and programs are made once, in a fixture of the module; a configured build directory can be used by
+  several tests if each has a target of its own.
+- `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
+  `make test`, and all in `make test-full`.
+- pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
+"""
 
 from __future__ import annotations
 
 import atexit
 import fcntl
+import io
 import json
 import os
 import pty
@@ -14,25 +32,19 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+import shared_memos
+from golden import Golden, Tree
+from hipcache import cli
 
-# The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
-# is remembered for a direct hit, while the real engine waits for two seconds (`trace.RACY`).
-_ENGINE = f"""\
-#!{sys.executable}
-import os, sys
-sys.path[:0] = {[path for path in sys.path if path]!r}
-from hipcache.__main__ import main
-from hipcache import launcher
-launch = launcher.launch
-launcher.launch = lambda argv, environ: launch(argv, environ, racy=0.03)
-sys.exit(main())
-"""
+# Seconds after which a file is old for that engine.
+SETTLED = 0.04
 ENGINE_ALONE = (sys.executable, "-m", "hipcache")
 LLVM = {version: Path(f"/usr/lib/llvm-{version}") for version in ("15", "19", "22")}
 DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
@@ -44,10 +56,40 @@ BARE = ("-nogpuinc", "-nogpulib")
 CUID = "-cuid=5eed"
 
 
+def _session() -> Path:
+    """A directory that all workers of this run share; the process that began it removes it."""
+    known = os.environ.get("TEST_SESSION")
+    if known is None:
+        known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
+        atexit.register(shutil.rmtree, known, ignore_errors=True)
+    return Path(known)
+
+
+SESSION = _session()
+
+
+# The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
+# is remembered for a direct hit, while the real engine waits for two seconds (`trace.RACY`). And what one test has
+# learnt of a compiler spares the next one its digest, which takes as long as all its compiles (see `shared_memos`).
+_ENGINE = f"""\
+#!{sys.executable}
+import os, sys
+sys.path[:0] = {[str(Path(__file__).parent), *filter(None, sys.path)]!r}
+from hipcache.__main__ import main
+from hipcache import launcher
+launch = launcher.launch
+def quick(argv, environ):
+    import shared_memos
+    shared_memos.share({str(SESSION / "memos")!r})
+    return launch(argv, environ, racy=0.03)
+launcher.launch = quick
+sys.exit(main())
+"""
+
+
 def _launcher() -> str:
     """The installed native launcher, beside an engine for tests."""
-    directory = Path(tempfile.mkdtemp(prefix="hipcache-tests-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix="launcher-", dir=SESSION))
     shutil.copy(Path(sys.executable).with_name("hipcache"), directory)
     (directory / "hipcache-engine").write_text(_ENGINE)
     (directory / "hipcache-engine").chmod(0o755)
@@ -95,6 +137,9 @@ extern "C" int host() {{ return ({value}) + 5; }}
 """
 
 
+Result = TypeVar("Result")
+
+
 @dataclass(frozen=True)
 class Ended:
     """What a process left behind."""
@@ -102,6 +147,15 @@ class Ended:
     status: int
     out: bytes
     err: bytes
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a compile left behind. `object`: None where there is none."""
+
+    ended: Ended
+    object: bytes | None
+    rule: str
 
 
 @dataclass(frozen=True)
@@ -142,7 +196,22 @@ def write_files(root: Path, files: Mapping[str, str]) -> None:
 
 def settle() -> None:
     """Let a written file grow older than the tick below which a change cannot be told from one during the compile."""
-    time.sleep(0.04)
+    time.sleep(SETTLED)
+
+
+def statistics(environ: Mapping[str, str], *words: str) -> dict[str, object]:
+    """What `hipcache stats --json` says in that environment. In this process: a new one costs 50 ms. `words`: more
+    (--zero)."""
+    out, err = io.StringIO(), io.StringIO()
+    status = cli.run(["stats", "--json", *words], {**environ, "HIPCACHE_LOG": ""}, out, err)
+    assert status == 0, err.getvalue()
+    found: dict[str, object] = json.loads(out.getvalue())
+    return found
+
+
+def know_tools(environ: Mapping[str, str]) -> None:
+    """Let a project's store know the compilers that tests have met (see `shared_memos`)."""
+    shared_memos.give(SESSION / "memos", environ)
 
 
 def in_terminal(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], columns: int = 60) -> tuple[int, bytes]:
@@ -173,6 +242,7 @@ class Lab:
     compiler: str
     environ: dict[str, str] = field(default_factory=dict)
     _seen: dict[str, object] = field(default_factory=dict)
+    _golden: Golden = field(default_factory=Golden)
 
     @classmethod
     def make(cls, root: Path, version: str) -> Lab:
@@ -181,7 +251,7 @@ class Lab:
         environ = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS", "COLUMNS"))
+            if not name.startswith(("HIPCACHE_", "XDG_", "MAKEFLAGS", "MFLAGS", "COLUMNS", "PYTEST_", "TEST_"))
         }
         environ |= {
             "HOME": str(root / "home"),
@@ -233,10 +303,7 @@ class Lab:
         return self.run([*LAUNCHER, *argv], cwd=cwd, env=env)
 
     def stats(self) -> dict[str, object]:
-        answer = self.hipcache("stats", "--json", env={"HIPCACHE_LOG": "", "LD_LIBRARY_PATH": ""})
-        assert answer.status == 0, answer.err
-        found: dict[str, object] = json.loads(answer.out)
-        return found
+        return statistics(self.environ)
 
     def counted(self) -> Counted:
         """What was counted since the last call. Exactly one compile must have ended, or none ("nothing")."""
@@ -291,21 +358,43 @@ class Lab:
     ) -> Compiled:
         directory = cwd or self.root
         made, rule = directory / output, (directory / output).with_suffix(".d")
-        ended, objects, rules = [], [], []
-        settle()
-        for launcher in ((), LAUNCHER):
+
+        def run(*launcher: str) -> Made:
             for path in (made, rule):
                 path.unlink(missing_ok=True)
-            ended.append(self.run([*launcher, *command], cwd=cwd, env=env))
-            objects.append(made.read_bytes() if made.exists() else None)
-            rules.append(rule.read_text() if rule.exists() else "")
-        plain, cached = ended
-        assert cached.err.decode() == plain.err.decode()
-        assert (cached.status, cached.out) == (plain.status, plain.out)
-        assert (objects[1] is None) == (objects[0] is None)
-        assert objects[1] == objects[0], "the object is not plain clang's"
-        assert bool(rules[1]) == bool(rules[0])
-        return Compiled(objects[1] or b"", plain.err.decode(), plain.status, self.counted(), rules[1], rules[0])
+            ended = self.run([*launcher, *command], cwd=cwd, env=env)
+            return Made(ended, made.read_bytes() if made.exists() else None, rule.read_text() if rule.exists() else "")
+
+        for path in (made, rule):
+            path.unlink(missing_ok=True)
+        plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env)
+        cached = run(*LAUNCHER)
+        assert cached.ended.err.decode() == plain.ended.err.decode()
+        assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
+        assert (cached.object is None) == (plain.object is None)
+        assert cached.object == plain.object, "the object is not plain clang's"
+        assert bool(cached.rule) == bool(plain.rule)
+        messages = plain.ended.err.decode()
+        return Compiled(cached.object or b"", messages, plain.ended.status, self.counted(), cached.rule, plain.rule)
+
+    def plain(
+        self,
+        run: Callable[[], Result],
+        command: Sequence[str],
+        *,
+        without: Sequence[Path] = (),
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """What `run` gives, which is plain clang's `command`: the same again where nothing has changed since (see
+        `golden`). `without`: files that are gone before each run. Afterwards all files are old enough to be remembered.
+        """
+        told = {**self.environ, **(env or {})}
+        apart = (Path(told["HIPCACHE_DIR"]), self.root.parent / "run", self.root.parent / "disk")
+        tree = Tree.of(self.root.parent, (*without, *apart))
+        made = self._golden.get(run, command, cwd or self.root, told, tree)
+        tree.settle(SETTLED)
+        return made
 
     def warm(
         self,

@@ -5,13 +5,13 @@ TEST_FULL=1 (`make test-full`) runs every combination; otherwise a sample of the
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cmake_project import (
@@ -27,6 +27,7 @@ from cmake_project import (
     hip_source,
     simple_project,
 )
+from hip import statistics
 
 FULL = bool(os.environ.get("TEST_FULL"))
 full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full")
@@ -469,10 +470,7 @@ Counters = dict[str, Tally]
 
 def counters(project: Project) -> Counters:
     """Units and jobs of `hipcache stats --json` since the last call."""
-    done = project.run(HIPCACHE, "stats", "--json")
-    assert done.returncode == 0, done.stdout
-    document = json.loads(done.stdout)
-    assert project.run(HIPCACHE, "stats", "--zero").returncode == 0
+    document: Any = statistics(project.clean_environ(), "--zero")
     assert document["compiles"]["passed_through"] == document["compiles"]["failed"] == 0
     counts = document["units"] | document["jobs"]
     return {name: Tally(count["hits"], count["misses"]) for name, count in counts.items()}
@@ -576,7 +574,7 @@ def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
     project.configure(MODULE_PATH, "-DCMAKE_HIP_ARCHITECTURES=gfx906", "-DCMAKE_HIP_FLAGS_RELEASE=-O0")
     for hits in (0, 7):
         project.build()
-        units = json.loads(project.run(HIPCACHE, "stats", "--json").stdout)["units"]
+        units: Any = statistics(project.clean_environ())["units"]
         assert {name: (tally["hits"], tally["misses"]) for name, tally in units.items()} == {
             "gfx906": (hits, 7),
             "host": (hits, 7),

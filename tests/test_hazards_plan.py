@@ -6,7 +6,6 @@ A plan is remembered once all that the driver looked at is older than two second
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace as with_changes
 from pathlib import Path
@@ -157,7 +156,6 @@ def test_a_remembered_plan_is_made_anew_after_a_change(
 ) -> None:
     lab.write("k.hip", kernel("VALUE", VALUE))
     lab, flags, change = way(lab, tmp_path)
-    time.sleep(2.3)
     before = lab.compile(*flags)
     assert before.status == 0, before.messages
     for _ in range(2):

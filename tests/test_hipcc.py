@@ -87,7 +87,7 @@ def test_the_object_is_hipccs_own_and_its_cpp_is_hip(lab: Lab) -> None:
 
 def test_a_hit_starts_no_process_at_all(lab: Lab) -> None:
     warm(lab)
-    time.sleep(2)  # what was looked at must be old enough to be remembered
+    settle()
     warm(lab)
     argv = [*LAUNCHER, *words()]
     seen = observe.run(LAUNCHER[0], argv, cwd=str(lab.root), env=lab.environ, ignore=str(lab.store))
@@ -132,7 +132,7 @@ def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
     # The system's python3: pyenv's is a shell script, which opens the terminal.
     env = {"ROCM_TARGET_LST": str(target), "PATH": "/usr/bin:/bin"}
     assert lab.same(command, env=env).counted.missed == {"gfx906", "host"}
-    time.sleep(2)  # what was looked at must be old enough to be remembered
+    settle()
     assert [lab.same(command, env=env).outcome for _ in range(2)] == [HIT, HIT]
     target.write_text("gfx90a\n")
     assert lab.same(command, env=env).counted.missed == {"gfx90a"}
@@ -196,7 +196,7 @@ def test_a_changed_hipcc_is_asked_again(lab: Lab) -> None:
     hipcc = own_hipcc(lab)
     lab.environ["HIP_PATH"] = "/usr"
     lab.environ["PERL5LIB"] = str(hipcc.parent)
-    time.sleep(2)
+    settle()
     for expected in (MISS, HIT):
         before = lab.same(words(hipcc=str(hipcc)))
         assert before.outcome == expected

@@ -21,7 +21,7 @@ import hipcache
 import programs
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
-from hip import FULL, HIP_IN_SHORT, script, settle, write_files
+from hip import FULL, HIP_IN_SHORT, know_tools, script, settle, statistics, write_files
 
 SUBPROJECT = CHECKOUT / "meson"
 EXAMPLE = CHECKOUT / "examples" / "meson"
@@ -62,10 +62,12 @@ class Project:
         environ = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
         environ |= {"PATH": f"{PROGRAMS}:{PLAIN_PATH}", "LC_ALL": "C.UTF-8"}
         environ |= {"HIPCACHE_DIR": str(self.root / "store"), "HIPCACHE_RESIDENT": "0"}
+        environ |= self.environ
+        know_tools(environ)
         return subprocess.run(
             [str(word) for word in command],
             cwd=self.root,
-            env=environ | self.environ,
+            env=environ,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -110,8 +112,7 @@ class Project:
         return {name: tally for name, tally in tallies.items() if any(tally)}
 
     def stats(self) -> dict[str, dict[str, dict[str, int]]]:
-        found: dict[str, dict[str, dict[str, int]]] = json.loads(self.run(HIPCACHE, "stats", "--json").stdout)
-        return found
+        return statistics({**os.environ, "HIPCACHE_DIR": str(self.root / "store"), **self.environ})  # type: ignore[return-value]
 
 
 def source(name: str, before: str = "") -> str:

@@ -5,7 +5,6 @@ What was rebuilt is read from SCons' own output, what was compiled from hipcache
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -20,12 +19,18 @@ from pathlib import Path
 import cmake_project
 import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
-from hip import DEVICE_LIBRARIES, in_terminal, watched_compiler, write_files
+from hip import DEVICE_LIBRARIES, in_terminal, know_tools, settle, statistics, watched_compiler, write_files
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
 CLANG = "/usr/lib/llvm-15/bin/clang++"
 HEADERLIGHT = "-nogpuinc -nogpulib -O2"
+# Lines of an SConstruct: a file is old after an instant (see tests/hip.py), not only after two seconds.
+QUICK = """\
+import functools
+import hipcache_scons.cached
+hipcache_scons.cached.open_engine = functools.partial(hipcache_scons.cached.open_engine, racy=0.03)
+"""
 
 ENVIRONMENT = f"""\
 env = Environment(
@@ -66,7 +71,7 @@ class Project:
     def write(self, files: Mapping[str, str]) -> Project:
         write_files(self.root, files)
         # A file that is as young as the compile counts as changed while the compiler ran.
-        time.sleep(0.04)
+        settle()
         return self
 
     def construct(self, text: str, environment: str = ENVIRONMENT) -> Project:
@@ -81,10 +86,12 @@ class Project:
         return environ | settings | {"LC_ALL": "C"} | self.environ
 
     def try_build(self, *arguments: str) -> Built:
+        environ = self.variables()
+        know_tools(environ)
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.root,
-            env=self.variables(),
+            env=environ,
             capture_output=True,
             text=True,
             check=False,
@@ -98,15 +105,7 @@ class Project:
         return built
 
     def stats(self) -> dict[str, dict[str, int]]:
-        done = subprocess.run(
-            [sys.executable, "-m", "hipcache", "stats", "--json"],
-            env=self.variables(),
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found: dict[str, dict[str, int]] = json.loads(done.stdout)
-        return found
+        return statistics(self.variables())  # type: ignore[return-value]
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -490,15 +489,18 @@ def test_a_store_that_must_not_be_written_compiles_once(newest: Project) -> None
 
 
 def test_a_run_with_nothing_to_do_starts_no_process(newest: Project) -> None:
-    newest.construct("""
+    newest.construct(
+        QUICK
+        + """
 env.HipObject("one.hip")
 env.Clone(CPPDEFINES=["MORE"]).HipObject("more.o", "one.hip")
 import sys
 starts = ("subprocess.Popen", "os.fork", "os.posix_spawn")
 sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in starts else None)
-""")
+"""
+    )
     assert re.search(r"^(subprocess.Popen .*clang|os.fork)", newest.build().out, re.MULTILINE)
-    time.sleep(2)  # what the driver looked at must be old enough to be remembered
+    settle()
     newest.build()
     again = newest.build()
     assert again.up_to_date
@@ -513,14 +515,14 @@ sys.addaudithook(lambda event, what: print(event, *what[:2]) if event in starts 
 def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(newest: Project) -> None:
     newest.write({"value.hpp": "#define VALUE 4\n"})
     newest.write({"one.hip": '#include "hip_in_short.hpp"\n#include "value.hpp"\nint one() { return VALUE; }\n'})
-    newest.construct('env.HipObject("one.hip")')
+    newest.construct(QUICK + 'env.HipObject("one.hip")')
     newest.build()
-    time.sleep(2)  # what a compile read must be old enough to be remembered
+    settle()
     for _ in range(2):
         newest.build("-c")
         made = newest.build().compiled
     content = (newest.root / "one.o").read_bytes()
-    without = 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.stories = None'
+    without = QUICK + 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.stories = None'
     newest.construct(without)
     newest.build("-c")
     assert newest.build().compiled == made == ["one.o"]

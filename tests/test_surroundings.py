@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, watched_compiler
+from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, settle, watched_compiler
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 
@@ -208,7 +208,7 @@ def test_a_plan_for_this_machine_is_not_remembered_wherever_native_stands(lab: L
     for flags in (["@clang.cfg"], ["--config=./clang.cfg"], ["-march=native"]):
         lab.compile(*flags)
         before = {path.name for path in lab.store.rglob("*") if path.is_file()}
-        time.sleep(2.1)  # what is younger is not remembered in any case
+        settle()  # what is younger is not remembered in any case
         assert lab.compile(*flags).outcome == "hit"
         assert {path.name for path in lab.store.rglob("*") if path.is_file()} == before
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MODULES, PROGRAMS, Project, hip_source
 from hip import HIP_IN_SHORT, LAUNCHER, script
+from hip import statistics as statistics_of
 from hipcache import plain
 from hipcache.outcome import PASSED_THROUGH, CompileOutcome
 from hipcache.planning import assembler
@@ -30,7 +31,7 @@ class Counted:
     _seen: dict[str, int] = field(default_factory=dict)
 
     def compiles(self) -> dict[str, int]:
-        stats = json.loads(self.project.run(sys.executable, "-m", "hipcache", "stats", "--json").stdout)
+        stats: Any = statistics_of(self.project.clean_environ())
         now = {**stats["compiles"], **{f"{name} compiled": unit["misses"] for name, unit in stats["units"].items()}}
         grown = {name: count - self._seen.get(name, 0) for name, count in now.items()}
         self._seen = now
@@ -351,7 +352,7 @@ def test_cmakes_directory_has_what_the_documentation_names() -> None:
 
 
 def count_of(project: Project) -> dict[str, int]:
-    stats = json.loads(project.run(sys.executable, "-m", "hipcache", "stats", "--json").stdout)
+    stats: Any = statistics_of(project.clean_environ())
     return {**stats["compiles"], **stats["passed_through"]}
 
 

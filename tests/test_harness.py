@@ -1,0 +1,92 @@
+"""What tests rely on: waits that end, children with the usual signals, results of plain clang that are used again."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bound import bounded
+from golden import Golden, Tree
+from hip import HIT, Lab, only_19, replace, rewrite
+
+
+def test_a_wait_without_end_fails_and_leaves_no_process(tmp_path: Path) -> None:
+    waits = f"sh -c 'sleep 1000; true' & echo $! > {tmp_path}/pid; wait"
+    with pytest.raises(pytest.fail.Exception, match="longer than"), bounded(0.5):
+        subprocess.run(["sh", "-c", waits], check=False)
+    left = Path("/proc") / (tmp_path / "pid").read_text().strip() / "stat"
+    deadline = time.monotonic() + 10
+    while left.exists() and left.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_background_jobs_tests_begin_with_the_usual_signals() -> None:
+    child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    suite = f"import bound, subprocess, sys; bound.usual_signals(); subprocess.run([sys.executable, '-c', {child!r}])"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    words = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", suite]
+    assert subprocess.run(words, env=env, capture_output=True, check=False).stdout == b"True\n"
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "content, with its size and time": lambda top: rewrite(top / "source", "two"),
+    "another file of its size and time": lambda top: replace(top / "source", b"one"),
+    "a file appears": lambda top: (top / "new").touch(),
+    "a file goes": lambda top: (top / "source").unlink(),
+    "a link leads elsewhere": lambda top: ((top / "link").unlink(), (top / "link").symlink_to("sub")),
+    "a directory appears": lambda top: (top / "sub/more").mkdir(),
+    "a mode": lambda top: (top / "source").chmod(0o600),
+    "a time": lambda top: os.utime(top / "source", (1, 1)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_result_is_used_again_only_for_the_same_tree(tmp_path: Path, change: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "source").write_text("one")
+    (tmp_path / "link").symlink_to("source")
+    results, runs = Golden(audited_one_in=1 << 30), itertools.count()
+
+    def get(command: str = "clang", cwd: Path = tmp_path, **environ: str) -> int:
+        return results.get(lambda: next(runs), [command], cwd, environ, Tree.of(tmp_path, [tmp_path / "out.o"]))
+
+    assert (get(), get()) == (0, 0)
+    (tmp_path / "out.o").write_text("made")
+    assert get() == 0
+    time.sleep(0.02)  # the tick of the clock by which files are stamped: a compile takes longer
+    CHANGES[change](tmp_path)
+    assert (get(), get()) == (1, 1)
+    assert (get("gcc"), get(cwd=tmp_path / "sub"), get(LANG="C")) == (2, 3, 4)
+
+
+@pytest.mark.parametrize("asks", ["__TIME__", "__DATE__", "__TIMESTAMP__"])
+def test_no_result_is_used_again_where_the_time_counts(tmp_path: Path, asks: str) -> None:
+    (tmp_path / "source").write_text(f"const char* when = {asks};")
+    results, runs = Golden(audited_one_in=1 << 30), itertools.count()
+    assert [results.get(lambda: next(runs), ["clang"], tmp_path, {}, Tree.of(tmp_path, [])) for _ in range(2)] == [0, 1]
+
+
+def test_an_audit_finds_a_result_that_is_another_one_by_now(tmp_path: Path) -> None:
+    results, runs = Golden(audited_one_in=1), itertools.count()
+    tree = Tree.of(tmp_path, [])
+    assert results.get(lambda: next(runs), ["clang"], tmp_path, {}, tree) == 0
+    with pytest.raises(AssertionError, match="differs from itself"):
+        results.get(lambda: next(runs), ["clang"], tmp_path, {}, tree)
+
+
+@only_19
+def test_a_warm_compile_runs_plain_clang_once(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab._golden = Golden(audited_one_in=1 << 30)
+    ran: list[str] = []
+    run = lab.run
+    monkeypatch.setattr(lab, "run", lambda argv, **more: (ran.append(str(argv[0])), run(argv, **more))[1])
+    assert lab.warm().outcome == HIT
+    assert [word for word in ran if word == lab.compiler] == [lab.compiler]
+    assert len(ran) == 3
