@@ -9,8 +9,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
-    """Write beside `path` and rename; into it where it is special (/dev/null), or a symbolic link that is not to be
-    replaced. Raises OSError."""
+    """Write beside `path` and rename; into it where it is special (/dev/null). `through_links`: also where it is a
+    symbolic link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes
+    a dependency file. Raises OSError."""
     if _is_special(path) or (through_links and path.is_symlink()):
         with open(path, "wb") as special:
             special.write(content)
@@ -18,6 +19,11 @@ def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> N
     part = path.with_name(f".{path.name}.{os.getpid()}.hipcache")
     try:
         with open(part, "xb") as file:
+            if through_links and _shows(os.fstat(file.fileno()), path):
+                part.unlink()
+                with open(path, "wb") as old:
+                    old.write(content)
+                return
             if content:
                 # ext4 flushes a file that is renamed over another one, unless its blocks are there already.
                 with suppress(OSError):
@@ -28,6 +34,16 @@ def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> N
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def _shows(new: os.stat_result, path: Path) -> bool:
+    """Would the new file in the place of `path` be told from it?"""
+    try:
+        old = os.lstat(path)
+    except OSError:
+        return False
+    same = (old.st_mode, old.st_uid, old.st_gid) == (new.st_mode, new.st_uid, new.st_gid)
+    return old.st_nlink > 1 or not same
 
 
 def _is_special(path: Path) -> bool:

@@ -45,7 +45,8 @@ def check_places(session: Session, outputs: Sequence[str]) -> None:
     """Where the object cannot be written, clang fails, and leaves nothing beside it."""
     for path in map(session.command.path, outputs):
         is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
-        if os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+        kept = os.path.lexists(path) and os.path.isfile(path) and not os.access(path, os.W_OK)
+        if kept or os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
             raise PassThrough("store", f"'{path}' cannot be written")
 
 
@@ -76,8 +77,10 @@ def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ..
         for product in ((one.products[-1], *one.products[:-1]) if one.plan.host else one.products)
     ]
     phony = any(option.name == "-MP" for option in options)
+    if os.path.isfile(whole) and not os.access(whole, os.W_OK):
+        raise PassThrough("store", f"'{path}' cannot be written")
     rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
-    # As clang does, which replaces an object that is a link, and writes through a dependency file that is one.
+    # As clang does, which replaces an object, and writes into a dependency file that is there.
     content = os.fsencode(rule)
     _write_whole(Path(whole), content, through_links=True)
     return (Rule(whole, content),)

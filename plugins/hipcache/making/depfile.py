@@ -18,7 +18,7 @@ def parse(text: str) -> list[str]:
     rest = rest.split("\n\n", 1)[0].replace("\\\n", " ")
     rest = rest.split("\n", 1)[0]
     if "\\" not in rest and "$" not in rest:
-        return [name for name in rest.replace("\t", " ").split(" ") if name]
+        return [name for name in rest.split(" ") if name]
     names, name, i = [], "", 0
     while i < len(rest):
         char = rest[i]
@@ -39,7 +39,7 @@ def parse(text: str) -> list[str]:
         elif char == "$" and rest[i + 1 : i + 2] == "$":
             name += "$"
             i += 2
-        elif char in " \t":
+        elif char == " ":
             if name:
                 names.append(name)
             name = ""

@@ -15,6 +15,7 @@ from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
+from hipcache.planning.command import is_null
 from hipcache.planning.frontend import FrontEnd, auxiliary_file, graph_file
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
@@ -101,7 +102,8 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
     read, user = _read_files(session, front, rule, first, search)
     for path in read:
-        if path.startswith(("/dev/", "/proc/")):  # the user's standard input was another file for this pass
+        # The user's standard input was another file for this pass.
+        if path.startswith(("/dev/", "/proc/")) and not is_null(path):
             raise PassThrough("standard_streams", path)
     macros = [option.value for option in front.job.options if option.role is Role.MACRO]
     reads, why_not, bound = None, "", False

@@ -76,11 +76,13 @@ void direct_count(const request *asked, record *found);
 void direct_release(record *found);
 
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
-bool is_plain_file_or_absent(const char *path);
+bool is_plain_file_or_absent(const char *path); /* and may be written */
+bool has_temporary_directory(const request *asked);
 /* `whole`: it is known that the blob is what its digest says. */
 bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool whole, const char *destination);
 bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
+/* A dependency file; not where the one that is there is to stay (hard links, another mode), as clang writes into it. */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);
 bool make_executable(const char *path);
 bool write_all(int fd, const uint8_t *content, size_t size);

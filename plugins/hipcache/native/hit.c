@@ -174,8 +174,9 @@ static bool find(const request *asked, bool terminal, record *found) {
     bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
     PHASE("record");
     good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
-           are_free(found->rules, take_rule) && are_free(found->outputs, take_output) &&
-           look_at_blobs(asked, found) && state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
+           has_temporary_directory(asked) && are_free(found->rules, take_rule) &&
+           are_free(found->outputs, take_output) && look_at_blobs(asked, found) &&
+           state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);

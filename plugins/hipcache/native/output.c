@@ -18,9 +18,26 @@
 /* Seconds after which a use is noted again, for the store's bound: at each hit it would cost as much as the look-up. */
 enum { USE_STEP = 3600 };
 
+/* A file that may not be written is the compiler's affair, which fails. */
 bool is_plain_file_or_absent(const char *path) {
     struct stat found;
-    return lstat(path, &found) == 0 ? S_ISREG(found.st_mode) : errno == ENOENT;
+    return lstat(path, &found) == 0 ? S_ISREG(found.st_mode) && access(path, W_OK) == 0 : errno == ENOENT;
+}
+
+/* Would the driver find a place for its temporary files (system_temp_directory of LLVM's Path.inc)? */
+bool has_temporary_directory(const request *asked) {
+    static const char *const names[] = {"TMPDIR=", "TMP=", "TEMP=", "TEMPDIR="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (char *const *variable = asked->environ; *variable; variable++)
+            if (strncmp(*variable, names[i], strlen(names[i])) == 0) {
+                char path[PATH_MAX];
+                const char *value = *variable + strlen(names[i]);
+                const bool absolute = *value == '/';
+                const int length =
+                    snprintf(path, PATH_MAX, "%s%s%s/.", absolute ? "" : asked->directory, absolute ? "" : "/", value);
+                return length < PATH_MAX && access(path, W_OK | X_OK) == 0;
+            }
+    return true;
 }
 
 bool write_all(int fd, const uint8_t *content, size_t size) {
@@ -53,6 +70,15 @@ static int create_beside(const char *destination, char temporary[PATH_MAX]) {
 static void reserve(int fd, const char *destination, uint64_t size) {
     if (size && access(destination, F_OK) == 0)
         (void)!fallocate(fd, 0, 0, (off_t)size);
+}
+
+/* Would the new file in the other's place be told from it: has that other names, another owner or mode? */
+static bool shows(int fd, const char *destination) {
+    struct stat now, old;
+    if (lstat(destination, &old) != 0)
+        return false;
+    return fstat(fd, &now) != 0 || old.st_nlink > 1 || old.st_mode != now.st_mode || old.st_uid != now.st_uid ||
+           old.st_gid != now.st_gid;
 }
 
 /* Takes the new file's place under its name, or removes it. */
@@ -148,7 +174,7 @@ bool write_whole(const char *destination, const uint8_t *content, size_t size) {
     if (target < 0)
         return false;
     reserve(target, destination, size);
-    return finish(target, write_all(target, content, size), temporary, destination);
+    return finish(target, !shows(target, destination) && write_all(target, content, size), temporary, destination);
 }
 
 /* As lld does: who may read it may run it. */

@@ -278,6 +278,15 @@ def is_stream(path: str) -> bool:
     return not regular or os.path.normpath(path).startswith(("/dev/", "/proc/"))
 
 
+def is_null(path: str) -> bool:
+    """Is it the null device, which is empty for whoever reads it?"""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return path == os.devnull and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
+
+
 def is_hip(source: str, language: str) -> bool:
     """Does clang compile it as HIP? `language` is that of the last -x before it, or empty."""
     if language in ("", "none"):

@@ -35,6 +35,8 @@ from hipcache.values import dataclass, replace
 
 _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
+# Roles whose values clang puts before the names of files in dependency files.
+_NAMES = {Role.INPUT, Role.SEARCH, Role.INCLUDE}
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,8 @@ class _Cutter:
         inputs = [("compiler", self.tool(job.program))]
         look = []
         for option in job.options:
+            if option.role in _NAMES and "\\" in option.value:
+                raise PassThrough("compiler_option", f"'{option.value}': clang takes a backslash in a name for a slash")
             if option.role is Role.PRESENTATION:
                 look.append(" ".join(option.text))
             else:
