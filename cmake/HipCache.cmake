@@ -469,6 +469,16 @@ function(_hipcache_store out program)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
+# Warn of all that keeps compiles from being cached here, as hipcache says it: one line each.
+function(_hipcache_warn_of_conditions program)
+  execute_process(COMMAND "${program}" doctor --brief
+    RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_QUIET TIMEOUT 60 OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(status EQUAL 1 AND said)
+    string(REPLACE "\n" "\nHipCache: " said "${said}")
+    message(WARNING "HipCache: ${said}")
+  endif()
+endfunction()
+
 # The end of the configure step: the first call goes to the back of the queue, because the calls that a project has
 # deferred itself may create targets.
 function(_hipcache_finish last)
@@ -509,6 +519,7 @@ function(_hipcache_finish last)
     _hipcache_architectures(architectures "${covered}")
     _hipcache_store(store "${program}")
     message(STATUS "HipCache: ${compiler}, ${architectures}${store}")
+    _hipcache_warn_of_conditions("${program}")
     _hipcache_warn("${covered}")
   elseif(cxx_covered)
     list(GET cxx_covered 0 first)
@@ -516,6 +527,7 @@ function(_hipcache_finish last)
     _hipcache_compiler(compiler "${directory}" CXX)
     _hipcache_store(store "${program}")
     message(STATUS "HipCache: ${compiler}, C++ as HIP${store}")
+    _hipcache_warn_of_conditions("${program}")
   elseif(NOT kept)
     message(STATUS "HipCache: no target has HIP sources")
   endif()

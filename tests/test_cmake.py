@@ -583,3 +583,23 @@ def test_the_example_builds_cold_and_warm(tmp_path: Path) -> None:
         project.clean()
     project.build()
     assert project.run(project.build_dir / "columns-check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HIPCACHE_MAX_SIZE", "much", "'HIPCACHE_MAX_SIZE': 'much' is not a size"),
+        (
+            "HIPCACHE_MAXSIZE",
+            "1G",
+            "unknown environment variable 'HIPCACHE_MAXSIZE'; did you mean 'HIPCACHE_MAX_SIZE'?",
+        ),
+        ("HIPCACHE_DIR", "/dev/null/store", "'/dev/null' is not a directory"),
+    ],
+)
+def test_what_keeps_from_caching_is_said_at_configure(tmp_path: Path, variable: str, value: str, said: str) -> None:
+    project = Project(tmp_path, environ={variable: value})
+    project.write(simple_project())
+    answer = project.configure(MODULE_PATH, ARCHES)
+    assert said in answer.text
+    assert answer.warnings == 1

@@ -633,6 +633,12 @@ class TestInstallation:
         project.environ["PATH"] = f"{broken.parent}:{PLAIN_PATH}"
         assert f"'{broken} --version' fails: no module" in project.setup_fails(BARE)
 
+    def test_what_keeps_from_caching_is_said_at_setup(self, tmp_path: Path) -> None:
+        project = Project(tmp_path, "newest").write(simple())
+        project.environ["HIPCACHE_MAX_SIZE"] = "much"
+        said = project.setup(BARE)
+        assert "WARNING: hipcache: nothing is cached: environment variable 'HIPCACHE_MAX_SIZE': 'much'" in said
+
     @each_meson
     def test_without_the_cache_no_hipcache_is_needed(self, tmp_path: Path, meson: str) -> None:
         project = self.copied(tmp_path, meson)

@@ -984,8 +984,25 @@ def test_settings_that_cannot_be_read_are_told_and_the_build_goes_on(newest: Pro
     newest.environ["HIPCACHE_MAX_SIZE"] = "much"
     newest.construct('env.HipObject("one.hip")')
     built = newest.build()
-    assert "HIPCACHE_MAX_SIZE" in built.err
+    assert built.err.count("HIPCACHE_MAX_SIZE") == 1
     assert built.compiled == ["one.o"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HIPCACHE_MAXSIZE", "1G", "did you mean 'HIPCACHE_MAX_SIZE'?"),
+        ("HIPCACHE_DIR", "/dev/null/x", "not a directory"),
+    ],
+)
+def test_what_keeps_from_caching_is_said_once_as_the_sconstruct_is_read(
+    newest: Project, variable: str, value: str, said: str
+) -> None:
+    newest.environ[variable] = value
+    newest.construct('env.HipObject("one.hip")\nenv.Clone().HipObject("two.o", "one.hip")\nprint("is read")')
+    built = newest.build()
+    assert built.err.count(said) == 1
+    assert newest.try_build("-n").err.count(said) == 1
 
 
 # -- other fronts

@@ -133,6 +133,25 @@ def test_find_package_finds_the_installed_module_and_its_program(
     assert project.launchers() == {"kernels": f"{prefix}/bin/hipcache"}
 
 
+@pytest.mark.parametrize("way", ["HipCache_ROOT", "HipCache_DIR"])
+def test_through_a_link_elsewhere_the_installation_is_found(tmp_path: Path, prefix: Path, way: str) -> None:
+    """As pipx and uv install programs. find_package() itself does not follow links on PATH; the doctor says so."""
+    links = tmp_path / "local" / "bin"
+    links.mkdir(parents=True)
+    (links / "hipcache").symlink_to(prefix / "bin" / "hipcache")
+    project = Project(tmp_path, "newest", "Unix Makefiles", environ={"PATH": f"{links}:{PLAIN_PATH}"})
+    modules = project.run(links / "hipcache", "--cmakedir").stdout.strip()
+    assert modules == f"{prefix}/share/cmake/HipCache"
+    assert f"export HipCache_ROOT={modules}" in project.run(links / "hipcache", "doctor").stdout
+    options = [ARCHES]
+    if way == "HipCache_ROOT":
+        project.environ[way] = modules
+    else:
+        options.append(f"-D{way}={modules}")
+    project.write(simple_project("find_package(HipCache REQUIRED)")).configure(*options)
+    assert project.launchers() == {"kernels": f"{prefix}/bin/hipcache"}
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [

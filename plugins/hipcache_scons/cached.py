@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,14 @@ from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
-from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError
+from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError, left_by
 from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
 from hipcache.planning.command import Command, parse
 from hipcache.processes.runner import Killed
-from hipcache.report import telling
+from hipcache.report import conditions, telling
+from hipcache.report.conditions import Condition
 from hipcache.report.history import History, Record
 from hipcache.values import dataclass, replace
 
@@ -65,6 +66,7 @@ class Ended:
 
 _open: dict[frozenset[tuple[str, str]], Cache] = {}
 _lock = threading.Lock()
+_said: set[str] = set()
 
 
 def open_cache(environ: Mapping[str, str]) -> Cache:
@@ -81,14 +83,23 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
     try:
         config = settings.load(known)
     except ConfigError as error:
-        say(f"hipcache: {error}\n  this build goes on without the cache\n")
+        _notice([conditions.of_settings(error)])
         return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ, known)
+    _notice(conditions.of(config))
     try:
         engine = replace(open_engine(config, known), environ=environ)
     except StoreError as error:
         say(f"hipcache: {error}\n  this build goes on without the cache\n")
         engine = None
     return Cache(config, engine, environ, known)
+
+
+def _notice(found: Iterable[Condition]) -> None:
+    """Once in this process, which is the build."""
+    for condition in found:
+        if condition.identity not in _said:
+            _said.add(condition.identity)
+            say(f"hipcache: {condition}\n")
 
 
 def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
@@ -107,17 +118,17 @@ def _guarded(cache: Cache, story: Callable[[Engine], Ended]) -> Ended:
         return Ended(left=PassThrough("store", "it cannot be opened"))
     try:
         return story(cache.engine)
-    except PassThrough as left:
-        return Ended(left=left)
-    except StoreError as error:
-        return Ended(left=PassThrough("store", error.message))
     except JobFailed as failed:
         return _interrupted(-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
     except Killed:
         return _interrupted(signal.SIGINT)
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
-        telling.log_fault(cache.config, error)
-        return Ended(left=PassThrough("internal", f"{type(error).__name__}: {error}"))
+        left = left_by(error)
+        if left.reason == "internal":
+            telling.log_fault(cache.config, error)
+        elif left.reason == "store_full":
+            _notice([conditions.full(cache.config, left.detail)])
+        return Ended(left=left)
 
 
 def _interrupted(number: int) -> Ended:

@@ -29,7 +29,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import link
+from hipcache_scons import cached, commands, link
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -87,6 +87,9 @@ def generate(env: Any, **settings: Any) -> None:
     if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
         env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
     link.install(env)
+    if env["HIPCACHE"]:
+        # Says now, while the SConstruct is read, what keeps it from caching.
+        cached.open_cache(commands.environment(env))
 
 
 def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix: str) -> Any:

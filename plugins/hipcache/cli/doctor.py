@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config, native
 from hipcache.cli import Session
+from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
 from hipcache.cli.ways import check_platform
-from hipcache.errors import ConfigError, StoreError
+from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.report import conditions
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
@@ -140,6 +143,7 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield from _check_store(settings)
+    yield from _check_found_by_cmake(session.environ)
     found = {condition.kind: condition for condition in conditions.of_native()}
     if found:
         yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
@@ -150,6 +154,20 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(OK, "hits are served by the native launcher")
         if not settings.resident:
             yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
+
+
+def _check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
+    """find_package() looks beside the directories on PATH, not where a link in one leads (pipx and uv make those)."""
+    program = resolve("hipcache", environ)
+    prefix = Path(program).absolute().parent.parent
+    known = ("CMAKE_PREFIX_PATH", "HipCache_ROOT", "HipCache_DIR")
+    if not program or not os.path.islink(program) or any(environ.get(name) for name in known):
+        return
+    with suppress(HipcacheError):
+        installed = find("cmake")
+        if not (prefix / PLACES["cmake"][0]).is_dir():
+            hint = f"export HipCache_ROOT={installed}, or CMake: -DHipCache_DIR={installed}"
+            yield Check(NOTE, f"'{program}' is a link: find_package(HipCache) does not find what it leads to", hint)
 
 
 def _check_store(settings: config.Config) -> Iterator[Check]:
