@@ -255,6 +255,14 @@ def test_the_runtime_directory_is_private(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give directories away")
+def test_the_runtime_directory_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    """`sudo hipcache` left a directory of root's there."""
+    os.chown(tmp_path, 4711, -1)
+    assert not runtime_directory({"XDG_RUNTIME_DIR": str(tmp_path)}).startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_runtime_directory_that_cannot_be_made_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert runtime_directory({"XDG_RUNTIME_DIR": str(tmp_path / "file")}) != str(tmp_path / "file" / "hipcache")

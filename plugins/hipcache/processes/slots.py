@@ -157,10 +157,19 @@ def places_for_marks(environ: Mapping[str, str]) -> Iterator[str]:
 def _runtime_directories(environ: Mapping[str, str], shared: Sequence[str]) -> Iterator[str]:
     """`shared`: directories in which everybody may write, and ours has a name that anybody could have taken."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    names = [os.path.join(runtime, "hipcache")] if runtime else []
-    for path in names + [f"{directory}/hipcache-{os.getuid()}" for directory in shared if directory]:
+    mine = os.geteuid()
+    names = [os.path.join(runtime, "hipcache")] if runtime and _is_of(mine, runtime) else []
+    for path in names + [f"{directory}/hipcache-{mine}" for directory in shared if directory]:
         with contextlib.suppress(OSError):
             os.makedirs(path, mode=0o700, exist_ok=True)
             status = os.stat(path, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == mine:
                 yield path
+
+
+def _is_of(user: int, directory: str) -> bool:
+    """After sudo, it may be the directory of the user who started it."""
+    try:
+        return os.stat(directory).st_uid == user
+    except OSError:
+        return False
