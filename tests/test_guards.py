@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hip import only_19, settle
-from hipcache.direct.guards import DIGITS, GUARD, file_systems, guard
-from hipcache.inputs.watched import ABSENT, FILE, GONE, Watched
+from blake3 import blake3
+from hip import LAUNCHER, apart, only_19, settle
+from hipcache import native
+from hipcache.direct.guards import DIGITS, GUARD, by_entries, file_systems, guard
+from hipcache.direct.record import SYSTEM_DOMAIN, pack_list
+from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, look, status_text
+from hipcache.processes import observe
+from hipcache.processes.syscalls import LIST
 from test_direct import Direct, direct
 
 __all__ = ["direct"]
@@ -122,3 +129,71 @@ def test_a_file_that_came_and_went_costs_no_hit(direct: Direct) -> None:
     lab.write("first/x", "")
     (lab.root / "first/x").unlink()
     assert direct.ask("-Ifirst")
+
+
+# Overlays
+
+
+OVERLAY = """\
+mount -t tmpfs none {place} && mkdir {place}/lower {place}/upper {place}/work || exit 1
+mount -t overlay -o lowerdir={place}/lower,upperdir={place}/upper,workdir={place}/work none {tree} || exit 1
+"""
+ANEW = """\
+umount {tree} && echo '{text}' >{place}/lower/{name} && touch -d @1 {place}/lower || exit 1
+rm -rf {place}/work && mkdir {place}/work
+mount -t overlay -o lowerdir={place}/lower,upperdir={place}/upper,workdir={place}/work none {tree} || exit 1
+"""
+
+
+@only_19
+def test_an_overlay_whose_lower_layer_gained_a_header_is_looked_through(direct: Direct) -> None:
+    """Its directory has the status that it had: that of the upper layer."""
+    lab = direct.lab
+    tree, place = lab.root / "first", lab.root.parent / "layers"
+    tree.mkdir()
+    place.mkdir()
+    words = " ".join(lab.words("-Ifirst"))
+    mounted = OVERLAY.format(tree=tree, place=place)
+    if apart(lab, mounted, ["true"]).status:
+        pytest.skip("this machine lets nobody mount an overlay")
+    hipcache = f"sleep 0.05; {LAUNCHER[0]} {words}"
+    warm = f"{hipcache} && {hipcache} && {direct.program} {words} || exit 2\n"
+    anew = ANEW.format(tree=tree, place=place, text="#error", name="value.h")
+    status = apart(lab, mounted, ["sh", "-c", f"{warm}{anew}{direct.program} {words}"]).status
+    assert status != 2, "a direct hit"
+    assert status == 99
+
+
+def test_directories_of_an_overlay_are_known_by_their_entries(tmp_path: Path) -> None:
+    """`kinds`: as where the file system does not keep the times of directories."""
+    (tmp_path / "b").touch()
+    (tmp_path / "a").touch()
+    listed = Watched(FILE, str(tmp_path), observe.sign(LIST, str(tmp_path)))
+    read = Watched(FILE, str(tmp_path / "a"))
+    assert by_entries([listed, read], file_systems()) == (listed, read)
+    found = by_entries([listed, read], {})
+    assert [one.kind for one in found] == [ENTRIES, FILE]
+    assert look(found, time.time() + 1) == {
+        (ENTRIES, str(tmp_path)): blake3(b"a\0b\0").digest(),
+        (FILE, read.path): status_text(os.stat(read.path)),
+    }
+    assert _native_holds(found[:1])
+    (tmp_path / "c").touch()
+    assert look(found, time.time() + 1) is None
+    assert not _native_holds(found[:1])
+
+
+def _native_holds(watched: Sequence[Watched]) -> bool:
+    """Does the native program find the state that `watched` had with the names a and b?"""
+    library = native.load()
+    assert library is not None
+    packed = pack_list(watched)
+    digest = blake3(SYSTEM_DOMAIN + b"e" + os.fsencode(watched[0].path) + b"\0" + blake3(b"a\0b\0").digest()).digest()
+
+    class Bytes(ctypes.Structure):
+        _fields_ = native._Bytes._fields_
+
+    texts = [ctypes.create_string_buffer(one, len(one)) for one in (packed, digest)]
+    given = [Bytes(ctypes.addressof(one), len(one), 0, True, False) for one in texts]
+    library.system_holds.restype = ctypes.c_bool
+    return bool(library.system_holds(*given))

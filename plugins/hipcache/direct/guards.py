@@ -3,7 +3,8 @@
 While a directory is as it was, no name has come into it. So one `stat` of it answers for every name that was missed
 there: for most of what a compile looks for. Where a directory has changed (in one's own sources it does all the time),
 each name is looked for. git trusts directories in the same way (its untracked cache), and as there it is not done on
-file systems of which it is not known that they keep the times of directories.
+file systems of which it is not known that they keep the times of directories. An overlay does not: its directory has
+the status of one layer's, and another layer may have gained a name when it is mounted anew.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.watched import ABSENT, GONE, Watched, status_text
+from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
+from hipcache.values import replace
 
 GUARD = "d"
 DIGITS = 32
-_KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs", "overlay"}
+_KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs"}
 _MOUNTS = "/proc/self/mountinfo"
 
 
@@ -35,6 +37,24 @@ def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> t
     for directory, names in groups.items():
         ordered += [Watched(GUARD, directory), *names]
     return tuple(ordered)
+
+
+def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:
+    """The same paths; directories that were listed are known by their entries where their status does not tell."""
+    return tuple(replace(one, kind=ENTRIES) if _is_untold(one, kinds) else one for one in watched)
+
+
+def _is_untold(one: Watched, kinds: Mapping[str, str]) -> bool:
+    if one.kind != FILE or not isinstance(one.known, str):
+        return False
+    try:
+        return not _keeps_times(os.stat(one.path), kinds)
+    except OSError:
+        return False
+
+
+def _keeps_times(found: os.stat_result, kinds: Mapping[str, str]) -> bool:
+    return kinds.get(f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}") in _KEEP_TIMES
 
 
 class _Directories:
@@ -70,8 +90,7 @@ class _Directories:
             return None
         if not stat.S_ISDIR(found.st_mode):
             return None
-        device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
-        if max(found.st_mtime, found.st_ctime) >= self._old or self._kinds.get(device) not in _KEEP_TIMES:
+        if max(found.st_mtime, found.st_ctime) >= self._old or not _keeps_times(found, self._kinds):
             return ""
         return digest_bytes(status_text(found))[:DIGITS] + directory
 

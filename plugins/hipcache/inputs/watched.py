@@ -2,7 +2,9 @@
 
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
-one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`).
+one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`). Even so it does
+not show what is written through a mapping of memory to a page that was written before, until the kernel has put that
+page on disk (mmap(2): some 30 s on ext4). git knows files in the same way, and by less.
 
 What goes into the digest, for each path in order (numbers as 8 bytes, little-endian; times in nanoseconds):
 
@@ -10,6 +12,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     MODE   m   stat:  mode
     SAME   i   stat:  device, inode
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
+    ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing
 
@@ -24,6 +27,8 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from blake3 import blake3
+
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -31,7 +36,7 @@ from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
 from hipcache.processes.syscalls import LIST, READ
 from hipcache.values import dataclass
 
-FILE, MODE, SAME, LINK, GONE, ABSENT = "f", "m", "i", "l", "n", "a"
+FILE, MODE, SAME, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "l", "e", "n", "a"
 
 DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 
@@ -39,8 +44,8 @@ DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 @dataclass(frozen=True)
 class Watched:
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
-    digest of a directory's listing; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME: (device, inode);
-    LINK: as `observe.sign`. None: whatever it is now."""
+    digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME:
+    (device, inode); LINK: as `observe.sign`. None: whatever it is now."""
 
     kind: str
     path: str
@@ -89,6 +94,8 @@ def _look(one: Watched, old: float) -> bytes | None:
     except OSError:
         return b"" if one.kind in (GONE, ABSENT) else None
     mode, known = found.st_mode, one.known
+    if one.kind == ENTRIES:
+        return _entries(one.path) if observe.sign(LIST, one.path) == known else None
     if one.kind == MODE:
         kinds = (oct(mode), DIRECTORY if stat.S_ISDIR(mode) else NO_DIRECTORY)
         return struct.pack("<Q", mode) if known is None or known in kinds else None
@@ -108,6 +115,14 @@ def _look(one: Watched, old: float) -> bytes | None:
     if known not in (None, status):
         return None
     return status_text(found)
+
+
+def _entries(directory: str) -> bytes | None:
+    try:
+        names = sorted(os.listdir(os.fsencode(directory)))
+    except OSError:
+        return None
+    return blake3(b"".join(name + b"\0" for name in names)).digest()
 
 
 def status_text(found: os.stat_result) -> bytes:
