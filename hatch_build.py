@@ -17,7 +17,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
-SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "state.c", "statistics.c", "store.c")
+SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "places.c", "seal.c", "state.c", "statistics.c", "store.c")
 LIBRARY = "libhipcache.so"
 WITHOUT_COMPILER = """\
 #!python

@@ -259,8 +259,8 @@ class Warm:
         program = self._directory / "phases"
         from hipcache import __version__
 
-        names = ["launcher", "masquerade", "ask", "blake3", "hit", "output", "resident", "state", "statistics"]
-        names += ["store", "watching"]
+        names = ["launcher", "masquerade", "ask", "blake3", "hit", "output", "places", "resident", "seal", "state"]
+        names += ["statistics", "store", "watching"]
         words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h")]
         words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', "-o", str(program)]
         subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)

@@ -41,19 +41,20 @@ LAYERS = r"""
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
+    store.opening
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
     making.bitcode making.unnamed processes.observe inputs.readset report.conditions
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
-    inputs.shown planning.assembler verify.difference verify.named
+    inputs.shown planning.assembler store.layout verify.difference verify.named
     masquerade
-    atomic errors outcome inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
+    atomic outcome store.seal inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
-        processes.room processes.syscalls processes.together store.layout store.locks cli.arches \
+        processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native store.space
-    inputs.memos
+    errors inputs.memos
     direct store making planning inputs processes report verify hipcache
     values
 """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 PREFIX = "HIPCACHE_"
+_MOST_BYTES = 1 << 16  # of a config file: YAML takes half a millisecond for each kilobyte
 DEFAULT = "default"
 ENVIRONMENT = "environment"
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -48,6 +49,9 @@ SETTINGS = (
     Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),
     Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
     Setting("basedir", "directory", "", "Paths below this directory are keyed relative, so that checkouts share."),
+    Setting(
+        "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
+    ),
     Setting("log", "file", "", "Append one line about each compile to this file."),
     Setting(
         "jobs",
@@ -80,6 +84,7 @@ class Config:
     recache: bool = False
     max_size: int = 10 * 2**30
     basedir: Path | None = None
+    key: Path | None = None
     log: Path | None = None
     jobs: int = 0
     verify: float = 0.0
@@ -279,6 +284,8 @@ def _read_file(file: Path) -> dict[str, _Text]:
     import yaml
 
     try:
+        if os.stat(file).st_size > _MOST_BYTES:
+            raise ConfigError(f"config file '{file}' has more than {_MOST_BYTES} bytes", "write settings only into it")
         document = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
         raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error

@@ -17,7 +17,7 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report.history import History
 from hipcache.store import Store
-from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 from hipcache.values import dataclass
 
 
@@ -25,7 +25,7 @@ from hipcache.values import dataclass
 class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
-    unseen."""
+    unseen; `secret`: that of the store's records (`store.seal`)."""
 
     store: Store
     runner: Runner
@@ -36,21 +36,23 @@ class Engine:
     basedir: str = ""
     recache: bool = False
     racy: float = RACY
+    secret: bytes = b""
 
     @property
     def memos(self) -> Memos:
         return of_actions(self.store.get_action, self.keep_for_speed)
 
-    def keep_for_speed(self, key: str, record: bytes) -> None:
+    def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:
         """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""
         with suppress(StoreError):
-            self.store.put_action(key, record)
+            self.store.put_action(key, record, own=own)
 
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
+    store = open_store(config)
     return Engine(
-        store=LocalStore(config.dir, max_bytes=config.max_size, read_only=config.readonly),
+        store=store,
         runner=SubprocessRunner(),
         slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
         environ=environ,
@@ -59,4 +61,5 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         basedir=str(config.basedir or ""),
         recache=config.recache,
         racy=racy,
+        secret=store.seal.secret,
     )

@@ -208,7 +208,15 @@ def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
     if not shadows.is_of(cache.engine, output, argv):
         return None
     store, terminal = str(cache.config.dir), os.isatty(2)
-    found = native.hit(store, cwd, words, cache.known, terminal=terminal, resident=cache.config.resident)
+    found = native.hit(
+        store,
+        cwd,
+        words,
+        cache.known,
+        terminal=terminal,
+        resident=cache.config.resident,
+        secret=cache.engine.secret,
+    )
     if found is None:
         return None
     say(os.fsdecode(found.messages))

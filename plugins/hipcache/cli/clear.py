@@ -7,7 +7,7 @@ import argparse
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import human_size
-from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 
 SUMMARY = "remove every entry"
 
@@ -18,6 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    freed = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=settings.readonly).clear()
+    freed = open_store(settings).clear()
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
     return 0

@@ -7,7 +7,7 @@ import argparse
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import human_size, plural
-from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 
 SUMMARY = "remove the least recently used entries"
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    store = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=settings.readonly)
+    store = open_store(settings)
     freed = store.collect(options.max_size)
     left = store.size()
     print(

@@ -19,6 +19,7 @@ from hipcache.engine import open_engine
 from hipcache.outcome import DIFFERENT
 from hipcache.processes.together import side_by_side
 from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 from hipcache.values import replace
 from hipcache.verify import compiles, entries, reports
 from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     if options.compile:
         return _compile(settings, options, session)
-    store = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=settings.readonly)
+    store = open_store(settings)
     return _check(store, options, session)
 
 

@@ -10,8 +10,9 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
 
     state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives for `watched`
     ignored       string: the names of variables that are not part of the state, each followed by NUL
-    outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; string: absolute
-                  path
+    outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; 8 bytes,
+                  little-endian: its size; string: absolute path, which must be one that the command names
+                  (`native/places.c`)
     messages      string: for standard error
     counted       string: what is appended to the log of the statistics
     history       string: paths below `v1/` of the records that `explain` reads, each followed by NUL; the modification
@@ -58,8 +59,10 @@ class Output:
     digest: str
     executable: bool = False
 
-    def pack(self) -> bytes:
-        return (b"x" if self.executable else b"-") + bytes.fromhex(self.digest) + _string(os.fsencode(self.path))
+    def pack(self, size: int) -> bytes:
+        """`size`: of its content."""
+        mark = b"x" if self.executable else b"-"
+        return mark + bytes.fromhex(self.digest) + struct.pack("<Q", size) + _string(os.fsencode(self.path))
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class DirectRecord:
-    """See above. `uses`: (is it an action, digest)."""
+    """See above. `outputs`: each with the size of its content; `uses`: (is it an action, digest)."""
 
     state: str
     ignored: tuple[str, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[tuple[Output, int], ...]
     messages: bytes
     counted: bytes
     history: tuple[str, ...]
@@ -103,7 +106,7 @@ class DirectRecord:
             [
                 bytes.fromhex(self.state),
                 _string(_names(self.ignored)),
-                _string(b"".join(one.pack() for one in self.outputs)),
+                _string(b"".join(one.pack(size) for one, size in self.outputs)),
                 _string(self.messages),
                 _string(self.counted),
                 _string(_names(self.history)),
@@ -120,7 +123,7 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
     went to one."""
     words = [("word", word) for word in argv]
-    kind = "direct on a terminal" if terminal else "direct"
+    kind = "direct 2 on a terminal" if terminal else "direct 2"
     return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
 
 

@@ -138,16 +138,17 @@ def remember(
     outputs = whole.outputs
     if not all(one.path.startswith("/") for one in depends):
         return
-    if not all(engine.store.has_blob(one.digest) for one in outputs.files):
+    sizes = [engine.store.blob_size(one.digest) for one in outputs.files]
+    if None in sizes:
         return
     # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
     old = min(whole.began, engine.clock()) - engine.racy
     working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
-    for one in depends:
-        (far if is_of_system(one.path, system, working) else near).append(one)
     kinds = guards.file_systems()
+    for one in guards.by_entries(depends, kinds):
+        (far if is_of_system(one.path, system, working) else near).append(one)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.state(near, old), watched.look(far, old)
     if files is None or system_files is None:
@@ -162,7 +163,7 @@ def remember(
         record = DirectRecord(
             state_digest(environ, ignored, files),
             ignored,
-            outputs.files,
+            tuple((one, size) for one, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
             b"".join(statistics.line(_as_hit(one)) for one in ended),
             tuple(history),

@@ -13,12 +13,15 @@ from hipcache.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 2
+_INTERFACE = 3
 OUTDATED = "the native library was built from other sources than these, and is not used"
 
 
 class _Bytes(ctypes.Structure):
-    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t), ("lent", ctypes.c_bool))
+    _fields_ = (
+        *(("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t)),
+        *(("lent", ctypes.c_bool), ("failed", ctypes.c_bool)),
+    )
 
     def take(self, library: ctypes.CDLL) -> bytes:
         content = ctypes.string_at(self.at, self.size) if self.at else b""
@@ -62,10 +65,17 @@ def _interface(library: ctypes.CDLL) -> int:
 
 
 def hit(
-    store: str, directory: str, argv: Sequence[str], environ: Mapping[str, str], *, terminal: bool, resident: bool
+    store: str,
+    directory: str,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    terminal: bool,
+    resident: bool,
+    secret: bytes = b"",
 ) -> DirectHit | None:
     """Serve the command if nothing has changed for it since it was remembered. `terminal`: would messages go to one?
-    `resident`: may the resident be asked? Other threads run meanwhile."""
+    `resident`: may the resident be asked? `secret`: as in `store.seal`. Other threads run meanwhile."""
     library = load()
     if library is None:
         return None
@@ -78,6 +88,7 @@ def hit(
         _texts(variables),
         int(terminal),
         int(resident),
+        secret or None,
         ctypes.byref(messages),
         ctypes.byref(rule),
     )

@@ -4,15 +4,11 @@
  * over a Unix socket in a directory that only this user can enter:
  *
  *     asked     "?" (8 bytes), what the process sees as its files (mount namespace, root: 3 numbers of 8 bytes),
- *               32 bytes: digest of the system's state; 32 bytes: digest of the outputs' blobs and of their files' status
+ *               32 bytes: digest of the system's state
  *     answer    "y": all is as the digest says.  "t": not known, tell me.  "n": it cannot be said
- *               "y": somebody has hashed these blobs since this resident began.  "t": not known, tell me
  *     told      "!", 32 bytes: digest; then the list of paths (record.py: `system`), which was just found to be so
- *               "+", 32 bytes: digest of blobs that were hashed
  *
- * The digest goes over the paths too, so it means the same to both. Whatever goes wrong here, the files are looked at.
- * That blobs were hashed is remembered no longer than the resident lives: what a loss of power leaves in a file does not
- * show in its status. */
+ * The digest goes over the paths too, so it means the same to both. Whatever goes wrong here, the files are looked at. */
 #define _GNU_SOURCE
 #include "resident.h"
 
@@ -32,15 +28,16 @@
 
 enum {
     PATIENCE = 3, /* milliseconds: looking at 400 files takes less than a tenth of that */
-    SETTLED = 2,     /* seconds after which a change of a file shows in its status */
     AGAIN = 60,      /* seconds after which a resident that did not come up is started again */
 };
 
+/* XDG_RUNTIME_DIR may be that of the user who started sudo. */
 bool resident_place(char path[PATH_MAX], const char *suffix) {
     char directory[PATH_MAX];
     struct stat found;
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    const int size = runtime && runtime[0] == '/'
+    const bool mine = runtime && runtime[0] == '/' && stat(runtime, &found) == 0 && found.st_uid == geteuid();
+    const int size = mine
                          ? snprintf(directory, PATH_MAX, "%s/hipcache", runtime)
                          : snprintf(directory, PATH_MAX, "/tmp/hipcache-%u", (unsigned)geteuid());
     if (size >= PATH_MAX || (lstat(directory, &found) != 0 && (mkdir(directory, 0700) != 0 || lstat(directory, &found) != 0)))
@@ -72,20 +69,21 @@ bool resident_is_mine(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-static void tell(int fd, char kind, bytes digest, bytes list) {
+static void tell(int fd, bytes digest, bytes list) {
     bytes told = {0};
-    append(&told, &kind, 1), append(&told, digest.at, digest.size), append(&told, list.at, list.size);
-    (void)!send(fd, told.at, told.size, MSG_NOSIGNAL | MSG_DONTWAIT); /* too long, or no room: it is asked again */
+    append(&told, "!", 1), append(&told, digest.at, digest.size), append(&told, list.at, list.size);
+    if (!told.failed)
+        (void)!send(fd, told.at, told.size, MSG_NOSIGNAL | MSG_DONTWAIT); /* too long, or no room: it is asked again */
     release(&told);
 }
 
-resident_answer resident_ask(const request *from, record *found) {
+resident_answer resident_ask(record *found) {
     struct sockaddr_un address;
     question asked = {.kind = "?"};
-    answer said_so = {'n', 'n'};
+    char said_so = 'n';
     if (!resident_address(&address) || !resident_sees(&asked.files))
         return RESIDENT_CANNOT_SAY;
-    memcpy(asked.system, found->system.at, DIGEST_BYTES), memcpy(asked.blobs, found->blobs, DIGEST_BYTES);
+    memcpy(asked.system, found->system.at, DIGEST_BYTES);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return RESIDENT_CANNOT_SAY;
@@ -96,25 +94,15 @@ resident_answer resident_ask(const request *from, record *found) {
     }
     struct pollfd answers = {fd, POLLIN, 0};
     const bool answered = resident_is_mine(fd) && send(fd, &asked, sizeof asked, MSG_NOSIGNAL) == (ssize_t)sizeof asked &&
-                          poll(&answers, 1, PATIENCE) == 1 &&
-                          recv(fd, &said_so, sizeof said_so, 0) == (ssize_t)sizeof said_so;
-    resident_answer said = answered && said_so.system == 'y' ? RESIDENT_HOLDS : RESIDENT_CANNOT_SAY;
-    found->whole = answered && said_so.blobs == 'y';
-    if (answered && said_so.system == 't') {
-        said = direct_system_holds(from, found) ? RESIDENT_HOLDS : RESIDENT_DIFFERS;
+                          poll(&answers, 1, PATIENCE) == 1 && recv(fd, &said_so, 1, 0) == 1;
+    resident_answer said = answered && said_so == 'y' ? RESIDENT_HOLDS : RESIDENT_CANNOT_SAY;
+    if (answered && said_so == 't') {
+        said = direct_system_holds(found) ? RESIDENT_HOLDS : RESIDENT_DIFFERS;
         if (said == RESIDENT_HOLDS)
-            tell(fd, '!', found->system, found->system_watched);
+            tell(fd, found->system, found->system_watched);
     }
-    if (answered && said_so.blobs == 't' && llabs((long long)time(NULL) - found->blobs_changed) >= SETTLED)
-        found->resident = fd;
-    else
-        close(fd);
+    close(fd);
     return said;
-}
-
-void resident_tell_whole(record *found) {
-    if (found->resident >= 0)
-        tell(found->resident, '+', (bytes){found->blobs, DIGEST_BYTES, 0, true}, (bytes){0});
 }
 
 /* Is this a build after which nothing may run on? Builders of packages say who they are. */

@@ -8,10 +8,17 @@
 #endif
 
 enum { CHUNK = 1024, BLOCK = 64 };
-enum { CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8 };
+enum { CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8, KEYED = 16, CONTEXT = 32, MATERIAL = 64 };
 
 static const uint32_t IV[8] = {0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                                0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19};
+
+/* A mode of the hash: what each chain begins with, and the flags of all blocks. */
+typedef struct {
+    uint32_t words[8], flags;
+} mode;
+
+static const mode PLAIN = {{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}, 0};
 
 /* The message words of each round: the permutation of the specification, applied again and again. */
 static const uint8_t SCHEDULE[7][16] = {
@@ -23,6 +30,7 @@ static const uint8_t SCHEDULE[7][16] = {
 /* What the inputs that are hashed side by side are: the first one's counter and how it grows, the flags of each first
  * and last block, and of all. */
 typedef struct {
+    const mode *of;
     uint64_t counter;
     uint32_t step, start, end, all;
 } input;
@@ -64,10 +72,10 @@ static void compress(uint32_t cv[8], const uint8_t block[BLOCK], uint64_t counte
 }
 
 /* A chunk of at most CHUNK bytes. */
-static void chunk(const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
-    uint32_t flags = CHUNK_START;
-    memcpy(cv, IV, sizeof IV);
-    for (; size > BLOCK; content += BLOCK, size -= BLOCK, flags = 0)
+static void chunk(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+    uint32_t flags = of->flags | CHUNK_START;
+    memcpy(cv, of->words, sizeof of->words);
+    for (; size > BLOCK; content += BLOCK, size -= BLOCK, flags = of->flags)
         compress(cv, content, counter, BLOCK, flags);
     uint8_t last[BLOCK] = {0};
     if (size)
@@ -140,29 +148,29 @@ static size_t hash_many(const uint8_t *content, size_t stride, size_t blocks, in
     return done;
 }
 
-static void parent(const uint32_t left[8], const uint32_t right[8], uint32_t root, uint32_t cv[8]) {
+static void parent(const mode *of, const uint32_t left[8], const uint32_t right[8], uint32_t root, uint32_t cv[8]) {
     uint8_t block[BLOCK];
     for (int i = 0; i < 16; i++) {
         const uint32_t word = i < 8 ? left[i] : right[i - 8];
         for (int b = 0; b < 4; b++)
             block[4 * i + b] = (uint8_t)(word >> (8 * b));
     }
-    memcpy(cv, IV, sizeof IV);
-    compress(cv, block, 0, BLOCK, PARENT | root);
+    memcpy(cv, of->words, sizeof of->words);
+    compress(cv, block, 0, BLOCK, of->flags | PARENT | root);
 }
 
 /* A subtree of at most PIECE_BYTES that lies in memory. */
-static void piece(const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+static void piece(const mode *of, const uint8_t *content, size_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
     uint32_t level[PIECE_BYTES / CHUNK][8];
     if (size <= CHUNK) {
-        chunk(content, size, counter, root, cv);
+        chunk(of, content, size, counter, root, cv);
         return;
     }
-    const input chunks = {counter, 1, CHUNK_START, CHUNK_END, 0}, parents = {0, 0, 0, 0, PARENT};
+    const input chunks = {of, counter, 1, CHUNK_START, CHUNK_END, 0}, parents = {of, 0, 0, 0, 0, PARENT};
     size_t count = hash_many(content, CHUNK, CHUNK / BLOCK, chunks, size / CHUNK, level);
     for (; count * CHUNK < size; count++) {
         const size_t rest = size - count * CHUNK;
-        chunk(content + count * CHUNK, rest < CHUNK ? rest : CHUNK, counter + count, 0, level[count]);
+        chunk(of, content + count * CHUNK, rest < CHUNK ? rest : CHUNK, counter + count, 0, level[count]);
     }
     while (count > 1) { /* neighbours join; an odd one rises as it is */
         size_t i = 0;
@@ -170,7 +178,7 @@ static void piece(const uint8_t *content, size_t size, uint64_t counter, uint32_
         if (count > 2 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
             i = 2 * hash_many((const uint8_t *)level, BLOCK, 1, parents, count / 2, level);
         for (; i + 1 < count; i += 2)
-            parent(level[i], level[i + 1], count == 2 ? root : 0, level[i / 2]);
+            parent(of, level[i], level[i + 1], count == 2 ? root : 0, level[i / 2]);
         if (count % 2)
             memmove(level[count / 2], level[count - 1], sizeof level[0]);
         count = (count + 1) / 2;
@@ -178,31 +186,36 @@ static void piece(const uint8_t *content, size_t size, uint64_t counter, uint32_
     memcpy(cv, level[0], sizeof level[0]);
 }
 
-static bool subtree(blake3_next next, void *source, uint64_t size, uint64_t counter, uint32_t root, uint32_t cv[8]) {
+static bool subtree(const mode *of, blake3_next next, void *source, uint64_t size, uint64_t counter, uint32_t root,
+                    uint32_t cv[8]) {
     if (size <= PIECE_BYTES) {
         const uint8_t *content = next(source, (size_t)size);
         if (content)
-            piece(content, (size_t)size, counter, root, cv);
+            piece(of, content, (size_t)size, counter, root, cv);
         return content != NULL;
     }
     uint64_t left = PIECE_BYTES; /* the greatest power of two below `size` */
     while (2 * left < size)
         left *= 2;
     uint32_t first[8], second[8];
-    if (!subtree(next, source, left, counter, 0, first) ||
-        !subtree(next, source, size - left, counter + left / CHUNK, 0, second))
+    if (!subtree(of, next, source, left, counter, 0, first) ||
+        !subtree(of, next, source, size - left, counter + left / CHUNK, 0, second))
         return false;
-    parent(first, second, root, cv);
+    parent(of, first, second, root, cv);
     return true;
 }
 
-bool blake3_of(blake3_next next, void *source, uint64_t size, uint8_t digest[DIGEST_BYTES]) {
+static bool hash(const mode *of, blake3_next next, void *source, uint64_t size, uint8_t digest[DIGEST_BYTES]) {
     uint32_t cv[8];
-    if (!subtree(next, source, size, 0, ROOT, cv))
+    if (!subtree(of, next, source, size, 0, ROOT, cv))
         return false;
     for (int i = 0; i < DIGEST_BYTES; i++)
         digest[i] = (uint8_t)(cv[i / 4] >> (8 * (i % 4)));
     return true;
+}
+
+bool blake3_of(blake3_next next, void *source, uint64_t size, uint8_t digest[DIGEST_BYTES]) {
+    return hash(&PLAIN, next, source, size, digest);
 }
 
 static const uint8_t *from_memory(void *source, size_t size) {
@@ -211,7 +224,32 @@ static const uint8_t *from_memory(void *source, size_t size) {
     return content;
 }
 
-void blake3(const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
+static void hash_memory(const mode *of, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
     const uint8_t *at = size ? content : (const uint8_t *)""; /* nothing may be nowhere */
-    blake3_of(from_memory, &at, size, digest);
+    hash(of, from_memory, &at, size, digest);
+}
+
+static mode mode_of(const uint8_t key[KEY_BYTES], uint32_t flags) {
+    mode made = {.flags = flags};
+    for (int i = 0; i < 8; i++)
+        made.words[i] = little(key + 4 * i);
+    return made;
+}
+
+void blake3(const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
+    hash_memory(&PLAIN, content, size, digest);
+}
+
+void blake3_keyed(const uint8_t key[KEY_BYTES], const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
+    const mode keyed = mode_of(key, KEYED);
+    hash_memory(&keyed, content, size, digest);
+}
+
+void blake3_derive_key(const char *context, const void *secret, size_t size, uint8_t key[KEY_BYTES]) {
+    mode first = PLAIN, second;
+    uint8_t of_context[DIGEST_BYTES];
+    first.flags = CONTEXT;
+    hash_memory(&first, context, strlen(context), of_context);
+    second = mode_of(of_context, MATERIAL);
+    hash_memory(&second, secret, size, key);
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "blake3.h"
+#include "store.h"
 
 #ifndef PHASE
 #define PHASE(name) /* the benchmark takes the time here: bench/phases.h */
@@ -20,13 +21,17 @@
 typedef struct {
     uint8_t *at;
     size_t size, room;
-    bool lent; /* is the room somebody else's, and not to be freed? */
+    bool lent;   /* is the room somebody else's, and not to be freed? */
+    bool failed; /* was there no memory for more? Then it is not whole, and there is no hit. */
 } bytes;
 
 /* An empty text that begins in an array. The hit path asks for no memory where it gets by without. */
-#define BEGINS_IN(array) {(array), 0, sizeof(array), true}
+#define BEGINS_IN(array) {(array), 0, sizeof(array), true, false}
 
-void make_room(bytes *text, size_t size); /* for so many more */
+/* Bytes that somebody else holds. */
+#define LENT(at, size) ((bytes){(at), (size), 0, true, false})
+
+bool make_room(bytes *text, size_t size); /* for so many more */
 void append(bytes *text, const void *more, size_t size);
 void release(bytes *text);
 /* `text` has room for 2 * size + 1. */
@@ -40,6 +45,7 @@ typedef struct {
     char *const *environ;
     bool terminal; /* would messages go to a terminal? */
     bool resident; /* may the resident be asked? */
+    const uint8_t *secret; /* KEY_BYTES, with which records are sealed (seal.c); NULL: they are not */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
@@ -47,11 +53,8 @@ typedef struct {
     bytes content, state, ignored, outputs, messages, counted, history, uses, watched, system, system_list, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
-    bool whole;           /* are the outputs' blobs as they were when somebody hashed them? */
-    int resident;         /* the connection, while there is something to be told; else -1 */
-    uint8_t blobs[DIGEST_BYTES]; /* digest of what the outputs are, and of how the files look that hold them */
-    time_t blobs_changed;
-    char path[PATH_MAX];  /* of the record itself */
+    int store;            /* descriptor of STORE/v1 (store.h), or -1 */
+    char name[ENTRY_NAME_BYTES]; /* of the record itself */
     uint8_t room[1 << 15];
 } record;
 
@@ -63,29 +66,34 @@ void append_status(bytes *text, const struct stat *found); /* 48 bytes */
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
-resident_answer resident_ask(const request *asked, record *found);
-void resident_tell_whole(record *found); /* the blobs were hashed, and are what they should be */
+resident_answer resident_ask(record *found);
 void resident_start(void);
 
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
-bool direct_system_holds(const request *asked, record *found);
+bool direct_system_holds(record *found);
 bool direct_find(const request *asked, record *found);
-bool direct_deliver(const request *asked, const record *found);
+bool direct_deliver(const record *found);
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
-void direct_count(const request *asked, record *found);
+void direct_count(const request *asked, const record *found);
 void direct_release(record *found);
 
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
 bool is_plain_file_or_absent(const char *path); /* and may be written */
 bool has_temporary_directory(const request *asked);
-/* `whole`: it is known that the blob is what its digest says. */
-bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool whole, const char *destination);
-bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
+/* `name`: of a blob in `store`, of that size. */
+bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination);
+bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 /* A dependency file; not where the one that is there is to stay (hard links, another mode), as clang writes into it. */
 bool write_whole(const char *destination, const uint8_t *content, size_t size);
 bool make_executable(const char *path);
 bool write_all(int fd, const uint8_t *content, size_t size);
+
+/* seal.c: how records are sealed, which stands above store/seal.py. */
+bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]);
+void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]); /* of the record's file; in place */
+const uint8_t *seal_magic(const uint8_t *secret);
+void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]);
 
 /* statistics.c */
 bool statistics_have_room(const char *store);

@@ -1,6 +1,7 @@
 /* A direct hit in its steps: the command's key, its record, the state of all that it depends on, the outputs. */
 #define _GNU_SOURCE
 #include "direct.h"
+#include "places.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
-static const uint8_t MAGIC[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
+enum { SIZE_BYTES = 8, MOST_RECORD = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
 static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
 static const char KEY_FORMAT[] = "3";                    /* inputs/keys.py: FORMAT */
 
@@ -22,27 +23,32 @@ static void key_text(bytes *key, const char *text) {
     append(key, text, strlen(text));
 }
 
-static void key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
+static bool key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
     uint8_t digest[DIGEST_BYTES], room[1 << 14];
     bytes key = BEGINS_IN(room);
-    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct on a terminal" : "direct");
+    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct 2 on a terminal" : "direct 2");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
         key_text(&key, "word"), key_text(&key, *word);
+    const bool whole = !key.failed;
     blake3(key.at, key.size, digest);
     release(&key);
     hexadecimal(digest, DIGEST_BYTES, text);
+    seal_name(asked->secret, text);
+    return whole;
 }
 
-static bool entry_path(char path[PATH_MAX], const char *store, const char *kind, const char *name) {
-    return snprintf(path, PATH_MAX, "%s/v1/%s/%.2s/%s", store, kind, name, name + 2) < PATH_MAX;
+static bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]) {
+    char digits[HEX_BYTES + 1];
+    hexadecimal(digest, DIGEST_BYTES, digits);
+    return store_entry_name(name, "blobs", digits);
 }
 
 static bool take(bytes *rest, size_t size, bytes *part) {
     if (size > rest->size)
         return false;
-    *part = (bytes){rest->at, size, 0, true};
+    *part = LENT(rest->at, size);
     rest->at += size;
     rest->size -= size;
     return true;
@@ -57,7 +63,7 @@ static bool take_string(bytes *rest, bytes *part) {
 }
 
 static bool unpack(record *found, uint8_t *payload, size_t size) {
-    bytes rest = {payload, size, 0, true};
+    bytes rest = LENT(payload, size);
     return take(&rest, DIGEST_BYTES, &found->state) && take_string(&rest, &found->ignored) &&
            take_string(&rest, &found->outputs) && take_string(&rest, &found->messages) &&
            take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
@@ -70,6 +76,7 @@ static bool unpack(record *found, uint8_t *payload, size_t size) {
 typedef struct {
     char path[PATH_MAX]; /* empty where no file is written */
     bytes blob, lines;
+    uint64_t size;
     bool executable;
 } delivery;
 
@@ -83,9 +90,13 @@ static bool path_of(char path[PATH_MAX], bytes part) {
 }
 
 static bool take_output(bytes *rest, delivery *one) {
-    bytes kind, path;
-    if (!take(rest, 1, &kind) || !take(rest, DIGEST_BYTES, &one->blob) || !take_string(rest, &path))
+    bytes kind, size, path;
+    if (!take(rest, 1, &kind) || !take(rest, DIGEST_BYTES, &one->blob) || !take(rest, SIZE_BYTES, &size) ||
+        !take_string(rest, &path))
         return false;
+    one->size = 0;
+    for (int i = SIZE_BYTES; i--;)
+        one->size = one->size << 8 | size.at[i];
     one->executable = kind.at[0] == 'x';
     return (one->executable || kind.at[0] == '-') && path_of(one->path, path);
 }
@@ -96,71 +107,66 @@ static bool take_rule(bytes *rest, delivery *one) {
     return take_string(rest, &path) && take_string(rest, &one->lines) && (path.size == 0 || path_of(one->path, path));
 }
 
-/* Is each place one that a file can be put in? */
-static bool are_free(bytes list, bool (*next)(bytes *rest, delivery *one)) {
+/* Is each place one that the command writes to, and that a file can be put in? */
+static bool are_free(bytes list, bool (*next)(bytes *rest, delivery *one), const places *named,
+                     bool (*allow)(const places *named, const char *path)) {
     delivery one;
     while (list.size)
-        if (!next(&list, &one) || (one.path[0] && !is_plain_file_or_absent(one.path)))
+        if (!next(&list, &one) || (one.path[0] && !(allow(named, one.path) && is_plain_file_or_absent(one.path))))
             return false;
     return true;
 }
 
+static bool places_are_free(const request *asked, const record *found) {
+    const places named = places_of(asked->directory, asked->argv);
+    return are_free(found->rules, take_rule, &named, places_allow_rule) &&
+           are_free(found->outputs, take_output, &named, places_allow_output);
+}
+
 /* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
-static bool read_record(record *found, const char key[HEX_BYTES + 1]) {
+static bool read_record(const request *asked, record *found, const char key[HEX_BYTES + 1]) {
     uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
     struct stat status;
-    const int fd = open(found->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int fd = store_open(found->store, found->name, O_RDONLY, MOST_RECORD, &status);
     if (fd < 0)
         return false;
-    bool good = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > HEADER_BYTES &&
-                read(fd, header, HEADER_BYTES) == HEADER_BYTES && memcmp(header, MAGIC, MAGIC_BYTES) == 0;
+    bool good = status.st_size > HEADER_BYTES && read(fd, header, HEADER_BYTES) == HEADER_BYTES &&
+                memcmp(header, seal_magic(asked->secret), MAGIC_BYTES) == 0;
     bytes *content = &found->content;
     append(content, DOMAIN, sizeof DOMAIN), append(content, key, HEX_BYTES);
     const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
-    make_room(content, size);
-    good = good && read(fd, content->at + prefix, size) == (ssize_t)size;
-    if (good)
-        blake3(content->at, prefix + size, digest);
+    good = good && make_room(content, size) && read(fd, content->at + prefix, size) == (ssize_t)size;
     close(fd);
+    if (good)
+        seal_digest(asked->secret, content->at, prefix + size, digest);
     return good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 && unpack(found, content->at + prefix, size);
 }
 
 /* Looks at all of the system's files; their list is a blob, which sources that include the same share. */
-bool direct_system_holds(const request *asked, record *found) {
-    char blob[PATH_MAX], name[HEX_BYTES + 1];
-    hexadecimal(found->system_list.at, DIGEST_BYTES, name);
-    return entry_path(blob, asked->store, "blobs", name) && read_blob(blob, found->system_list.at, &found->system_watched) &&
+bool direct_system_holds(record *found) {
+    char blob[ENTRY_NAME_BYTES];
+    return blob_name(blob, found->system_list.at) &&
+           read_blob(found->store, blob, found->system_list.at, &found->system_watched) &&
            system_holds(found->system_watched, found->system);
 }
 
-/* Also false where a blob is gone. */
-static bool look_at_blobs(const request *asked, record *found) {
-    char blob[PATH_MAX], name[HEX_BYTES + 1];
-    uint8_t room[1 << 12];
-    bytes state = BEGINS_IN(room);
+/* Are all blobs of the outputs there, as long as they should be? Their content is hashed as it is written. */
+static bool blobs_are_there(const record *found) {
+    char blob[ENTRY_NAME_BYTES];
     struct stat status;
     delivery one;
-    bool good = true;
-    for (bytes rest = found->outputs; good && rest.size;) {
-        good = take_output(&rest, &one);
-        if (good)
-            hexadecimal(one.blob.at, DIGEST_BYTES, name);
-        good = good && entry_path(blob, asked->store, "blobs", name) && lstat(blob, &status) == 0;
-        if (good) {
-            append(&state, one.blob.at, DIGEST_BYTES), append_status(&state, &status);
-            found->blobs_changed = found->blobs_changed > status.st_ctime ? found->blobs_changed : status.st_ctime;
-        }
-    }
-    blake3(state.at, state.size, found->blobs);
-    release(&state);
-    return good;
+    for (bytes rest = found->outputs; rest.size;)
+        if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !store_status(found->store, blob, &status) ||
+            (uint64_t)status.st_size != one.size)
+            return false;
+    return true;
 }
 
 /* The resident has watched the system's files since it saw them so; else they are looked at. */
 static bool system_is_as_it_was(const request *asked, record *found) {
-    const resident_answer said = asked->resident ? resident_ask(asked, found) : RESIDENT_CANNOT_SAY;
+    const resident_answer said = asked->resident ? resident_ask(found) : RESIDENT_CANNOT_SAY;
     found->alone = said == RESIDENT_ABSENT;
-    return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(asked, found));
+    return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(found));
 }
 
 /* `terminal`: the record of those whose messages went to one. */
@@ -168,14 +174,13 @@ static bool find(const request *asked, bool terminal, record *found) {
     char key[HEX_BYTES + 1];
     memset(found, 0, offsetof(record, room));
     found->content = (bytes)BEGINS_IN(found->room);
-    found->resident = -1;
-    key_of(asked, terminal, key);
+    found->store = store_base(asked->store);
+    bool good = found->store >= 0 && key_of(asked, terminal, key);
     PHASE("key");
-    bool good = entry_path(found->path, asked->store, "actions", key) && read_record(found, key);
+    good = good && store_entry_name(found->name, "actions", key) && read_record(asked, found, key);
     PHASE("record");
     good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
-           has_temporary_directory(asked) && are_free(found->rules, take_rule) &&
-           are_free(found->outputs, take_output) && look_at_blobs(asked, found) &&
+           has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
            state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
@@ -197,64 +202,66 @@ bool direct_rules(const record *found, bytes *text) {
     for (bytes rest = found->rules; rest.size;)
         if (!take_rule(&rest, &one) || !unpack_list(one.lines, add_line, text))
             return false;
-    return true;
+    return !text->failed;
 }
 
 static bool deliver_rule(const delivery *one) {
     uint8_t room[1 << 16];
     bytes text = BEGINS_IN(room);
-    const bool good = unpack_list(one->lines, add_line, &text) && write_whole(one->path, text.at, text.size);
+    const bool good = unpack_list(one->lines, add_line, &text) && !text.failed &&
+                      is_harmless_rule(text.at, text.size) && write_whole(one->path, text.at, text.size);
     release(&text);
     return good;
 }
 
-static bool deliver_output(const char *store, const delivery *one, bool whole) {
-    char blob[PATH_MAX], name[HEX_BYTES + 1];
-    hexadecimal(one->blob.at, DIGEST_BYTES, name);
-    return entry_path(blob, store, "blobs", name) && deliver_blob(blob, one->blob.at, whole, one->path) &&
+static bool deliver_output(int store, const delivery *one) {
+    char blob[ENTRY_NAME_BYTES];
+    return blob_name(blob, one->blob.at) && deliver_blob(store, blob, one->blob.at, one->size, one->path) &&
            (!one->executable || make_executable(one->path));
 }
 
 /* The dependency files first, as the engine does: an object without one would never be rebuilt. Each file is whole or
  * as it was; where one cannot be written, the engine writes them all anew. */
-bool direct_deliver(const request *asked, const record *found) {
+bool direct_deliver(const record *found) {
     delivery one;
     for (bytes rest = found->rules; rest.size;)
         if (!take_rule(&rest, &one) || (one.path[0] && !deliver_rule(&one)))
             return false;
     for (bytes rest = found->outputs; rest.size;)
-        if (!take_output(&rest, &one) || !deliver_output(asked->store, &one, found->whole))
+        if (!take_output(&rest, &one) || !deliver_output(found->store, &one))
             return false;
     return found->outputs.size != 0;
 }
 
 /* Statistics, the history's time, and the uses that keep entries in the store. Failing here costs no object. */
-void direct_count(const request *asked, record *found) {
-    char path[PATH_MAX], name[HEX_BYTES + 1];
+void direct_count(const request *asked, const record *found) {
+    char name[ENTRY_NAME_BYTES], digits[HEX_BYTES + 1];
     struct stat status;
-    resident_tell_whole(found);
     if (!statistics_append(asked->store, found->counted.at, found->counted.size))
         return; /* a store that cannot be written: nothing else can be noted there */
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {
         const char *one = (const char *)found->history.at + at;
         size = strnlen(one, found->history.size - at);
-        if (snprintf(path, sizeof path, "%s/v1/%.*s", asked->store, (int)size, one) < PATH_MAX)
-            utimensat(AT_FDCWD, path, NULL, 0);
+        if (at + size < found->history.size && is_history_name(one))
+            store_touch(found->store, one);
     }
-    if (stat(found->path, &status) != 0 || use_is_noted(&status))
+    if (!store_status(found->store, found->name, &status) || use_is_noted(&status))
         return;
-    utimensat(AT_FDCWD, found->path, NULL, 0);
+    store_touch(found->store, found->name);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {
-        hexadecimal(found->uses.at + at + 1, DIGEST_BYTES, name);
-        if (entry_path(path, asked->store, found->uses.at[at] == 'a' ? "actions" : "blobs", name))
-            utimensat(AT_FDCWD, path, NULL, 0);
+        const bool action = found->uses.at[at] == 'a';
+        hexadecimal(found->uses.at + at + 1, DIGEST_BYTES, digits);
+        if (action)
+            seal_name(asked->secret, digits);
+        if (store_entry_name(name, action ? "actions" : "blobs", digits))
+            store_touch(found->store, name);
     }
 }
 
 void direct_release(record *found) {
     release(&found->content);
     release(&found->system_watched);
-    if (found->resident >= 0)
-        close(found->resident);
-    found->resident = -1;
+    if (found->store >= 0)
+        close(found->store);
+    found->store = -1;
 }

@@ -49,6 +49,9 @@ typedef struct {
     bool file;     /* is there a config file? */
     bool resident; /* may the resident be asked, and started? */
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
+    bool sealed;   /* have records a seal? Then with this secret: */
+    uint8_t secret[KEY_BYTES];
+    char key[PATH_MAX]; /* the file that it is in; empty where there is none */
 } settings;
 
 static bool is_yes(const char *word) {
@@ -74,47 +77,73 @@ static bool is_drawn(const settings *set) {
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
-/* The store that a config file names, if all of its lines are of the plainest kind: `key: value` without quotes. */
-static bool read_file(const char *file, settings *found, bool *named) {
-    char line[PATH_MAX + 64];
-    FILE *text = fopen(file, "re");
-    bool good = text != NULL;
-    while (good && fgets(line, sizeof line, text)) {
-        char key[32], words[PATH_MAX], more;
-        const size_t size = strcspn(line, "\n");
-        good = line[size] == '\n' || feof(text);
-        line[size] = 0;
-        if (line[0] == 0 || line[0] == '#')
-            continue;
-        good = good && sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) == 2 &&
-               strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") == strlen(words);
-        if (good && (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0)) {
-            good = words[0] == '/' && (!*named || value("HIPCACHE_DIR")[0]);
-            *named = true;
-            snprintf(found->store, PATH_MAX, "%s", words);
-        } else if (good && (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)) {
-            found->resident = is_yes(words);
-        } else if (good && (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)) {
-            share_of(words, found);
-        }
+enum { MOST_CONFIG = 1 << 16 }; /* bytes of a config file: config.py */
+
+/* One line of the plainest kind: `key: value` without quotes. */
+static bool read_line(const char *line, settings *found, bool *named) {
+    char key[32], words[PATH_MAX], more;
+    if (line[0] == 0 || line[0] == '#')
+        return true;
+    if (sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) != 2 ||
+        strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") != strlen(words))
+        return false;
+    if (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0) {
+        const bool good = words[0] == '/' && (!*named || value("HIPCACHE_DIR")[0]);
+        *named = true;
+        snprintf(found->store, PATH_MAX, "%s", words);
+        return good;
     }
-    if (text)
-        fclose(text);
+    if (strcmp(key, "key") == 0 || strcmp(key, "HIPCACHE_KEY") == 0) {
+        snprintf(found->key, PATH_MAX, "%s", words);
+        return words[0] == '/';
+    }
+    if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
+        found->resident = is_yes(words);
+    else if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
+        share_of(words, found);
+    return true;
+}
+
+/* The settings of a config file, if all of its lines are of the plainest kind. `unsealed`: certainly, none of them is
+ * that of the key. */
+static bool read_file(const char *file, settings *found, bool *named, bool *unsealed) {
+    static char text[MOST_CONFIG + 2];
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const ssize_t size = fd >= 0 ? read(fd, text, MOST_CONFIG + 1) : -1;
+    bool good = size >= 0 && size <= MOST_CONFIG && !memchr(text, 0, (size_t)size);
+    if (fd >= 0)
+        close(fd);
+    *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
+    for (char *line = text, *end; good && *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = 0;
+        good = read_line(line, found, named);
+    }
     return good;
+}
+
+/* The secret of the store's records; false where the engine must say what is wrong with it. */
+static bool find_secret(settings *found) {
+    const char *named = value("HIPCACHE_KEY");
+    if (named[0])
+        snprintf(found->key, PATH_MAX, "%s", named);
+    found->sealed = found->key[0] != 0;
+    return !found->sealed || (found->key[0] == '/' && seal_read_secret(found->key, found->secret));
 }
 
 static bool find_settings(settings *found) {
     char file[PATH_MAX];
     struct stat status;
     const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR"), *resident = value("HIPCACHE_RESIDENT");
-    bool named = directory[0] != 0;
+    bool named = directory[0] != 0, unsealed = true;
     if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
                   : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
     found->file = lstat(file, &status) == 0;
     found->resident = true;
-    if (found->file && status.st_size && !read_file(file, found, &named)) {
-        if (!directory[0])
+    if (found->file && status.st_size && !read_file(file, found, &named, &unsealed)) {
+        if (!directory[0] || !(unsealed || value("HIPCACHE_KEY")[0]))
             return false;
         found->resident = false; /* what stands there, only the engine can read */
     }
@@ -122,6 +151,8 @@ static bool find_settings(settings *found) {
         found->resident = is_yes(resident);
     if (value("HIPCACHE_VERIFY")[0])
         share_of(value("HIPCACHE_VERIFY"), found);
+    if (!find_secret(found))
+        return false;
     if (directory[0])
         return directory[0] == '/' && snprintf(found->store, PATH_MAX, "%s", directory) < PATH_MAX;
     return named || below(found->store, "XDG_CACHE_HOME", ".cache", "");
@@ -163,7 +194,8 @@ static bool is_plain(char *const *argv) {
 static bool has_settings(void) {
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
-            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
+            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
+            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
             return true;
     return false;
 }
@@ -195,23 +227,15 @@ static bool say(bytes messages) {
     return true;
 }
 
-/* Where the compiler could not write its temporary files it fails, and has the words for it (launcher.py). */
-static bool has_temporary_directory(void) {
-    static const char *const names[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]))
-            return access(value(names[i])[0] ? value(names[i]) : ".", W_OK | X_OK) == 0;
-    return true;
-}
-
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
     record found;
     sigset_t ending, before;
-    if (!getcwd(directory, sizeof directory) || !has_temporary_directory())
+    if (!getcwd(directory, sizeof directory))
         return false;
-    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident};
+    const uint8_t *secret = set->sealed ? set->secret : NULL;
+    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident, secret};
     if (!direct_find(&asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -220,7 +244,7 @@ static bool serve(const settings *set, char *const *argv) {
     sigprocmask(SIG_BLOCK, &ending, &before);
     /* Where a file may not grow so large, or nobody can read the messages, the engine ends as the compiler would. */
     void (*const on_size)(int) = signal(SIGXFSZ, SIG_IGN);
-    const bool done = direct_deliver(&asked, &found);
+    const bool done = direct_deliver(&found);
     PHASE("outputs");
     sigprocmask(SIG_SETMASK, &before, NULL);
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);

@@ -18,6 +18,8 @@
 /* Seconds after which a use is noted again, for the store's bound: at each hit it would cost as much as the look-up. */
 enum { USE_STEP = 3600 };
 
+enum { MOST_LIST = 16 << 20 }; /* bytes of a list of paths; 1,000 headers take 25 KB */
+
 /* A file that may not be written is the compiler's affair, which fails. */
 bool is_plain_file_or_absent(const char *path) {
     struct stat found;
@@ -106,48 +108,40 @@ static const uint8_t *next_piece(void *source, size_t size) {
     return copy->target < 0 || write_all(copy->target, copy->buffer, size) ? copy->buffer : NULL;
 }
 
+/* A clone of a file that grew meanwhile is longer than what was hashed. */
+static bool has_size(int fd, uint64_t size) {
+    struct stat found;
+    return fstat(fd, &found) == 0 && (uint64_t)found.st_size == size;
+}
+
 /* Far in the future counts as past: a clock was wrong, and such an entry would be the last to be evicted. */
 bool use_is_noted(const struct stat *entry) {
     return llabs((long long)time(NULL) - entry->st_mtime) < USE_STEP;
 }
 
-/* False where the kernel cannot: then it is all written anew, from the beginning. */
-static bool copy_in_kernel(int from, int target, uint64_t size) {
-    while (size) {
-        const ssize_t moved = copy_file_range(from, NULL, target, NULL, size, 0);
-        if (moved <= 0) {
-            lseek(from, 0, SEEK_SET), lseek(target, 0, SEEK_SET);
-            return false;
-        }
-        size -= (uint64_t)moved;
-    }
-    return true;
-}
-
-bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool whole, const char *destination) {
+/* The bytes are hashed as they are written, or where the file system shares the blocks, in the new file: a store's file
+ * may change at any time without its times showing it, through a mapping of memory. */
+bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination) {
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
-    const int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int from = store_open(store, name, O_RDONLY, STORE_MOST_BLOB, &status);
     if (from < 0)
         return false;
-    bool good = fstat(from, &status) == 0 && S_ISREG(status.st_mode);
+    bool good = (uint64_t)status.st_size == size;
     const int target = good ? create_beside(destination, temporary) : -1;
     if (target < 0) {
         close(from);
         return false;
     }
-    const uint64_t size = (uint64_t)status.st_size;
     const bool cloned = ioctl(target, CLONE, from) == 0;
     if (!cloned)
         reserve(target, destination, size);
-    if (!whole || !(cloned || copy_in_kernel(from, target, size))) {
-        uint8_t *more = size <= sizeof room ? NULL : malloc(size < PIECE_BYTES ? (size_t)size : PIECE_BYTES);
-        copying copy = {cloned ? target : from, cloned ? -1 : target, more ? more : room};
-        good = (more || size <= sizeof room) && blake3_of(next_piece, &copy, size, found) &&
-               memcmp(found, digest, DIGEST_BYTES) == 0;
-        free(more);
-    }
+    uint8_t *more = size <= sizeof room ? NULL : malloc(size < PIECE_BYTES ? (size_t)size : PIECE_BYTES);
+    copying copy = {cloned ? target : from, cloned ? -1 : target, more ? more : room};
+    good = (more || size <= sizeof room) && blake3_of(next_piece, &copy, size, found) &&
+           memcmp(found, digest, DIGEST_BYTES) == 0 && (!cloned || has_size(target, size));
+    free(more);
     good = finish(target, good, temporary, destination);
     if (good && !use_is_noted(&status))
         futimens(from, NULL);
@@ -155,17 +149,21 @@ bool deliver_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bool who
     return good;
 }
 
-bool read_blob(const char *blob, const uint8_t digest[DIGEST_BYTES], bytes *content) {
-    uint8_t found[DIGEST_BYTES], room[1 << 15];
+bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], bytes *content) {
+    uint8_t found[DIGEST_BYTES];
+    struct stat status;
     const size_t before = content->size;
-    const int from = open(blob, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t got = -1;
-    while (from >= 0 && (got = read(from, room, sizeof room)) > 0)
-        append(content, room, (size_t)got);
-    if (from >= 0)
-        close(from);
-    blake3(content->at + before, content->size - before, found);
-    return got == 0 && memcmp(found, digest, DIGEST_BYTES) == 0;
+    const int from = store_open(store, name, O_RDONLY, MOST_LIST, &status);
+    if (from < 0)
+        return false;
+    const size_t size = (size_t)status.st_size;
+    const bool good = make_room(content, size) && read(from, content->at + before, size) == (ssize_t)size;
+    close(from);
+    if (!good)
+        return false;
+    content->size += size;
+    blake3(content->at + before, size, found);
+    return memcmp(found, digest, DIGEST_BYTES) == 0;
 }
 
 bool write_whole(const char *destination, const uint8_t *content, size_t size) {

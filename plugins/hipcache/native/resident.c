@@ -2,8 +2,6 @@
  * were. It watches them (watching.c), and forgets all that it knows as soon as anything happens to any of them; before
  * each answer it takes up what has happened. It compiles nothing, writes nothing and keeps no process waiting.
  *
- * It also remembers which of the store's blobs somebody has hashed, and how their files looked: ask.c.
- *
  * git's fsmonitor--daemon and Watchman do this for working trees. Here a tree that somebody works in is not watched
  * (record.py: `is_of_system`), so a change is rare, and it is no loss to forget everything with it.
  *
@@ -51,7 +49,6 @@ typedef struct {
     seen files;
     time_t restless; /* until then nothing is learned */
     table known;     /* state -> 'y' if it holds, or 'n' where it cannot be watched */
-    table whole;     /* blobs that were hashed, as ask.c tells */
     told *first, **end;
     size_t unread;
     struct sockaddr_un address;
@@ -91,7 +88,7 @@ static void learn(resident *self, const uint8_t *digest, bytes paths) {
         return;
     if (!watched)
         table_put(&self->known, digest, 'n');
-    else if (system_holds(paths, (bytes){(uint8_t *)digest, DIGEST_BYTES, 0, true}))
+    else if (system_holds(paths, LENT((uint8_t *)digest, DIGEST_BYTES)))
         table_put(&self->known, digest, 'y');
 }
 
@@ -101,7 +98,7 @@ static void learn_first(resident *self) {
     if (!self->first)
         self->end = &self->first;
     self->unread -= one->size;
-    learn(self, one->digest, (bytes){one->paths, one->size, 0, true});
+    learn(self, one->digest, LENT(one->paths, one->size));
     free(one);
 }
 
@@ -127,12 +124,6 @@ static char of_system(resident *self, const question *asked) {
     return found ? (char)found : 't';
 }
 
-static void keep_whole(resident *self, const uint8_t *blobs) {
-    if (self->whole.count >= KNOWN)
-        table_empty(&self->whole);
-    table_put(&self->whole, blobs, 'y');
-}
-
 /* False when that connection has ended. */
 static bool hear(resident *self, int fd, uint8_t *packet) {
     const ssize_t size = recv(fd, packet, PACKET, MSG_DONTWAIT | MSG_TRUNC);
@@ -141,16 +132,11 @@ static bool hear(resident *self, int fd, uint8_t *packet) {
         return errno == EAGAIN || errno == EINTR;
     if (size == sizeof asked && packet[0] == '?') {
         memcpy(&asked, packet, sizeof asked);
-        const answer said = {of_system(self, &asked), table_find(&self->whole, asked.blobs) ? 'y' : 't'};
-        return send(fd, &said, sizeof said, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof said &&
-               (said.system == 't' || said.blobs == 't');
+        const char said = of_system(self, &asked);
+        return send(fd, &said, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 && said == 't';
     }
-    if (size > 1 + DIGEST_BYTES && size <= PACKET && packet[0] == '!') {
+    if (size > 1 + DIGEST_BYTES && size <= PACKET && packet[0] == '!')
         keep(self, packet + 1, packet + 1 + DIGEST_BYTES, (size_t)size - 1 - DIGEST_BYTES);
-        return true;
-    }
-    if (size == 1 + DIGEST_BYTES && packet[0] == '+')
-        keep_whole(self, packet + 1);
     return false;
 }
 

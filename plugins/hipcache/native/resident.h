@@ -7,7 +7,7 @@
 #include <sys/un.h>
 
 /* The number counts formats of packets and of digests: others are another resident's. */
-#define RESIDENT_NAME "resident-2-" HIPCACHE_VERSION
+#define RESIDENT_NAME "resident-3-" HIPCACHE_VERSION
 #define RESIDENT_WORD "--resident"
 
 /* Mount namespace, device and inode of the root: paths of another process mean the same if these are equal. */
@@ -18,12 +18,8 @@ typedef struct {
 typedef struct {
     char kind[8]; /* the first of them says it: '?' */
     seen files;
-    uint8_t system[DIGEST_BYTES], blobs[DIGEST_BYTES];
+    uint8_t system[DIGEST_BYTES];
 } question;
-
-typedef struct {
-    char system, blobs;
-} answer;
 
 /* The path of the socket (and of what lies beside it), in a directory that is only this user's. */
 bool resident_place(char path[PATH_MAX], const char *suffix);

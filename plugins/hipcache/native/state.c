@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "direct.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +13,24 @@ enum { GUARD_DIGITS = 32, STATUS_BYTES = 48 };
 static const char DOMAIN[] = "hipcache direct state 1"; /* with its NUL */
 static const char SYSTEM_DOMAIN[] = "hipcache system state 1";
 
-void make_room(bytes *text, size_t size) {
-    if (text->room - text->size >= size)
-        return;
+bool make_room(bytes *text, size_t size) {
+    if (text->failed || text->room - text->size >= size)
+        return !text->failed;
     const size_t room = (text->size + size) * 2 + 4096;
     uint8_t *at = realloc(text->lent ? NULL : text->at, room);
-    if (!at)
-        abort(); /* the shell says so, and the build system tries no wrong object */
+    if (!at) {
+        text->failed = true;
+        return false;
+    }
     if (text->lent)
         memcpy(at, text->at, text->size);
-    *text = (bytes){at, text->size, room, false};
+    *text = (bytes){at, text->size, room, false, false};
+    return true;
 }
 
 void append(bytes *text, const void *more, size_t size) {
-    make_room(text, size);
+    if (!make_room(text, size))
+        return;
     if (size)
         memcpy(text->at + text->size, more, size);
     text->size += size;
@@ -62,6 +67,8 @@ bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, si
         text.size = shared;
         append(&text, list.at + 4, more);
         append(&text, "", 1);
+        if ((good = !text.failed) == false)
+            break;
         text.size--;
         list.at += 4 + more;
         list.size -= 4 + more;
@@ -141,6 +148,36 @@ static bool guard_holds(const char *text, size_t size) {
     return memcmp(digits, text, GUARD_DIGITS) == 0;
 }
 
+static int by_text(const void *one, const void *other) {
+    return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+/* The names in a directory, sorted: for one whose status does not tell (direct/guards.py). */
+static bool add_entries(bytes *state, const char *path) {
+    uint8_t digest[DIGEST_BYTES];
+    bytes names = {0}, order = {0}, sorted = {0};
+    const struct dirent *one;
+    DIR *directory = opendir(path);
+    while (directory && (one = readdir(directory)))
+        if (strcmp(one->d_name, ".") != 0 && strcmp(one->d_name, "..") != 0)
+            append(&names, one->d_name, strlen(one->d_name) + 1);
+    for (size_t at = 0; at < names.size; at += strlen((char *)names.at + at) + 1) {
+        const char *name = (char *)names.at + at;
+        append(&order, &name, sizeof name);
+    }
+    if (order.size)
+        qsort(order.at, order.size / sizeof(char *), sizeof(char *), by_text);
+    for (size_t i = 0; i < order.size / sizeof(char *); i++)
+        append(&sorted, ((char **)(void *)order.at)[i], strlen(((char **)(void *)order.at)[i]) + 1);
+    const bool good = directory && !names.failed && !order.failed && !sorted.failed;
+    if (good)
+        blake3(sorted.at, sorted.size, digest), append(state, digest, DIGEST_BYTES);
+    if (directory)
+        closedir(directory);
+    release(&names), release(&order), release(&sorted);
+    return good;
+}
+
 /* Adds what is there now; false where something is not even of the right kind. */
 static bool look(void *context, const uint8_t *text, size_t size) {
     looking *at = context;
@@ -166,6 +203,8 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     case 'f':
         append_status(&at->state, &found);
         return true;
+    case 'e':
+        return add_entries(&at->state, path);
     case 'm':
         number(&at->state, found.st_mode);
         return true;
@@ -199,18 +238,14 @@ static bool is_ignored(bytes names, const char *variable) {
     return false;
 }
 
-static int by_text(const void *one, const void *other) {
-    return strcmp(*(char *const *)one, *(char *const *)other);
-}
-
-static void add_variables(bytes *state, bytes ignored, char *const *environ) {
+static bool add_variables(bytes *state, bytes ignored, char *const *environ) {
     const char *few[128];
     size_t count = 0, kept = 0;
     while (environ[count])
         count++;
     const char **variables = count <= sizeof few / sizeof *few ? few : calloc(count, sizeof *variables);
     if (!variables)
-        abort();
+        return false;
     for (size_t i = 0; i < count; i++)
         if (!is_ignored(ignored, environ[i]))
             variables[kept++] = environ[i];
@@ -219,12 +254,14 @@ static void add_variables(bytes *state, bytes ignored, char *const *environ) {
         append(state, variables[i], strlen(variables[i]) + 1);
     if (variables != few)
         free(variables);
+    return true;
 }
 
 static bool ends_in(looking *at, bytes watched, bytes digest) {
     uint8_t found[DIGEST_BYTES];
     bool holds = digest.size == DIGEST_BYTES && unpack_list(watched, look, at);
     leave_directory(at);
+    holds = holds && !at->state.failed;
     if (holds) {
         blake3(at->state.at, at->state.size, found);
         holds = memcmp(found, digest.at, DIGEST_BYTES) == 0;
@@ -237,7 +274,7 @@ bool state_holds(const record *found, char *const *environ) {
     uint8_t room[1 << 14];
     looking at = {.state = BEGINS_IN(room), .opened = NOT_YET};
     append(&at.state, DOMAIN, sizeof DOMAIN);
-    add_variables(&at.state, found->ignored, environ);
+    at.state.failed = !add_variables(&at.state, found->ignored, environ) || at.state.failed;
     return ends_in(&at, found->watched, found->state);
 }
 

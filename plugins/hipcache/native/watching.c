@@ -159,7 +159,7 @@ static void mind(watching *self, int watch, const char *name, size_t size) {
 /* Watches each step on the way to `path`, as far as there is one: path_resolution(7). `kind`: as in a record. */
 static bool watch_way(watching *self, char kind, const char *path) {
     char here[PATH_MAX] = "/", rest[PATH_MAX], next[PATH_MAX], target[PATH_MAX];
-    const bool follow_last = kind != 'l' && kind != 'a', entries_matter = kind == 'f' || kind == 'd';
+    const bool follow_last = kind != 'l' && kind != 'a', entries_matter = strchr("fde", kind) != NULL;
     const char *slash = strrchr(path, '/');
     const size_t before = slash ? (size_t)(slash - path) : 0;
     int watched = watch(self, "/", true), links = 0;

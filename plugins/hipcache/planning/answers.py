@@ -4,6 +4,9 @@ Such an answer (the driver's plan, the command that hipcc runs) is a function of
 working directory, and what the tool finds in the file system. All of these are checked before a kept answer is used;
 else the tool is asked again.
 
+An answer names the programs that are run. So it is taken only as this user has kept it: in a store that others write
+to, each asks for himself.
+
 Format of an answer (an action of the store): zlib-compressed JSON
 `{"text": str, "looked": [[how, path, signature], ...]}`.
 """
@@ -60,12 +63,12 @@ def remember(engine: Engine, key: str, answer: Answer) -> None:
         return
     data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.looked]}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    engine.keep_for_speed(key, zlib.compress(raw, 1))
+    engine.keep_for_speed(key, zlib.compress(raw, 1), own=True)
 
 
 def recall(engine: Engine, key: str) -> Answer | None:
     """The kept answer, if nothing that the tool looked at has changed."""
-    raw = None if engine.recache else engine.store.get_action(key)
+    raw = None if engine.recache else engine.store.get_action(key, own=True)
     if raw is None:
         return None
     try:

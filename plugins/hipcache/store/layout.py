@@ -24,8 +24,9 @@ An action record::
     digest  32 bytes   BLAKE3 of DOMAIN, the key in ASCII (64 bytes) and the payload
     payload            to the end of the file
 
-The key is part of the digest, so a record that was renamed to another key is damage, too. A length
-field would add nothing: a record that is cut or grown at any byte has another digest.
+The key is part of the digest, so a record that was renamed to another key is damage, too. A length field would add
+nothing: a record that is cut or grown at any byte has another digest. Where members of a shared store have a secret,
+name, digest and magic are other ones: seal.py.
 
 A blob has no header: only a file that *is* the object can be cloned (FICLONE) to where the build wants it. Its name
 is its digest.
@@ -49,10 +50,11 @@ import os
 import stat
 from pathlib import Path
 
-from blake3 import blake3
+from hipcache.store.seal import Seal
 
 VERSION = "v1"
 MAGIC = b"\x89hcA1\r\n\x1a"
+SEALED_MAGIC = b"\x89hcK1\r\n\x1a"
 HEADER_BYTES = len(MAGIC) + 32
 DOMAIN = b"hipcache action record 1\0"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
@@ -112,23 +114,27 @@ def charge(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
 
-def pack_action(key: str, payload: bytes) -> bytes:
-    return MAGIC + _record_digest(key, payload) + payload
+def pack_action(name: str, payload: bytes, seal: Seal) -> bytes:
+    """`name`: that of its file, as `seal` gives it."""
+    return _header(name, payload, seal) + payload
 
 
-def unpack_action(key: str, record: bytes) -> bytes:
-    """The payload. Raises DamagedEntry if `record` is not the whole record of `key`."""
+def unpack_action(name: str, record: bytes, seal: Seal) -> bytes:
+    """The payload. Raises DamagedEntry if `record` is not the whole record of `name`."""
     payload = record[HEADER_BYTES:]
-    if record[:HEADER_BYTES] != MAGIC + _record_digest(key, payload):
+    if record[:HEADER_BYTES] != _header(name, payload, seal):
         raise DamagedEntry
     return payload
 
 
-def _record_digest(key: str, payload: bytes) -> bytes:
-    hasher = blake3(DOMAIN)
-    hasher.update(key.encode("ascii"))
-    hasher.update(payload)
-    return hasher.digest()
+def is_sealed(record: bytes) -> bool:
+    """Is it a record of those who have a secret?"""
+    return record.startswith(SEALED_MAGIC)
+
+
+def _header(name: str, payload: bytes, seal: Seal) -> bytes:
+    magic = SEALED_MAGIC if seal.secret else MAGIC
+    return magic + seal.digest(b"".join([DOMAIN, name.encode("ascii"), payload]))
 
 
 def open_entry(path: str) -> int:

@@ -20,10 +20,12 @@ from hipcache.errors import StoreError
 from hipcache.store import StoreSize, locks, output, scratch
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
+    HEADER_BYTES,
     DamagedEntry,
     Layout,
     charge,
     discard,
+    is_sealed,
     open_entry,
     pack_action,
     random_name,
@@ -32,24 +34,35 @@ from hipcache.store.layout import (
     write_all,
 )
 from hipcache.store.ledger import Book, Ledger
+from hipcache.store.seal import Seal
 from hipcache.store.upkeep import Upkeep
 
 T = TypeVar("T")
+
+NO_SEAL = Seal()
 
 
 class LocalStore:
     """The contract of `hipcache.store.Store` over the directory `root`, which the first write creates.
 
     `max_bytes` bounds what is held (0: no bound); an entry bigger than that is not kept. `clock` gives seconds since
-    the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing.
+    the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `seal`: that of the records; others
+    are as absent.
     """
 
     def __init__(
-        self, root: Path, *, max_bytes: int, clock: Callable[[], float] = time.time, read_only: bool = False
+        self,
+        root: Path,
+        *,
+        max_bytes: int,
+        clock: Callable[[], float] = time.time,
+        read_only: bool = False,
+        seal: Seal = NO_SEAL,
     ) -> None:
         self.root = root
         self.max_bytes = max_bytes
         self.read_only = read_only
+        self.seal = seal
         self._clock = clock
         self._layout = Layout(root)
         self._ledger = Ledger(self._layout.ledger)
@@ -57,30 +70,45 @@ class LocalStore:
 
     # Actions and blobs
 
-    def get_action(self, key: str) -> bytes | None:
-        with self._opened(self._layout.action(key)) as fd:
-            if fd is None:
+    def get_action(self, key: str, *, own: bool = False) -> bytes | None:
+        return self.get_record(self.seal.name(key), own=own)
+
+    def get_record(self, name: str, *, own: bool = False) -> bytes | None:
+        """The same by the name of its file."""
+        with self._opened(self._layout.action(name)) as fd:
+            if fd is None or (own and not _is_own(os.fstat(fd))):
                 return None
-            payload = unpack_action(key, read_all(fd))
+            payload = unpack_action(name, read_all(fd), self.seal)
             self._touch(fd)
             return payload
         return None
 
-    def put_action(self, key: str, record: bytes) -> None:
+    def has_sealed(self, name: str) -> bool:
+        """Is there a record of some secret? Whether it is damaged, only those can tell who have that one."""
+        with suppress(OSError, DamagedEntry):
+            fd = open_entry(self._layout.action(name))
+            try:
+                return is_sealed(os.read(fd, HEADER_BYTES))
+            finally:
+                os.close(fd)
+        return False
+
+    def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:
         if not self.read_only:
-            self._put(self._layout.action(key), pack_action(key, record))
+            name = self.seal.name(key)
+            self._put(self._layout.action(name), pack_action(name, record, self.seal), own=own)
 
     def remove_action(self, key: str) -> None:
-        path = self._layout.action(key)
+        path = self._layout.action(self.seal.name(key))
         if not self.read_only:
             with as_store_error("remove", path), suppress(FileNotFoundError):
                 self._remove(path)
 
     def has_blob(self, digest: str) -> bool:
-        try:
-            return stat.S_ISREG(os.lstat(self._layout.blob(digest)).st_mode)
-        except OSError:
-            return False
+        return self.blob_size(digest) is not None
+
+    def blob_size(self, digest: str) -> int | None:
+        return _size(self._layout.blob(digest))
 
     def get_blob(self, digest: str) -> bytes | None:
         with self._opened(self._layout.blob(digest)) as fd:
@@ -227,22 +255,22 @@ class LocalStore:
                 os.utime(file)
         return True
 
-    def _put(self, path: str, content: bytes) -> None:
+    def _put(self, path: str, content: bytes, *, own: bool = False) -> None:
         """Write an entry, then do the upkeep that is due. Raises StoreError."""
         if 0 < self.max_bytes < charge(len(content)):
             with suppress(OSError):
                 self._remove(path)
             return
         with as_store_error("store", path):
-            book = self._with_layout(lambda: self._write(path, content))
+            book = self._with_layout(lambda: self._write(path, content, 0o644 if own else 0o666))
         if self._upkeep.is_due(book, self.max_bytes):
             with suppress(OSError):
                 self._upkeep.run(self.max_bytes)
 
-    def _write(self, path: str, content: bytes) -> Book:
+    def _write(self, path: str, content: bytes, mode: int) -> Book:
         temporary = f"{self._layout.tmp}/put-{random_name()}"
         try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
             try:
                 scratch.mark_alive(fd)
                 write_all(fd, content)
@@ -292,6 +320,12 @@ class LocalStore:
             raise StoreError(f"cannot {verb} '{self.root}': the store is read-only", "unset HIPCACHE_READONLY")
         with as_store_error(verb, self._layout.base), locks.held(self._open_locks(), locks.UPKEEP):
             yield self._upkeep
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Has nobody but this user, or root, written it? Of the rights that an access control list gives, the mode shows
+    the most."""
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o022
 
 
 def _rename_into(temporary: str, path: str) -> None:

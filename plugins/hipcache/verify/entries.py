@@ -57,7 +57,7 @@ def check(store: LocalStore, told: Callable[[int], object] = lambda number: None
     """Check all entries of `store`, and remove what is damaged unless it is read-only. `told` is called with the number
     of entries that have been checked so far. Raises OSError."""
     checked = Checked()
-    reader = LocalStore(store.root, max_bytes=0, read_only=True)
+    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     for tree, look in ((BLOBS, _look_at_blob), (ACTIONS, _look_at_record)):
         for place in _places(store, tree):
@@ -162,9 +162,11 @@ def _look_at_blob(reader: LocalStore, place: _Place) -> str:
 
 
 def _look_at_record(reader: LocalStore, place: _Place) -> str:
-    payload = reader.get_action(place.digest)
+    payload = reader.get_record(place.digest)
+    if payload is None and reader.seal.secret:
+        payload = LocalStore(reader.root, max_bytes=0, read_only=True).get_record(place.digest)
     if payload is None:
-        return _WRONG_DIGEST if place.is_there() else ""
+        return _WRONG_DIGEST if place.is_there() and not reader.has_sealed(place.digest) else ""
     try:
         if named.kind_of(payload) == named.PASS:
             entries = named.entries(payload)

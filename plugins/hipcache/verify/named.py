@@ -71,6 +71,7 @@ def _of_whole(payload: bytes) -> list[str]:
     while outputs.left:
         outputs.take(1)
         named.append(outputs.take(32))
+        outputs.take(8)
         outputs.string()
     return [digest.hex() for digest in named]
 

@@ -1,0 +1,52 @@
+/* Seals records with a secret that the members of a shared store hold: see store/seal.py, which says it first. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAGIC_BYTES = 8, LEAST = 16, MOST = 4096 }; /* bytes of a secret */
+static const uint8_t PLAIN[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
+static const uint8_t SEALED[MAGIC_BYTES] = {0x89, 'h', 'c', 'K', '1', '\r', '\n', 0x1a};
+static const char CONTEXT[] = "hipcache 2026-11-22 records of a store";
+static const char NAME_DOMAIN[] = "hipcache sealed name 1"; /* with its NUL */
+
+/* Where the file is not as it should be, the engine says why. */
+bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]) {
+    uint8_t content[MOST + 1];
+    struct stat found;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return false;
+    const bool good = fstat(fd, &found) == 0 && S_ISREG(found.st_mode) &&
+                      (found.st_uid == geteuid() || found.st_uid == 0) && (found.st_mode & 077) == 0;
+    const ssize_t size = good ? read(fd, content, sizeof content) : -1;
+    close(fd);
+    if (size < LEAST || size > MOST)
+        return false;
+    blake3_derive_key(CONTEXT, content, (size_t)size, secret);
+    return true;
+}
+
+void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]) {
+    uint8_t text[sizeof NAME_DOMAIN + 2 * DIGEST_BYTES], digest[DIGEST_BYTES];
+    if (!secret)
+        return;
+    memcpy(text, NAME_DOMAIN, sizeof NAME_DOMAIN);
+    memcpy(text + sizeof NAME_DOMAIN, key, 2 * DIGEST_BYTES);
+    blake3_keyed(secret, text, sizeof text, digest);
+    hexadecimal(digest, DIGEST_BYTES, key);
+}
+
+const uint8_t *seal_magic(const uint8_t *secret) {
+    return secret ? SEALED : PLAIN;
+}
+
+void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]) {
+    if (secret)
+        blake3_keyed(secret, content, size, digest);
+    else
+        blake3(content, size, digest);
+}

@@ -1,0 +1,13 @@
+"""Opens the store that the settings name."""
+
+from __future__ import annotations
+
+from hipcache.config import Config
+from hipcache.store import seal
+from hipcache.store.local import LocalStore
+
+
+def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
+    """Only to be read if that is asked for, here or in the settings. Raises StoreError."""
+    read_only = read_only or config.readonly
+    return LocalStore(config.dir, max_bytes=config.max_size, read_only=read_only, seal=seal.read(config.key))
