@@ -169,7 +169,6 @@ def _ask_anew(
 
 
 def _program(compiler: str, cwd: str, engine: Engine) -> str:
-    check_temporary_directory(cwd, engine.environ)
     program = tools.which(compiler, cwd, engine.environ)
     if not program:
         raise PassThrough("driver", f"no '{compiler}' on PATH")
@@ -215,14 +214,6 @@ def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
             raise PassThrough("driver", f"'{name}': {error.strerror}") from error
         words += expand(tokenize("".join(lines)), os.path.dirname(name))
     return words
-
-
-def check_temporary_directory(cwd: str, environ: Mapping[str, str]) -> None:
-    """Where the driver can make no temporary file, it fails: system_temp_directory of LLVM's Path.inc. (While it plans
-    for us, it has one of ours.) Raises PassThrough. As native/output.c."""
-    named = next((environ[name] for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR") if name in environ), "/tmp")
-    if not os.access(os.path.join(cwd, named, "."), os.W_OK | os.X_OK):
-        raise PassThrough("driver", f"no temporary file can be made in '{named}'")
 
 
 def _run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
