@@ -18,6 +18,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
 SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "places.c", "seal.c", "state.c", "statistics.c", "store.c")
+# In the library alone.
+ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
 LIBRARY = "libhipcache.so"
 WITHOUT_COMPILER = """\
 #!python
@@ -42,7 +44,7 @@ class LauncherHook(BuildHookInterface[Any]):
             small = [] if "CC" in os.environ else [["musl-gcc", "-static"]]
             ways = [*small, [*compiler, "-static"], compiler]
             self._compile(launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "launcher.c"], ways)
-            self._compile(library, [*SHARED, "bitcode.c", "library.c"], [[*compiler, "-shared", "-fPIC"]])
+            self._compile(library, [*SHARED, *ALONE], [[*compiler, "-shared", "-fPIC"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)

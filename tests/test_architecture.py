@@ -48,9 +48,14 @@ LAYERS = r"""
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
-    inputs.shown planning.assembler store.layout verify.difference verify.named
+    planning.assembler store.layout verify.difference verify.named
     masquerade
-    atomic outcome store.seal inputs.basedir inputs.comments inputs.embedded inputs.keys inputs.pasted \
+    inputs.comments
+    inputs.lexed
+    inputs.vocabulary inputs.lexer
+    inputs.shown
+    atomic outcome store.seal inputs.basedir inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
+        inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native store.space

@@ -61,7 +61,14 @@ def test_a_quoted_name_is_found(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["#include <a/x.h>", "#include<a/x.h>", "#if __has_include(<a/x.h>)", "#import <a/x.h>", "%: include <a/x.h>"],
+    [
+        "#include <a/x.h>",
+        "#include<a/x.h>",
+        "#if __has_include(<a/x.h>)",
+        "#import <a/x.h>",
+        "%: include <a/x.h>",
+        "#include \\\n<a/x.h>",
+    ],
 )
 def test_an_angled_name_is_found(text: str) -> None:
     assert names(text) == (set(), {"a/x.h"})
@@ -74,7 +81,7 @@ def test_what_includes_nothing_names_nothing(text: str) -> None:
     assert names(text) == (set(), set())
 
 
-@pytest.mark.parametrize("text", ["#include MACRO", "#include MACRO(a)", "#include \\\n<x.h>", "#include_next NAME"])
+@pytest.mark.parametrize("text", ["#include MACRO", "#include MACRO(a)", "#include \\\nMACRO", "#include_next NAME"])
 def test_an_include_of_a_macro_is_computed(text: str) -> None:
     assert scan(text.encode()).includes_computed
 

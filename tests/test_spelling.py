@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIP_IN_SHORT, HIT, LAUNCHER, MISS, Compiled, Lab, only_15, only_19, script
-from hipcache.inputs.shown import names
+from hipcache.inputs.includes import scan
 from hipcache.making import unnamed
 from hipcache.planning.cuid import clangs_hash
 
@@ -488,7 +488,7 @@ def test_a_type_without_a_name_is_found_at_any_bit(width: int, shift: int) -> No
     ],
 )
 def test_names_that_show_paths(text: bytes, found: set[str]) -> None:
-    assert names(text) == found
+    assert scan(text).shown == found
 
 
 @pytest.mark.parametrize("name", [b"(lambda at ", b"(unnamed ", b"(anonymous "])

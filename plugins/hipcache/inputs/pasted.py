@@ -22,46 +22,35 @@ TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")
 QUESTIONS = ("__has_include", "__has_include_next", "__has_embed")
 PLACES = ("__FILE__", "__BASE_FILE__", "__PRETTY_FUNCTION__")
 # Functions that nobody puts together; "source" and "location" are words of many texts.
-_MORE_PLACES = ("__builtin_FILE", "source_location")
+MORE_PLACES = ("__builtin_FILE", "source_location")
 # The assembler's.
 _READS = frozenset([b"incbin", b"include"])
 
 _NAMES = (*TIMES, *QUESTIONS, *PLACES)
 # A whole name is no piece of a longer one: where it stands alone it is looked for anyway.
-_PIECES = frozenset(
-    name[start:end].encode()
+PIECES = frozenset(
+    name[start:end]
     for name in _NAMES
     for start in range(len(name))
     for end in range(start + 1, len(name) + 1)
     if end - start > 1 or name[start] == "_"
-) - {name.encode() for name in _NAMES}
+) - set(_NAMES)
+_RAW_PIECES = frozenset(map(str.encode, PIECES))
 _WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
-_CONTINUED = re.compile(rb"\\[ \t]*\r?\n")
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
 _HEAD = re.compile(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
 _TAIL = re.compile(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
 _BETWEEN_STRINGS = re.compile(rb"\"\s*\"")
-_INCLUDE = re.compile(rb"^[ \t]*#[^\n]*include[^\n]*$", re.MULTILINE)
-
-
-def joined(content: bytes) -> bytes:
-    """The content with every word on one line."""
-    if any(
-        content[one.start() - 1 : one.start()].strip() and content[one.end() : one.end() + 1].strip()
-        for one in _CONTINUED.finditer(content)
-    ):
-        return _CONTINUED.sub(b"", content)
-    return content
 
 
 def places(content: bytes) -> frozenset[str]:
     """The names in a text that stand for the path of a file, or may hold it."""
-    return frozenset(name for name in (*PLACES, *_MORE_PLACES) if name.encode() in content)
+    return frozenset(name for name in (*PLACES, *MORE_PLACES) if name.encode() in content)
 
 
 def pieces(content: bytes) -> frozenset[str]:
     """The words of a text that may be part of a name."""
-    return frozenset(word.decode() for word in _PIECES.intersection(content.translate(_WORDS_ONLY).split()))
+    return frozenset(word.decode() for word in _RAW_PIECES.intersection(content.translate(_WORDS_ONLY).split()))
 
 
 def composed(words: Collection[str], names: Collection[str]) -> str:
@@ -81,15 +70,14 @@ def _is_composed(name: str, words: Collection[str]) -> bool:
     return any(end == len(name) for end, _ in ends)
 
 
-def assembles_in_pieces(content: bytes) -> bool:
-    """May a string of inline assembly read a file, though none spells `.incbin` or `.include`?"""
-    if b"asm" not in content:
-        return False
-    plain = _INCLUDE.sub(b"", _ESCAPED.sub(_character, content))
+def assembles_in_pieces(text: bytes) -> bool:
+    """May a string of inline assembly read a file, though none spells `.incbin` or `.include`? `text`: all lines but
+    those of #include, without comments."""
+    plain = _ESCAPED.sub(_character, text)
     whole = _BETWEEN_STRINGS.sub(b"", plain)
     if b".incbin" in whole or b".include" in whole:
         return True
-    heads, tails = _HEAD.findall(plain), _TAIL.findall(plain)
+    heads, tails = set(_HEAD.findall(plain)), set(_TAIL.findall(plain))
     return any(head + tail in _READS for head in heads for tail in tails)
 
 

@@ -13,7 +13,8 @@ from hipcache.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 3
+_INTERFACE = 4
+_NO_MEMORY = 8
 OUTDATED = "the native library was built from other sources than these, and is not used"
 
 
@@ -27,6 +28,14 @@ class _Bytes(ctypes.Structure):
         content = ctypes.string_at(self.at, self.size) if self.at else b""
         library.hipcache_free(ctypes.byref(self))
         return content
+
+
+class _Lexed(ctypes.Structure):
+    _fields_ = (
+        *((name, _Bytes) for name in ("bare", "lines", "strings", "words")),
+        ("looked", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32),
+    )
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,49 @@ def bitcode(content: bytes) -> bytes | None:
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
     text = said.take(library)
     return text if known else None
+
+
+@dataclass(frozen=True)
+class Lexed:
+    """As `lexer.c` tells of them."""
+
+    bare: bytes
+    lines: bytes
+    strings: bytes
+    words: bytes
+    flags: int
+    looked: int
+
+
+def lex(content: bytes, table: bytes, asked: int) -> Lexed | None:
+    """`table` and `asked`: see `lexer.c`. Other threads run meanwhile. None without a library. Raises MemoryError."""
+    library = load()
+    words = _table(table) if library else None
+    if library is None or not words:
+        return None
+    found = _Lexed()
+    library.hipcache_lex(content, ctypes.c_size_t(len(content)), words, ctypes.c_uint(asked), ctypes.byref(found))
+    if found.flags & _NO_MEMORY:
+        library.hipcache_lexed_free(ctypes.byref(found))
+        raise MemoryError
+    bare, lines, strings, spelled = (
+        ctypes.string_at(part.at, part.size) if part.at else b""
+        for part in (found.bare, found.lines, found.strings, found.words)
+    )
+    flags, looked = int(found.flags), int(found.looked)
+    library.hipcache_lexed_free(ctypes.byref(found))
+    return Lexed(bare, lines, strings, spelled, flags, looked)
+
+
+@cache
+def _table(text: bytes) -> ctypes.c_void_p | None:
+    """The words of a text, kept for as long as the process runs."""
+    library = load()
+    if library is None:
+        return None
+    library.hipcache_lexer_words.restype = ctypes.c_void_p
+    made = library.hipcache_lexer_words(text, ctypes.c_size_t(len(text)))
+    return ctypes.c_void_p(made) if made else None
 
 
 def _texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:

@@ -1,0 +1,260 @@
+"""The lexer: in C and in Python alike, as clang reads, and in time that is in proportion to the text."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hip import FULL, LLVM
+from hipcache import native
+from hipcache.inputs import vocabulary
+from hipcache.inputs.comments import without_comments
+from hipcache.inputs.includes import scan
+from hipcache.inputs.lexed import ALL, BARE, RAW, lex, lex_in_python
+
+HEADERS = (
+    "/usr/include/rocprim",
+    "/usr/include/hip",
+    "/usr/include/c++/12",
+    "/usr/lib/llvm-15/lib/clang/15.0.6/include",
+)
+PIECES = (
+    *("has", "__", "include", "include_next", " ", "\n", "//", "/*", "*/", '"', "'", "\\", "\\\n", "#", "#include "),
+    *("#define X ", 'R"(', ')"', "1'0", "1'", "_", "\r\n", "\\\r\n", "??", "??/", "??=", "%:", "<", "x.h", ">", "\t"),
+    *("__has_include(", "__DATE__", "\f", "\v", "\0", "\r", "é", "\xff", "$", 'u8R"x(', ')x"', "e+", ".", "0", "*"),
+    *("#error ", "#pragma ", "GCC dependency ", "/", "(", ")", "asm", "error", "__glibcxx_a", "\\  \n", "R", "\ufeff"),
+)
+
+
+def said(one: native.Lexed) -> tuple[object, ...]:
+    return one.bare, one.lines, one.strings, one.words, one.flags
+
+
+@pytest.mark.parametrize("asked", [0, BARE, ALL, RAW])
+def test_both_lexers_say_the_same_of_texts_made_by_chance(asked: int) -> None:
+    chosen = random.Random(asked)
+    for _ in range(20_000 if FULL else 2000):
+        text = "".join(chosen.choices(PIECES, k=chosen.randint(1, 14)))
+        content = text.encode("latin-1" if chosen.random() < 0.2 and "\ufeff" not in text else "utf-8")
+        assert said(lex(content, asked)) == said(lex_in_python(content, asked)), content
+
+
+def test_both_lexers_say_the_same_of_real_headers() -> None:
+    headers = [path for place in HEADERS for path in sorted(Path(place).rglob("*")) if path.is_file()]
+    assert len(headers) > 500
+    for path in headers if FULL else random.Random(1).sample(headers, 40):
+        content = path.read_bytes()[: None if FULL else 30_000]
+        for asked in (0, BARE):
+            assert said(lex(content, asked)) == said(lex_in_python(content, asked)), path
+
+
+# Time
+
+MEGABYTES = 100
+HOSTILE = {
+    "include": b"include a < b ",
+    "a comment before code": b"/*" + b"x" * 1000 + b"*/ int a; ",
+    "continued words": b"__has_ \\\n",
+    "opened comments": b"/* /",
+    "slashes and backslashes": b"// \\ \\\n",
+    "backslashes": b"\\",
+    "quotes": b'"',
+    "apostrophes": b"1'",
+    "raw strings": b'R"(',
+    "raw strings that nearly end": b')"xR"x(',
+    "nothing": b"\0",
+    "blanks": b"\\ \t",
+    "directives": b"#include <",
+    "questions": b"__has_include(<a ",
+    "questions that are defined": b"defined (__has_include) ",
+    "trigraphs": b"??/\r",
+    "ends of lines": b" \n\r",
+    "bytes": b"\xe2\x80",
+}
+
+
+@pytest.mark.parametrize("shape", HOSTILE)
+def test_a_hostile_text_is_looked_at_a_few_times_only(shape: str) -> None:
+    """In all, over 100 MB. Some begin as a directive, or within a literal or a comment."""
+    piece = HOSTILE[shape]
+    size = MEGABYTES * 1_000_000 // len(HOSTILE)
+    begins = (b"", b"#if ", b"#define X ", b'char a[] = "', b"/*", b'R"(')
+    for number, begin in enumerate(begins):
+        content = begin + piece * (size // len(piece) // len(begins) + 1)
+        found = native.lex(content, vocabulary.TABLE, (0, BARE, ALL)[number % 3])
+        assert found is not None, "the library is not built: the test shows nothing"
+        assert found.looked <= 8 * len(content) + 100
+        assert len(found.bare) + len(found.lines) + len(found.strings) + len(found.words) <= 4 * len(content) + 100
+
+
+@pytest.mark.parametrize("shape", HOSTILE)
+def test_a_hostile_text_is_scanned_and_both_lexers_agree_on_it(shape: str) -> None:
+    """What took quadratic time would take hours here."""
+    piece = HOSTILE[shape]
+    for begin in (b"", b"#if ", b"#define X ", b'char a[] = "'):
+        content = begin + piece * (300_000 // len(piece))
+        assert scan(content) == scan(content + b"\n")
+        without_comments(content)
+        short = content[:3000]
+        for asked in (0, BARE, ALL, RAW):
+            assert said(lex(short, asked)) == said(lex_in_python(short, asked))
+
+
+# Held against clang
+
+CLANG_PIECES = (
+    *(
+        "a",
+        " ",
+        "  ",
+        "\n",
+        "//",
+        "/*",
+        "*/",
+        "/* b */",
+        "// c\n",
+        '"',
+        "'",
+        "\\",
+        "\\\n",
+        "\\\r\n",
+        "\r\n",
+        "\t",
+        "\f",
+    ),
+    *(
+        "#define X ",
+        "#if 0\n",
+        "#endif\n",
+        'R"(',
+        ')"',
+        'R"(x  \n',
+        "1'0",
+        "0x1p+",
+        'u8R"y(',
+        ')y"',
+        "X",
+        "/",
+        "*",
+        "??/\n",
+    ),
+    *("#include <x//y>\n", "_d", "\v", "%:define Y ", "// é\n", "'e'", '"/*"', "  \n", "\n\n", "#error /*\n"),
+)
+_TOKEN = re.compile(
+    rb"^(\w+) '(.*?)'\t(.*?)\tLoc=<[^>]*?text(\d+)\.cpp:(\d+:\d+)(?: <[^>]*>)?>$", re.MULTILINE | re.DOTALL
+)
+
+
+def tokens_of_clang(root: Path, texts: list[bytes], version: str) -> list[list[tuple[bytes, ...]]]:
+    """Kind, text, flags and place of each token of the preprocessed texts; one process for all."""
+    names = [f"text{number}.cpp" for number in range(len(texts))]
+    for name, text in zip(names, texts, strict=True):
+        (root / name).write_bytes(text)
+    command = [LLVM[version] / "bin" / "clang", "-cc1", "-w", "-std=c++17", "-ferror-limit", "0", "-dump-tokens"]
+    done = subprocess.run([*command, "-x", "c++", *names], cwd=root, capture_output=True, check=False, timeout=60)
+    found: list[list[tuple[bytes, ...]]] = [[] for _ in texts]
+    for kind, text, flags, number, place in _TOKEN.findall(done.stderr):
+        if kind != b"eof":
+            found[int(number)].append((kind, text, flags, place))
+    return found
+
+
+@pytest.mark.parametrize("version", ["15", "19"])
+def test_texts_that_are_the_same_without_comments_are_the_same_to_clang(tmp_path: Path, version: str) -> None:
+    chosen = random.Random(int(version))
+    groups: dict[bytes, set[bytes]] = {}
+    for _ in range(60_000 if FULL else 6000):
+        pieces = chosen.choices(CLANG_PIECES, k=chosen.randint(2, 8))
+        text = "".join(pieces).encode()
+        other = (
+            text.replace(b" b ", b" \td/").replace(b"// c", b"//dd/* ").replace(b"  \n", b"\n").replace(b"\f", b"\f ")
+        )
+        for one in (text, other, text + b"\n"):
+            bare = without_comments(one)
+            if bare is not None:
+                groups.setdefault(bare, set()).add(one)
+    pairs = [(sorted(group)[0], one) for group in groups.values() if len(group) > 1 for one in sorted(group)[1:]]
+    assert len(pairs) > 300
+    chosen.shuffle(pairs)
+    pairs = pairs[: 5000 if FULL else 600]
+    seen = 0
+    for start in range(0, len(pairs), 200):
+        some = pairs[start : start + 200]
+        tokens = tokens_of_clang(tmp_path, [text for pair in some for text in pair], version)
+        for number, pair in enumerate(some):
+            assert tokens[2 * number] == tokens[2 * number + 1], pair
+            seen += len(tokens[2 * number])
+    assert seen > len(pairs), "no tokens: the test shows nothing"
+
+
+NAME_PIECES = (
+    *(" ", "\n", "//", "/*", "*/", '"', "'", "\\\n", "\\  \n", "\r\n", "\f", "\v", "/* b\n */", "#if 0\n", "#endif\n"),
+    *(
+        '#include "NAME"\n',
+        "#include <NAME>\n",
+        "#",
+        "%:",
+        "include",
+        '"NAME"',
+        "<NAME>",
+        "#import <NAME>\n",
+        'R"(',
+        ')"',
+    ),
+    *(
+        "#define N <NAME>\n",
+        "#include N\n",
+        "a",
+        "1'0",
+        "??=",
+        "\n#if __has_include(<NAME>)\n",
+        "include_next",
+        "??/\n",
+    ),
+)
+
+
+@pytest.mark.parametrize("version", ["15", "19"])
+@pytest.mark.parametrize("flags", [(), ("-ftrigraphs",)], ids=["", "trigraphs"])
+def test_each_name_that_clang_looks_for_is_found_or_the_text_is_unclear(
+    tmp_path: Path, version: str, flags: tuple[str, ...]
+) -> None:
+    """Each text asks for headers of its own, all of which are there."""
+    chosen = random.Random(int(version) + len(flags))
+    texts = []
+    for number in range(6000 if FULL else 600):
+        text = "".join(chosen.choices(NAME_PIECES, k=chosen.randint(1, 7))) + "\n"
+        text = re.sub("NAME", lambda _, n=number: f"n{n}_{chosen.randint(0, 2)}.h", text)
+        texts.append((b"\xef\xbb\xbf" if chosen.random() < 0.1 else b"") + text.encode())
+    for number, content in enumerate(texts):
+        (tmp_path / f"text{number}").write_bytes(content)
+        for name in range(3):
+            (tmp_path / f"n{number}_{name}.h").touch()
+    (tmp_path / "all.cpp").write_text("".join(f'#include "text{number}"\n#undef N\n' for number in range(len(texts))))
+    command = [
+        LLVM[version] / "bin" / "clang",
+        "-cc1",
+        "-w",
+        "-std=c++17",
+        *flags,
+        "-ferror-limit",
+        "0",
+        "-Eonly",
+        "-H",
+    ]
+    done = subprocess.run(
+        [*command, "-I.", "-x", "c++", "all.cpp"], cwd=tmp_path, capture_output=True, check=False, timeout=60
+    )
+    looked_for: dict[int, set[str]] = {}
+    for name, number in re.findall(r"^\.\. (?:\./)?(n(\d+)_\d+\.h)", done.stderr.decode(), re.MULTILINE):
+        looked_for.setdefault(int(number), set()).add(name)
+    assert len(looked_for) > len(texts) / 20, "clang includes nothing: the test shows nothing"
+    clear = 0
+    for number, names in looked_for.items():
+        found = scan(texts[number])
+        assert found.unclear or names <= found.quoted | found.angled, texts[number]
+        clear += not found.unclear
+    assert clear > len(looked_for) / 3
