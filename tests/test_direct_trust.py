@@ -107,6 +107,14 @@ def test_a_dependency_file_that_makes_make_run_something_is_not_written(direct: 
 
 
 @only_19
+def test_a_header_whose_name_make_would_run_is_left_to_the_compiler(lab: Lab) -> None:
+    """A trace of the store may say that it was read, where it lies ready elsewhere."""
+    lab.write("a;b.hpp", "")
+    lab.write("k.hip", (lab.root / "k.hip").read_text() + '#include "a;b.hpp"\n')
+    assert lab.compile("-MD").counted.reason == "side_output"
+
+
+@only_19
 @pytest.mark.parametrize("name", ["../../home/file", "history/../../../home/file", "history/" + "0" * 32 + "/linked"])
 def test_a_history_name_that_leads_elsewhere_is_not_touched(direct: Direct, name: str) -> None:
     lab = direct.lab

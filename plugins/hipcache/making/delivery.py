@@ -79,7 +79,11 @@ def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ..
     phony = any(option.name == "-MP" for option in options)
     if os.path.isfile(whole) and not os.access(whole, os.W_OK):
         raise PassThrough("store", f"'{path}' cannot be written")
-    rule = depfile.write(targets, depfile.union(lists), phony=phony, clang=plan.clang)
+    names = depfile.union(lists)
+    if any(";" in name or "\n" in name for name in names):
+        # The store says what was read, and others may write there: make runs what stands behind such a name.
+        raise PassThrough("side_output", "a header whose name make would take for a command")
+    rule = depfile.write(targets, names, phony=phony, clang=plan.clang)
     # As clang does, which replaces an object, and writes into a dependency file that is there.
     content = os.fsencode(rule)
     _write_whole(Path(whole), content, through_links=True)
