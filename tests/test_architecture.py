@@ -37,7 +37,7 @@ LAYERS = r"""
     planning.program_plan
     planning.answers planning.wrapper_plan planning.units
     planning.frontend
-    engine planning.inodes planning.link_plan cli.doctor cli.explain report.notices report.telling
+    ending engine planning.inodes planning.link_plan cli.doctor cli.explain report.notices report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
@@ -66,9 +66,9 @@ LAYERS = r"""
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
 
-# `runner` starts processes, `watch` those for it that are watched. `launcher` takes the user's own command over where
+# `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where
 # the engine cannot go on, and `plain` where there is nothing for it to do.
-STARTS_PROCESSES = {"processes.runner", "launcher"}
+STARTS_PROCESSES = {"processes.runner", "ending"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain"}
 
@@ -169,7 +169,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "launcher", "plain", "processes.watch"}))
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "ending", "plain", "processes.watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

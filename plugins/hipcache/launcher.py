@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,32 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import outcome, stories
+from hipcache import ending, outcome, stories
 from hipcache.config import Config
+from hipcache.ending import Interrupted, become, die, end_by_signals, take_signals
 from hipcache.errors import ConfigError, HipcacheError, HostLinkFailed, JobFailed, PassThrough, left_by
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse_each
-from hipcache.processes import SIGNALS
 from hipcache.report import conditions, notices, telling
 from hipcache.report.conditions import Condition
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from hipcache.compile import Compiled
     from hipcache.direct.remember import Whole
     from hipcache.engine import Engine
     from hipcache.processes.runner import Runner
-
-
-class Interrupted(BaseException):
-    """A signal asked hipcache to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -> int:
@@ -46,10 +33,10 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
     `Engine`."""
     try:
         status = _launch(argv, environ, racy)
-        _end_by_signals()  # all is done
+        end_by_signals()  # all is done
         return status
     except Interrupted as interrupted:
-        _die(interrupted.number)
+        die(interrupted.number)
 
 
 def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
@@ -61,7 +48,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
         fault = error
     # A program that is not there is no compile to count.
     if (config.disable and not fault) or not os.access(tools.which(argv[0], "", environ), os.X_OK):
-        _become(argv)
+        become(argv)
     words = tools.behind(argv)
     commands: tuple[Command, ...] = ()
     try:
@@ -76,11 +63,11 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
     except PassThrough as left:
         _leave(argv, config, left)
     except OSError:
-        _become(argv)
+        become(argv)
     # A compile that is none of ours says nothing: configure scripts take each word for a warning about their flag.
     if fault:
         _notice([conditions.of_settings(fault)], environ)
-        _become(argv)
+        become(argv)
     return _compile(argv, commands, config, environ, cwd, racy)
 
 
@@ -108,7 +95,7 @@ def _compile(
 
     runner: Runner | None = None
     try:
-        _take_signals()
+        take_signals()
         _notice(conditions.of(config), environ)
         engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
@@ -173,23 +160,17 @@ def _verify(engine: Engine, commands: tuple[Command, ...], argv: list[str], conf
     from hipcache.verify import delivered
 
     try:
-        _take_signals()
+        take_signals()
         delivered.compare(engine, commands, argv, cwd, config)
     except Interrupted as interrupted:
         _end(engine.runner)
-        _die(interrupted.number)
+        die(interrupted.number)
     except delivered.CompilerFails:
         print("hipcache: the compiler fails, and the store has an object for it; it says why:", file=sys.stderr)
-        _become(argv)
+        become(argv)
     except Exception as error:
         telling.log_fault(config, error)
     return 0
-
-
-def _take_signals() -> None:
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
 
 
 def _say(argv: list[str], messages: str) -> None:
@@ -198,7 +179,7 @@ def _say(argv: list[str], messages: str) -> None:
         try:
             telling.say(messages)
         except OSError:
-            _become(argv)
+            become(argv)
 
 
 def _remember(
@@ -239,58 +220,11 @@ def _end(runner: Runner | None) -> None:
         runner.kill()
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Once is enough: a second one (timeout(1) and terminals send two) must not break the cleaning up.
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)
-    raise Interrupted(number)
-
-
-def _die(number: int) -> NoReturn:
-    """End as the compiler would: by the signal itself, so that the shell and make see it."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    os._exit(128 + number)
-
-
-def _end_by_signals() -> None:
-    for number in SIGNALS:
-        if signal.getsignal(number) is _interrupt:
-            signal.signal(number, signal.SIG_DFL)
-
-
 def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
     if not config.disable:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
         telling.record(config, end, argv, os.getcwd())
-    _become(argv)
-
-
-def _become(argv: list[str]) -> NoReturn:
-    """Run the user's own command in place of this process."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    _end_by_signals()
-    # Python ignores these two for itself; what is ignored stays so over an exec.
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(argv[0], argv)
-    except OSError as error:
-        if error.errno == errno.ENOEXEC:
-            _become_script(argv)
-        hint = "is the compiler's name right, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
-        print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
-        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-
-
-def _become_script(argv: list[str]) -> None:
-    """A script without a `#!` line: the kernel refuses it, and every shell runs it. Returns where /bin/sh cannot."""
-    import shutil
-
-    path = argv[0] if "/" in argv[0] else shutil.which(argv[0])
-    with suppress(OSError):
-        os.execv("/bin/sh", ["/bin/sh", str(path), *argv[1:]])
+    become(argv)
 
 
 def _tell_failure(argv: list[str], config: Config, failed: HostLinkFailed) -> int:
@@ -298,46 +232,19 @@ def _tell_failure(argv: list[str], config: Config, failed: HostLinkFailed) -> in
     try:
         telling.say(failed.text)
     except OSError:
-        _become(argv)
+        become(argv)
     telling.record(config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, os.getcwd())
     return failed.status
 
 
 def _run_after_failure(argv: list[str], config: Config, what: str) -> int:
     """A job failed: the user's own command says why, in its own words."""
-    from hipcache.processes.runner import signals_deferred
-
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with signals_deferred():
-            process = subprocess.Popen(argv)
-        status = process.wait()
-    except Interrupted as interrupted:
-        if process is None:
-            _die(interrupted.number)
-        for pid in [*_descendants(process.pid), process.pid]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, interrupted.number)
-        process.wait()
-        _die(interrupted.number)
-    except OSError:  # no further process, or no further file
-        _become(argv)
+    status = ending.run(argv)
     if status == 0:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)
     else:
         end = CompileOutcome(outcome.FAILED, detail=what)
     telling.record(config, end, argv, os.getcwd())
     if status < 0:
-        _die(-status)
+        die(-status)
     return status
-
-
-def _descendants(pid: int) -> list[int]:
-    """The processes below `pid`: a driver that is ended leaves its running job behind."""
-    found: list[int] = []
-    with suppress(OSError):
-        with open(f"/proc/{pid}/task/{pid}/children") as file:
-            children = [int(child) for child in file.read().split()]
-        for child in children:
-            found += [*_descendants(child), child]
-    return found

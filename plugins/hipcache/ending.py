@@ -1,0 +1,109 @@
+"""How the launcher's process ends: by a signal, as the user's own command, or with that command's status."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from hipcache.processes import SIGNALS
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class Interrupted(BaseException):
+    """A signal asked hipcache to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def take_signals() -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Once is enough: a second one (timeout(1) and terminals send two) must not break the cleaning up.
+    for other in SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def die(number: int) -> NoReturn:
+    """End as the compiler would: by the signal itself, so that the shell and make see it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+def end_by_signals() -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def become(argv: list[str]) -> NoReturn:
+    """Run the user's own command in place of this process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    end_by_signals()
+    # Python ignores these two for itself; what is ignored stays so over an exec.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            _become_script(argv)
+        hint = "is the compiler's name right, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
+        print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _become_script(argv: list[str]) -> None:
+    """A script without a `#!` line: the kernel refuses it, and every shell runs it. Returns where /bin/sh cannot."""
+    import shutil
+
+    path = argv[0] if "/" in argv[0] else shutil.which(argv[0])
+    with suppress(OSError):
+        os.execv("/bin/sh", ["/bin/sh", str(path), *argv[1:]])
+
+
+def run(argv: list[str]) -> int:
+    """The user's own command beside this process; its status, as from `subprocess.Popen.returncode`."""
+    from hipcache.processes.runner import signals_deferred
+
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_deferred():
+            process = subprocess.Popen(argv)
+        return process.wait()
+    except Interrupted as interrupted:
+        if process is None:
+            die(interrupted.number)
+        for pid in [*_descendants(process.pid), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, interrupted.number)
+        process.wait()
+        die(interrupted.number)
+    except OSError:  # no further process, or no further file
+        become(argv)
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes below `pid`: a driver that is ended leaves its running job behind."""
+    found: list[int] = []
+    with suppress(OSError):
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            children = [int(child) for child in file.read().split()]
+        for child in children:
+            found += [*_descendants(child), child]
+    return found
