@@ -17,6 +17,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -260,6 +261,19 @@ static bool serve(const settings *set, char *const *argv) {
     return said;
 }
 
+static bool may_have(int resource, rlim_t least) {
+    struct rlimit limit;
+    return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least;
+}
+
+/* For Python's compiled modules? It does not see that one was written in part, and cannot start with such a one. */
+static bool has_room(const char *path) {
+    enum { LARGEST = 1 << 20 };
+    struct statvfs disk;
+    return may_have(RLIMIT_FSIZE, LARGEST) &&
+           (statvfs(path, &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= 4 * LARGEST);
+}
+
 /* The engine's program, beside this one. A script is started through its own interpreter with -E: what PYTHONHOME and
  * the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
  * signal waits until then (__main__.py). */
@@ -282,7 +296,7 @@ static void start_engine(char **argv) {
             count++;
         char **words = calloc(count + 3, sizeof *words);
         if (words) {
-            words[0] = line + 2, words[1] = (char *)"-E", words[2] = path;
+            words[0] = line + 2, words[1] = (char *)(has_room(path) ? "-E" : "-EB"), words[2] = path;
             memcpy(words + 3, argv + 1, count * sizeof *words);
             execv(words[0], words);
         }
@@ -303,11 +317,6 @@ static void compare(int argc, char **argv) {
 
 static bool streams_are_open(void) {
     return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
-}
-
-static bool may_have(int resource, rlim_t least) {
-    struct rlimit limit;
-    return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least;
 }
 
 int main(int argc, char **argv) {
