@@ -112,9 +112,11 @@ def main() -> int:
         compiler=options.compiler,
         keep=options.keep,
     )
+    with open(LAUNCHER[0], "rb") as launcher:
+        native = launcher.read(4) == b"\x7fELF"
     took = time.monotonic() - begun
     print(f"{options.name}: {done} trials, {len(findings)} findings (seed {options.seed}, {took:.0f} s, {_commit()})")
-    print(f"  {came_to}")
+    print(f"  {came_to}{'' if native else '; without the native launcher, which was not built'}")
     return 1 if findings else 0
 
 

@@ -90,6 +90,7 @@ sys.exit(main())
 def _launcher() -> str:
     """The installed native launcher, beside an engine for tests."""
     directory = Path(tempfile.mkdtemp(prefix="launcher-", dir=SESSION))
+    Path(directory).chmod(0o755)  # for tests of several users
     shutil.copy(Path(sys.executable).with_name("hipcache"), directory)
     (directory / "hipcache-engine").write_text(_ENGINE)
     (directory / "hipcache-engine").chmod(0o755)

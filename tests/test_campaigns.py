@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -20,12 +19,13 @@ TRIALS = {"kills": 4, "corruptions": 8, "disks": 2, "limits": 3, "signals": 4, "
 
 @pytest.mark.parametrize("name", sorted({*campaign.CAMPAIGNS} - {"users"}))
 def test_no_trial_finds_anything(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name in ("disks", "users") and os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system, and become others")
     monkeypatch.setattr(crowds.Crowds, "processes", crowds.PROCESSES if FULL else 8)
     trials = TRIALS[name] * (10 if FULL else 1)
     compiler = str(LLVM["19"] / "bin" / "clang++")
-    done, findings, _ = campaign.run(name, trials, 1, launcher=LAUNCHER, compiler=compiler, settled=0.06)
+    try:
+        done, findings, _ = campaign.run(name, trials, 1, launcher=LAUNCHER, compiler=compiler, settled=0.06)
+    except SystemExit as impossible:  # who is not root can neither mount a small file system nor become others
+        pytest.skip(str(impossible))
     assert (done, findings) == (trials, [])
 
 

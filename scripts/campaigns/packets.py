@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import subprocess
 import time
 from contextlib import suppress
@@ -78,8 +79,10 @@ class Packets(Campaign):
         if address is None:
             raise FileNotFoundError("the resident's socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-            asking.settimeout(PATIENCE)
+            # Where many ask it waits its turn; a socket with a timeout of Python's would not.
+            asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(PATIENCE), 0))
             asking.connect(str(address))
+            asking.settimeout(PATIENCE)
             for packet in packets:
                 with suppress(OSError):
                     asking.send(packet)

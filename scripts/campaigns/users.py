@@ -142,8 +142,10 @@ def locks(place: Place, dice: Random) -> str:
 
 HELD = "locks held"
 ATTACKS: tuple[Callable[[Place, Random], str], ...] = (
-    *(links, links, shards, leftovers, outputs, names, plans, fifos, huge, everywhere, locks),
+    *(links, links, shards, leftovers, outputs, names, plans, fifos, huge, everywhere) * 3,
+    locks,  # seldom: who waits for one that seems to live has patience (store/local.py)
 )
+LOCKED = 200.0  # seconds, more than that patience
 
 
 class Users(Campaign):
@@ -185,7 +187,7 @@ class Users(Campaign):
         self.tally[attack.__name__] += 1
         told, child = self._as_attacker(attack, dice)
         try:
-            self._work(dice)
+            self._work(dice, LOCKED if attack is locks else BOUND)
         except Finding as finding:
             raise Finding(f"{attack.__name__} ({told}): {finding}") from None
         finally:
@@ -193,14 +195,14 @@ class Users(Campaign):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
 
-    def _work(self, dice: Random) -> None:
+    def _work(self, dice: Random, bound: float) -> None:
         """The victim's: compiles and verbs. A wrong object is what members of a group trust each other for."""
         place = self.place
         for step in range(3):
             engine = {"HIPCACHE_LOG": str(place.root / "shared" / "log")} if dice.random() < 0.4 else {}
             for path in (place.object_of(), place.object_of().with_suffix(".d")):
                 path.unlink(missing_ok=True)
-            ended = place.run(place.words(), before=_victim, env={**self.env, **engine}, bound=BOUND)
+            ended = place.run(place.words(), before=_victim, env={**self.env, **engine}, bound=bound)
             self._check()
             if ended.status != 0 or "Traceback" in ended.err:
                 raise Finding(f"lost build: status {ended.status}: {ended.err.strip()[-300:]}")
@@ -208,7 +210,7 @@ class Users(Campaign):
                 raise Finding("lost build: no object")
             if step == 1:
                 verb = dice.choice(VERBS)
-                done = place.run([*place.launcher, *verb], before=_victim, env=self.env, bound=BOUND)
+                done = place.run([*place.launcher, *verb], before=_victim, env=self.env, bound=bound)
                 if "Traceback" in done.err:
                     raise Finding(f"'hipcache {verb[0]}': {done.err[-300:]}")
             self._check()
@@ -243,6 +245,8 @@ class Users(Campaign):
                 if attack is locks:
                     signal.pause()
                 os._exit(0)
+            except PermissionError as refused:
+                os.write(tell, f"refused: {refused}".encode())
             except BaseException:
                 os.write(tell, b"FAILED " + traceback.format_exc().encode()[-500:])
             finally:
@@ -253,7 +257,7 @@ class Users(Campaign):
         if text.startswith("FAILED"):
             os.waitpid(child, 0)
             raise Finding(f"the attack itself fails: {text}")
-        if attack is locks:
+        if attack is locks and text == HELD:
             return text, child
         os.waitpid(child, 0)
         return text, 0
