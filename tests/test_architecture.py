@@ -43,12 +43,14 @@ LAYERS = r"""
         verify.entries
     store.opening
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
-    inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep
+    inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep store.notes
+    store.entries
     making.bitcode making.unnamed processes.observe inputs.readset report.conditions
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
-    planning.assembler store.layout verify.difference verify.named
+    store.layout
+    planning.assembler verify.difference verify.named
     masquerade
     inputs.comments
     inputs.lexed
@@ -58,9 +60,9 @@ LAYERS = r"""
         inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
-        cli.screen native store.space
+        cli.screen native store.space confined inflating
     errors inputs.memos
-    direct store making planning inputs processes report verify hipcache
+    direct store making planning inputs processes report verify hipcache removal permissions
     values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

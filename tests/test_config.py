@@ -68,6 +68,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "directory": "/three",
         "file": "/three",
         "directories": "/three:/four",
+        "mask": "003",
         "share": "1/3",
     }
     for variable, setting in config.VARIABLES.items():

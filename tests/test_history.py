@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.history import History, Record, UnitRecord, differences, why
+from hipcache.store.local import LocalStore
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
 CUID = "the CUID is another one (other macros, another name of the source or the object)"
+
+
+def history_in(root: Path) -> History:
+    return History(LocalStore(root, max_bytes=0).notes("history"))
 
 
 def unit(name: str = "gfx906", inputs: tuple[tuple[str, str], ...] = INPUTS, reads: str = "") -> UnitRecord:
@@ -150,13 +155,13 @@ def test_many_files_are_cut_short() -> None:
 
 def test_a_record_comes_back(tmp_path: Path) -> None:
     kept = record(unit(reads="r"), unit("host"), variables={"PATH": "/a"})
-    assert History(tmp_path).save(kept)
-    assert History(tmp_path).load("/b/k.o") == History(tmp_path).load("/b/../b/k.o") == kept
-    assert History(tmp_path).last() == kept
+    assert history_in(tmp_path).save(kept)
+    assert history_in(tmp_path).load("/b/k.o") == history_in(tmp_path).load("/b/../b/k.o") == kept
+    assert history_in(tmp_path).last() == kept
 
 
 def test_the_last_one_is_that_of_any_object(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = history_in(tmp_path)
     for name in ("/b/1.o", "/b/2.o", ""):
         history.save(record(object=name))
         assert history.last() == record(object=name)
@@ -164,12 +169,12 @@ def test_the_last_one_is_that_of_any_object(tmp_path: Path) -> None:
 
 
 def test_an_object_that_is_not_known_has_none(tmp_path: Path) -> None:
-    assert History(tmp_path).load("/b/k.o") is None
-    assert History(tmp_path).last() is None
+    assert history_in(tmp_path).load("/b/k.o") is None
+    assert history_in(tmp_path).last() is None
 
 
 def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = history_in(tmp_path)
     history.save(record(unit()))
     (path,) = (tmp_path / "v1/history").glob("*/*")
     whole = path.read_bytes()
@@ -180,4 +185,4 @@ def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_loses_only_the_explanation(tmp_path: Path) -> None:
     (tmp_path / "v1").touch()
-    assert not History(tmp_path).save(record())
+    assert not history_in(tmp_path).save(record())

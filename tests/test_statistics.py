@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hipcache.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report import statistics
@@ -235,8 +236,8 @@ def test_a_fold_that_is_killed_at_any_step_counts_nothing_twice_and_loses_nothin
 
     with monkeypatch.context() as patch:
         patch.setattr(statistics, "FOLD_AT", 1)
-        for name in ("rename", "unlink", "write_bytes"):
-            patch.setattr(Path, name, counted(getattr(Path, name)))
+        for name in ("rename", "remove", "write"):
+            patch.setattr(Confined, name, counted(getattr(Confined, name)))
         killed = False
         try:
             statistics.record(tmp_path, HIT)
@@ -284,12 +285,15 @@ def test_what_cannot_be_written_is_false_and_never_an_error(tmp_path: Path) -> N
         statistics.zero(tmp_path)
 
 
-def test_a_full_disk_is_false_and_the_next_line_counts(tmp_path: Path) -> None:
-    statistics.record(tmp_path, HIT)
-    log = directory(tmp_path) / "log"
-    log.unlink()
-    log.symlink_to("/dev/full")
-    assert not statistics.record(tmp_path, HIT)
-    log.unlink()
-    assert statistics.record(tmp_path, HIT)
-    assert total(tmp_path) == 1
+def test_a_full_disk_is_false_and_the_next_line_counts(small_disk: Path) -> None:
+    written = 0
+    statistics.record(small_disk, HIT)
+    with pytest.raises(OSError, match="No space"), (small_disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4096))
+    while statistics.record(small_disk, HIT):
+        written += 1
+        assert written < 1000
+    (small_disk / "filler").unlink()
+    assert statistics.record(small_disk, HIT)
+    assert total(small_disk) == written + 2

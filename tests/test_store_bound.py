@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.confined import Confined
 from hipcache.store.layout import BLOCK, Layout
 from hipcache.store.ledger import Ledger
 from hipcache.store.local import LocalStore
@@ -256,7 +257,7 @@ def test_a_damaged_ledger_is_counted_also_by_a_read_only_store(store: LocalStore
 
 
 def make_wrong(store: LocalStore, entries: int) -> None:
-    with Ledger(Layout(store.root).ledger).held() as book:
+    with Ledger(Confined(store.root)).held() as book:
         book.entries = entries
         book.bytes = entries * BLOCK
         book.save()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.errors import StoreError
-from hipcache.store import local as local_module
+from hipcache.store import entries as entries_module
 from hipcache.store import locks, output
 from hipcache.store.local import LocalStore
 
@@ -75,16 +75,65 @@ def test_a_blob_is_stored_as_it_is(root: Path, store: LocalStore) -> None:
     assert (root / "v1" / "blobs" / digest[:2] / digest[2:]).read_bytes() == CONTENT
 
 
-def test_permissions_are_left_to_the_umask(root: Path, store: LocalStore) -> None:
-    before = os.umask(0o002)
+def modes(root: Path) -> dict[str, int]:
+    """Of the kinds of directories and files that a store has."""
+    names = ["v1", f"v1/actions/{KEY[:2]}", f"v1/actions/{KEY[:2]}/{KEY[2:]}", "v1/tmp", "v1/ledger", "v1/locks"]
+    return {name: stat.S_IMODE((root / name).stat().st_mode) for name in ("", *names)}
+
+
+def as_open_as(directory: int, file: int, lock: int) -> list[int]:
+    return [directory, directory, directory, file, directory, lock, lock]
+
+
+def use(store: LocalStore, mask: int) -> None:
+    """With `mask` as the umask of the process."""
+    before = os.umask(mask)
     try:
         store.put_action(KEY, CONTENT)
+        with store.lock(KEY):
+            pass
     finally:
         os.umask(before)
-    assert stat.S_IMODE(root.stat().st_mode) == 0o775
-    assert stat.S_IMODE((root / "v1" / "actions" / KEY[:2]).stat().st_mode) == 0o775
-    assert stat.S_IMODE((root / "v1" / "actions" / KEY[:2] / KEY[2:]).stat().st_mode) == 0o664
-    assert stat.S_IMODE((root / "v1" / "ledger").stat().st_mode) == 0o664
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_a_store_is_private_whatever_the_umask_of_the_process(root: Path, store: LocalStore, mask: int) -> None:
+    use(store, mask)
+    assert list(modes(root).values()) == as_open_as(0o700, 0o600, 0o600)
+
+
+@pytest.mark.parametrize(
+    ("umask", "directory", "file", "lock"),
+    [
+        (0o002, 0o775, 0o664, 0o660),
+        (0o007, 0o770, 0o660, 0o660),
+        (0o022, 0o755, 0o644, 0o600),
+        (0, 0o777, 0o666, 0o666),
+    ],
+)
+def test_a_store_is_as_open_as_its_setting_and_readers_get_no_lock_file(
+    root: Path, umask: int, directory: int, file: int, lock: int
+) -> None:
+    use(LocalStore(root, max_bytes=0, umask=umask), 0o077)
+    assert list(modes(root).values()) == as_open_as(directory, file, lock)
+
+
+def test_a_directory_with_the_setgid_bit_makes_a_store_of_its_group(root: Path, store: LocalStore) -> None:
+    root.mkdir(parents=True)
+    root.chmod(0o2770)
+    use(store, 0o022)
+    assert list(modes(root).values()) == as_open_as(0o2770, 0o660, 0o660)
+
+
+def test_a_store_that_is_open_already_stays_so_but_for_its_locks(root: Path, store: LocalStore) -> None:
+    """As earlier versions made it, under a umask of 022."""
+    use(store, 0o022)
+    for path in [root, *root.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    store.put_action("f" * 64, CONTENT)
+    use(store, 0o022)
+    assert list(modes(root).values()) == as_open_as(0o755, 0o644, 0o600)
+    assert stat.S_IMODE((root / "v1/actions/ff" / ("f" * 62)).stat().st_mode) == 0o644
 
 
 def test_a_store_deleted_while_in_use_is_made_again(root: Path, store: LocalStore) -> None:
@@ -189,7 +238,7 @@ def interrupt(*_: object) -> None:
 
 def test_an_interrupted_put_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put_action(KEY, b"old")
-    monkeypatch.setattr(local_module, "write_all", interrupt)
+    monkeypatch.setattr(entries_module, "write_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
         store.put_action(KEY, CONTENT)
     assert store.get_action(KEY) == b"old"

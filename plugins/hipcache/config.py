@@ -52,6 +52,9 @@ SETTINGS = (
     Setting(
         "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
     ),
+    Setting(
+        "umask", "mask", "", "Share the store: the umask of its files, such as 002 (group) or 007; empty: private."
+    ),
     Setting("log", "file", "", "Append one line about each compile to this file."),
     Setting(
         "jobs",
@@ -85,6 +88,7 @@ class Config:
     max_size: int = 10 * 2**30
     basedir: Path | None = None
     key: Path | None = None
+    umask: int | None = None
     log: Path | None = None
     jobs: int = 0
     verify: float = 0.0
@@ -193,6 +197,15 @@ def _share(written: _Text, environ: Mapping[str, str]) -> float:
     return int(part) / int(whole)
 
 
+def _mask(written: _Text, environ: Mapping[str, str]) -> int:
+    text = written.text.strip().removeprefix("0o")
+    if not text or len(text) > 4 or text.strip("01234567") or int(text, 8) & ~0o077:
+        _bad_value(
+            written, "is not a umask", "write 002 for a store of a group, 007 to keep others out, 077 to share none"
+        )
+    return int(text, 8)
+
+
 def _path(written: _Text, environ: Mapping[str, str]) -> Path:
     """An absolute path. A relative one would mean another place in each directory that a build compiles in."""
     path = _expand(written.text, environ)
@@ -214,6 +227,7 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "flag": _flag,
     "count": _count,
     "share": _share,
+    "mask": _mask,
     "directory": _path,
     "file": _path,
     "directories": _paths,

@@ -17,6 +17,7 @@ from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
 from hipcache.report.history import History
 from hipcache.store import Store
+from hipcache.store.layout import HISTORY
 from hipcache.store.opening import open_store
 from hipcache.values import dataclass
 
@@ -57,7 +58,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
         environ=environ,
         clock=time.time,
-        history=None if config.readonly else History(config.dir),
+        history=None if store.read_only else History(store.notes(HISTORY)),
         basedir=str(config.basedir or ""),
         recache=config.recache,
         racy=racy,

@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.planning import tools
 
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
@@ -24,7 +25,7 @@ _WORTH = 1 << 18  # planning/assembler.py: WORTH
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
 # Settings that say nothing of such a compile.
-_HARMLESS = frozenset(["HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_SYSTEM_PATHS", "HIPCACHE_VERIFY"])
+_HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
@@ -37,7 +38,7 @@ def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
     known = store.startswith("/") and config.startswith("/") and program
     if not known or os.path.lexists(config):
         return
-    if not os.access(program, os.X_OK) or not _count(f"{store}/v1/statistics"):
+    if not os.access(program, os.X_OK) or not _count(store):
         return
     # Python ignores these two for itself; what is ignored stays so over an exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -77,16 +78,17 @@ def _below(environ: Mapping[str, str], variable: str, below_home: str) -> str:
     return f"{base if base.startswith('/') else environ.get('HOME', '') + '/' + below_home}/hipcache"
 
 
-def _count(directory: str) -> bool:
+def _count(root: str) -> bool:
     """Append to the log of the statistics; False where that takes more than one write."""
     content = b"\n%08x\t%s\n" % (binascii.crc32(TEXT), TEXT)
+    store = Confined(root)
     try:
-        lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CLOEXEC)
+        lock = store.open("statistics/lock", MOST_STATISTICS, os.O_RDWR)
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            log = os.open(f"{directory}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            log = store.open("statistics/log", _LARGE, os.O_WRONLY | os.O_APPEND)
             try:
-                return os.fstat(log).st_size < _LARGE and os.write(log, content) == len(content)
+                return os.write(log, content) == len(content)
             finally:
                 os.close(log)
         finally:

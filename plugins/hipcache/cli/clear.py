@@ -6,7 +6,7 @@ import argparse
 
 from hipcache import config
 from hipcache.cli import Session
-from hipcache.cli.screen import human_size
+from hipcache.cli.screen import Progress, human_size
 from hipcache.store.opening import open_store
 
 SUMMARY = "remove every entry"
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    freed = open_store(settings).clear()
+    with Progress(session.err, "entries removed") as progress:
+        freed = open_store(settings).clear(progress=progress.at)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
     return 0

@@ -16,7 +16,7 @@ from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, c
 from hipcache.cli.ways import check_platform
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.report import conditions
-from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 from hipcache.values import replace
 
 SUMMARY = "check compiler, HIP, device libraries, store and settings"
@@ -172,7 +172,7 @@ def _check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
 
 def _check_store(settings: config.Config) -> Iterator[Check]:
     try:
-        size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
+        size = open_store(settings, read_only=True).size(beside=True)
     except (StoreError, OSError) as error:
         yield Check(FAULT, f"store '{settings.dir}' cannot be read: {error}", "choose another HIPCACHE_DIR")
         return

@@ -10,6 +10,8 @@ from hipcache import config, outcome
 from hipcache.cli import Session
 from hipcache.errors import HipcacheError
 from hipcache.report.history import History, Record, UnitRecord
+from hipcache.store.layout import HISTORY
+from hipcache.store.local import LocalStore
 
 SUMMARY = "tell why the units of an object hit or missed"
 
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    history = History(settings.dir)
+    history = History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
     record = history.load(os.path.abspath(options.object)) if options.object else history.last()
     if record is None:
         which = f"no compile of '{options.object}' is known" if options.object else "no compile is known"

@@ -6,7 +6,7 @@ import argparse
 
 from hipcache import config
 from hipcache.cli import Session
-from hipcache.cli.screen import human_size, plural
+from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.store.opening import open_store
 
 SUMMARY = "remove the least recently used entries"
@@ -19,8 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings)
-    freed = store.collect(options.max_size)
-    left = store.size()
+    with Progress(session.err, "entries removed") as progress:
+        freed = store.collect(options.max_size, progress=progress.at)
+    left = store.size(beside=True)
     print(
         f"freed {human_size(freed)}; the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}",
         file=session.out,

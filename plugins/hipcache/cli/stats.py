@@ -14,7 +14,7 @@ from hipcache.outcome import OUTCOMES
 from hipcache.report import conditions, statistics
 from hipcache.report.statistics import Statistics, Tally
 from hipcache.store import StoreSize
-from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
 
 SUMMARY = "show hits and misses for each architecture, and the time saved"
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     found = conditions.of(settings)
     numbers = statistics.read(settings.dir)
     try:
-        size = LocalStore(settings.dir, max_bytes=settings.max_size, read_only=True).size()
+        size = open_store(settings, read_only=True).size(beside=True)
     except StoreError:
         if not found:
             raise
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             if one.kind in ("store_not_writable", "store_full"):
                 screen.line("  compiles may not be counted meanwhile")
     if options.zero:
-        statistics.zero(settings.dir)
+        statistics.zero(settings.dir, umask=settings.umask)
         if not options.json:
             print("All counts are zero now.", file=session.out)
     return 0

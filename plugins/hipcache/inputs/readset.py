@@ -15,6 +15,7 @@ import json
 import os
 import zlib
 
+from hipcache.inflating import inflate
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
@@ -60,7 +61,7 @@ class ReadSet:
     def unpack(cls, packed: bytes) -> ReadSet:
         """Raises ValueError for anything that `pack` did not write."""
         try:
-            data = json.loads(zlib.decompress(packed).decode("utf-8", "surrogateescape"))
+            data = json.loads(inflate(packed).decode("utf-8", "surrogateescape"))
             files = tuple(
                 ReadFile(path, digest, tuple(status) if status else None, system, bare)
                 for path, digest, status, system, bare in data["files"]

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from hipcache.inflating import inflate
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
@@ -86,12 +87,12 @@ def _pack(files: dict[str, Scanned]) -> bytes:
 
 def _unpack(packed: bytes) -> dict[str, Scanned]:
     try:
-        data = json.loads(zlib.decompress(packed))
+        data = json.loads(inflate(packed))
         return {
             name: Scanned(tuple(status), own, digest, _scan(fields))
             for name, (status, own, digest, fields) in data.items()
         }
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error):
         return {}  # not a record of this format: all is read anew
 
 

@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 
 from hipcache.errors import PassThrough
+from hipcache.inflating import inflate
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import auxiliary, bitcode, elsewhere, passes, records
 from hipcache.making.auxiliary import Written
@@ -190,7 +191,10 @@ def _renamed(
     packed = session.engine.store.get_blob(kept.object) if kept else None
     if kept is None or packed is None:
         return None
-    other = zlib.decompress(packed)
+    try:
+        other = inflate(packed, 1 << 30)
+    except zlib.error:
+        return None
     if not bitcode.names_only(other, kept.mark.encode()) or mark in other:
         return None
     obj = session.write(stem.with_suffix(".o"), other.replace(kept.mark.encode(), mark))

@@ -196,7 +196,8 @@ static bool has_settings(void) {
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
             !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
-            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS="))
+            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
+            !starts(*variable, "HIPCACHE_UMASK="))
             return true;
     return false;
 }

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from hipcache.engine import Engine
+from hipcache.inflating import inflate
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -72,10 +73,10 @@ def recall(engine: Engine, key: str) -> Answer | None:
     if raw is None:
         return None
     try:
-        data = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape"))
+        data = json.loads(inflate(raw).decode("utf-8", "surrogateescape"))
         looked = tuple(Observation(how, path, sign) for how, path, sign in data["looked"])
         answer = Answer(str(data["text"]), looked)
-    except (ValueError, KeyError, TypeError, zlib.error):
+    except (ValueError, KeyError, TypeError, RecursionError, zlib.error):
         return None
     return answer if all(observe.sign(one.how, one.path) == one.sign for one in looked) else None
 

@@ -14,12 +14,12 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from hipcache.atomic import write_whole
+from hipcache.inflating import inflate
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import HIT
+from hipcache.store.notes import Notes
 from hipcache.values import asdict, dataclass, replace
 
 _FORMAT = 1
@@ -69,49 +69,37 @@ class Record:
 
 
 class History:
-    """The records under `root` (the store's directory)."""
+    """The records among the notes of a store (`store/notes.py`)."""
 
-    def __init__(self, root: Path) -> None:
-        self._directory = root / "v1" / "history"
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
 
     @staticmethod
     def name(record: Record) -> str:
         """Where the record is, below `v1/`."""
-        command = digest_bytes("\0".join([record.directory, *record.command]).encode("utf-8", "surrogateescape"))
-        return f"history/{_name(record.object) if record.object else 'unnamed'}/{command[:16]}"
+        return f"history/{_place(record)}"
 
     def save(self, record: Record) -> bool:
         """False if it could not be written: only an explanation is lost."""
         raw = zlib.compress(json.dumps({"format": _FORMAT, **asdict(record)}).encode("utf-8", "surrogateescape"), 1)
-        path = self._directory.parent / self.name(record)
-        try:
-            try:
-                write_whole(path, raw)
-            except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, raw)
-            os.utime(path, ns=(int(record.when * 1e9), int(record.when * 1e9)))
-            for _, old in sorted(_files_in(path.parent), reverse=True)[_MOST_COMMANDS:]:
-                os.unlink(old)
-        except OSError:
+        place = _place(record)
+        if not self._notes.put(place, raw, when=record.when):
             return False
+        for _, old in sorted(self._notes.listing(os.path.dirname(place)), reverse=True)[_MOST_COMMANDS:]:
+            self._notes.remove(old)
         return True
 
     def load(self, path: str) -> Record | None:
         """The last record of the object at absolute `path`."""
-        return self._newest(_files_in(self._directory / _name(path)))
+        return self._newest(self._notes.listing(_name(path)))
 
     def last(self) -> Record | None:
         """The compile that ended last."""
-        try:
-            directories = list(self._directory.iterdir())
-        except OSError:
-            return None
-        return self._newest([file for directory in directories for file in _files_in(directory)])
+        return self._newest([file for one in self._notes.directories() for file in self._notes.listing(one)])
 
     def _newest(self, files: list[tuple[int, str]]) -> Record | None:
-        for used, path in sorted(files, reverse=True):
-            record = self._read(Path(path))
+        for used, name in sorted(files, reverse=True):
+            record = self._read(name)
             if record is not None and used > int(record.when * 1e9) + _ROUNDING:
                 units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
                 return replace(record, when=used / 1e9, outcome=HIT, notes=(), units=units)
@@ -119,9 +107,9 @@ class History:
                 return record
         return None
 
-    def _read(self, path: Path) -> Record | None:
+    def _read(self, name: str) -> Record | None:
         try:
-            data = json.loads(zlib.decompress(path.read_bytes()).decode("utf-8", "surrogateescape"))
+            data = json.loads(inflate(self._notes.get(name) or b"").decode("utf-8", "surrogateescape"))
             if data.pop("format") != _FORMAT:
                 return None
             units = tuple(
@@ -137,21 +125,17 @@ class History:
             for field in ("command", "notes"):
                 data[field] = tuple(data[field])
             return Record(**data, units=units)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
             return None
+
+
+def _place(record: Record) -> str:
+    command = digest_bytes("\0".join([record.directory, *record.command]).encode("utf-8", "surrogateescape"))
+    return f"{_name(record.object) if record.object else 'unnamed'}/{command[:16]}"
 
 
 def _name(path: str) -> str:
     return digest_bytes(os.fsencode(os.path.normpath(path)))[:32]
-
-
-def _files_in(directory: Path) -> list[tuple[int, str]]:
-    """(modification time in nanoseconds, path) of each; nothing where there is no directory."""
-    try:
-        with os.scandir(directory) as found:
-            return [(one.stat().st_mtime_ns, one.path) for one in found if not one.name.startswith(".")]
-    except OSError:
-        return []
 
 
 def why(

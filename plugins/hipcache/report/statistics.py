@@ -19,7 +19,8 @@ damaged totals count as none: statistics are never a reason for a compile, or fo
 When `log` has grown to 1 MiB (some 10,000 compiles), whoever appended last folds it: under the lock `log` is renamed to
 a name of its own, its sums go into new totals that also list that name, and it is removed. Killed in between,
 the file is still there, and the totals say whether it has been counted. Nobody waits for the lock while a compile
-goes on: who finds it taken writes a `log.<name>` (whole, by rename) instead.
+goes on: who finds it taken writes a `log.<name>` (whole, by rename) instead. When there are many of those, they are
+folded, too.
 
 Rejected: a counter file rewritten at each compile (each waits for all others), SQLite (its import takes longer
 than a whole hit), one file for each process (a build of 10,000 objects has 10,000 of them).
@@ -36,6 +37,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
 from hipcache.store import StoreSize
@@ -44,6 +46,9 @@ from hipcache.values import asdict, dataclass
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
 HOST, LINK = "host", "link"
+_HERE = "statistics"
+_LOCK = f"{_HERE}/lock"
+_MANY_LOGS = 64
 _MARKS = {True: "+", False: "-", None: "."}
 # Outcome of a line that tells of a comparison, no compile; its reason is the verdict.
 VERIFIED = "verified"
@@ -85,29 +90,24 @@ class Statistics:
         }
 
 
-def record(root: Path, outcome: CompileOutcome) -> bool:
-    """Count one compile in the store at `root`. False where that could not be written."""
-    return _append(root, line(outcome))
+def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
+    """Count one compile in the store at `root`. False where that could not be written. `umask`: see `Confined`."""
+    return _append(Confined(root, umask), line(outcome))
 
 
 def record_verified(root: Path, verdict: str) -> bool:
     """Count one comparison. `verdict`: of VERDICTS."""
-    return _append(root, _line([VERIFIED, verdict, "0"]))
+    return _append(Confined(root), _line([VERIFIED, verdict, "0"]))
 
 
-def _append(root: Path, content: bytes) -> bool:
-    directory = _directory(root)
+def _append(store: Confined, content: bytes) -> bool:
     try:
-        try:
-            lock = _open_lock(directory)
-        except FileNotFoundError:
-            directory.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(directory)
+        lock = _open_lock(store)
         try:
             if not _try_lock(lock, fcntl.LOCK_SH):
-                _write_whole(directory / f"log.{_unique()}", content)
+                _write_whole(store, f"log.{_unique()}", content)
                 return True
-            log = os.open(directory / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            log = store.keep(f"{_HERE}/log", MOST_STATISTICS, os.O_WRONLY | os.O_APPEND)
             try:
                 written = os.write(log, content) == len(content)
                 full = os.fstat(log).st_size >= FOLD_AT
@@ -115,10 +115,10 @@ def _append(root: Path, content: bytes) -> bool:
                 os.close(log)
             fcntl.flock(lock, fcntl.LOCK_UN)
             # Who finds the lock taken leaves it: the next one that appends looks again.
-            if full and _try_lock(lock, fcntl.LOCK_EX):
+            if (full or _has_many_logs(store)) and _try_lock(lock, fcntl.LOCK_EX):
                 # The line is written and counts; a fold that fails is tried again at the next one.
                 with contextlib.suppress(OSError):
-                    _fold(directory)
+                    _fold(store)
             return written
         finally:
             os.close(lock)
@@ -128,54 +128,54 @@ def _append(root: Path, content: bytes) -> bool:
 
 def read(root: Path) -> Statistics:
     """The sums of everything recorded. Nothing there, no permission or damage: zeros."""
-    directory = _directory(root)
+    store = Confined(root)
     since: float | None = None
     lock: int | None = None
     with contextlib.suppress(OSError):
-        lock = os.open(directory / "lock", os.O_RDONLY | os.O_CLOEXEC)
-        since = os.fstat(lock).st_mtime
+        since = store.status(_LOCK).st_mtime
+        lock = store.open(_LOCK, MOST_STATISTICS)
         # Where the lock stays taken, the sums may lack what is being folded right now.
         _wait_lock(lock, fcntl.LOCK_SH)
     try:
-        counts, folded, zeroed = _read_totals(directory)
-        for log in _logs(directory):
-            if log.name not in folded:
-                counts.update(_read_log(log))
+        counts, folded, zeroed = _read_totals(store)
+        for log in _logs(store):
+            if log not in folded:
+                counts.update(_read_log(store, log))
     finally:
         if lock is not None:
             os.close(lock)
     return _statistics(counts, zeroed if zeroed is not None else since)
 
 
-def zero(root: Path, clock: Callable[[], float] = time.time) -> None:
+def zero(root: Path, clock: Callable[[], float] = time.time, umask: int | None = None) -> None:
     """Begin again at zero. Compiles that run meanwhile are counted before or after, never in part."""
-    directory = _directory(root)
+    store = Confined(root, umask)
+    place = store.path(_HERE)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = _open_lock(directory)
+        lock = _open_lock(store)
         try:
             if not _wait_lock(lock, fcntl.LOCK_EX):
-                raise StoreError(f"the statistics in '{directory}' are in use", "another process holds them; try again")
-            logs = _set_aside(directory)
-            _write_totals(directory, Counter(), logs, clock())
-            _remove(logs)
+                raise StoreError(f"the statistics in '{place}' are in use", "another process holds them; try again")
+            logs = _set_aside(store)
+            _write_totals(store, Counter(), logs, clock())
+            _remove(store, logs)
         finally:
             os.close(lock)
     except OSError as error:
         raise StoreError(
-            f"cannot write the statistics in '{directory}': {error.strerror}", "check permissions and free space"
+            f"cannot write the statistics in '{place}': {error.strerror}", "check permissions and free space"
         ) from error
-
-
-def _directory(root: Path) -> Path:
-    return root / "v1" / "statistics"
 
 
 # Locking
 
 
-def _open_lock(directory: Path) -> int:
-    return os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _open_lock(store: Confined) -> int:
+    try:
+        return store.keep(_LOCK, MOST_STATISTICS, lock=True)
+    except (FileNotFoundError, NotADirectoryError):
+        store.make((_HERE,))
+        return store.keep(_LOCK, MOST_STATISTICS, lock=True)
 
 
 def _try_lock(lock: int, how: int) -> bool:
@@ -187,8 +187,8 @@ def _try_lock(lock: int, how: int) -> bool:
 
 
 def _wait_lock(lock: int, how: int) -> bool:
-    """Lock within five seconds: a process that was stopped while it held the lock must not hang a report."""
-    for _ in range(500):
+    """Lock within a second: a process that was stopped while it held the lock must not hang a report."""
+    for _ in range(100):
         if _try_lock(lock, how):
             return True
         time.sleep(0.01)
@@ -210,10 +210,10 @@ def _line(fields: list[str]) -> bytes:
     return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
 
 
-def _read_log(log: Path) -> Counter[str]:
+def _read_log(store: Confined, log: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     try:
-        content = log.read_bytes()
+        content = store.read(f"{_HERE}/{log}", MOST_STATISTICS)
     except OSError:
         return counts
     for line in content.split(b"\n"):
@@ -263,10 +263,10 @@ def _statistics(counts: Counter[str], since: float | None) -> Statistics:
 # Totals and folding
 
 
-def _read_totals(directory: Path) -> tuple[Counter[str], set[str], float | None]:
+def _read_totals(store: Confined) -> tuple[Counter[str], set[str], float | None]:
     """The sums, the logs that they contain already, and when they were set to zero (None: never)."""
     try:
-        header, _, body = (directory / "totals").read_bytes().partition(b"\n")
+        header, _, body = store.read(f"{_HERE}/totals", MOST_STATISTICS).partition(b"\n")
     except OSError:
         return Counter(), set(), None
     if header != f"{HEADER} {binascii.crc32(body):08x}".encode():
@@ -285,62 +285,62 @@ def _read_totals(directory: Path) -> tuple[Counter[str], set[str], float | None]
     return counts, folded, since
 
 
-def _write_totals(directory: Path, counts: Counter[str], folded: list[Path], since: float | None) -> None:
+def _write_totals(store: Confined, counts: Counter[str], folded: list[str], since: float | None) -> None:
     lines = [f"{number}\t{key}\n" for key, number in sorted(counts.items())]
-    lines += [f"0\tfolded {log.name}\n" for log in folded]
+    lines += [f"0\tfolded {log}\n" for log in folded]
     if since is not None:
         lines.append(f"{round(since * 1000)}\tsince\n")
     body = "".join(lines).encode()
-    _write_whole(directory / "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
+    _write_whole(store, "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
 
 
-def _fold(directory: Path) -> None:
+def _fold(store: Confined) -> None:
     """Add all logs to the totals. The caller holds the lock exclusively."""
-    counts, folded, since = _read_totals(directory)
-    logs = _set_aside(directory)
+    counts, folded, since = _read_totals(store)
+    logs = _set_aside(store)
     for log in logs:
-        if log.name not in folded:
-            counts.update(_read_log(log))
-    _write_totals(directory, counts, logs, since)
-    _remove(logs)
+        if log not in folded:
+            counts.update(_read_log(store, log))
+    _write_totals(store, counts, logs, since)
+    _remove(store, logs)
 
 
-def _set_aside(directory: Path) -> list[Path]:
+def _set_aside(store: Confined) -> list[str]:
     """Give `log` a name of its own, which is never used again, and list all such logs. Sweep what was being written
     by processes that died."""
     with contextlib.suppress(FileNotFoundError):
-        (directory / "log").rename(directory / f"log.{_unique()}")
-    for leftover in directory.glob("new.*"):
-        with contextlib.suppress(OSError):
-            if time.time() - leftover.stat().st_mtime > 3600:
-                leftover.unlink()
-    return list(_logs(directory))
+        store.rename(f"{_HERE}/log", f"{_HERE}/log.{_unique()}")
+    for leftover, status in store.listing(_HERE):
+        if leftover.startswith("new.") and time.time() - status.st_mtime > 3600:
+            store.remove(f"{_HERE}/{leftover}")
+    return list(_logs(store))
 
 
-def _logs(directory: Path) -> Iterator[Path]:
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return
-    yield from (directory / name for name in names if name == "log" or name.startswith("log."))
+def _logs(store: Confined) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        names = sorted(name for name, _ in store.listing(_HERE))
+        yield from (name for name in names if name == "log" or name.startswith("log."))
 
 
-def _remove(logs: list[Path]) -> None:
+def _has_many_logs(store: Confined) -> bool:
+    """Looks at one time in a hundred or so."""
+    return os.urandom(1)[0] < 3 and sum(1 for _ in _logs(store)) > _MANY_LOGS
+
+
+def _remove(store: Confined, logs: list[str]) -> None:
     for log in logs:
-        with contextlib.suppress(OSError):
-            log.unlink()
+        store.remove(f"{_HERE}/{log}")
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    new = path.with_name(f"new.{_unique()}")
+def _write_whole(store: Confined, name: str, content: bytes) -> None:
+    new = f"{_HERE}/new.{_unique()}"
     try:
-        new.write_bytes(content)
-        new.rename(path)
+        store.write(new, content)
+        store.rename(new, f"{_HERE}/{name}")
     except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink()
+        store.remove(new)
         raise
 
 
 def _unique() -> str:
-    return f"{time.time_ns():x}-{os.getpid():x}-{os.urandom(4).hex()}"
+    return f"{time.time_ns():x}-{os.urandom(8).hex()}"

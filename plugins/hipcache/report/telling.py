@@ -44,16 +44,19 @@ def record(config: Config, end: CompileOutcome, command: Sequence[str], cwd: str
     """Count a compile that ended, and note and log how. `command`: what the build tool ran, in `cwd`; `told`: what
     the engine knows about it, None where it left the compile to the compiler."""
     if not config.readonly:
-        statistics.record(config.dir, end)
+        statistics.record(config.dir, end, config.umask)
         if end.reason != "not_hip":
             from hipcache.report.history import History, Record  # which takes a while
+            from hipcache.store.layout import HISTORY
+            from hipcache.store.local import LocalStore
 
             if told is None:
                 output = command[command.index("-o") + 1 :][:1] if "-o" in command else ()
                 path = os.path.join(cwd, *output) if output else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
-            History(config.dir).save(told)
+            store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask)  # whatever its records need
+            History(store.notes(HISTORY)).save(told)
     log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}")
 
 

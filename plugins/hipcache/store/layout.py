@@ -14,6 +14,10 @@ Layout, version 1 (`KEY` and `DIGEST` are 64 hexadecimal digits, cut after the s
     ROOT/v1/blobs/DI/GEST...    the content itself, nothing added
     ROOT/v1/tmp/put-RANDOM      an entry while it is written
     ROOT/v1/tmp/work-RANDOM/    the files of one compile; `.lock` inside is locked while it lives
+    ROOT/v1/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
+    ROOT/v1/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
+    ROOT/v1/history/OBJ/CMD     the last compiles of an object (report/history.py)
+    ROOT/v1/statistics/         what all compiles came to (report/statistics.py)
     ROOT/v1/ledger              how much is held (ledger.py)
     ROOT/v1/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
     ROOT/v1/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)
@@ -47,12 +51,10 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
-from pathlib import Path
 
+from hipcache.confined import VERSION, Confined, is_strange
 from hipcache.store.seal import Seal
 
-VERSION = "v1"
 MAGIC = b"\x89hcA1\r\n\x1a"
 SEALED_MAGIC = b"\x89hcK1\r\n\x1a"
 HEADER_BYTES = len(MAGIC) + 32
@@ -60,8 +62,12 @@ DOMAIN = b"hipcache action record 1\0"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
 BLOCK = 4096
 
+ACTIONS, BLOBS, TOOLS, HISTORY, STATISTICS, TMP = "actions", "blobs", "tools", "history", "statistics", "tmp"
+LEDGER, LOCKS = "ledger", "locks"
+_TAG = "CACHEDIR.TAG"
+
 # What an entry answers when it, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
-_DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EUCLEAN})
+_DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EUCLEAN})
 
 
 class DamagedEntry(Exception):
@@ -69,35 +75,42 @@ class DamagedEntry(Exception):
 
 
 class Layout:
-    """The paths of one store, as `str`: joining `pathlib.Path` objects would cost more than opening the file."""
+    """The paths of one store, for messages."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.base = os.path.join(os.fspath(root), VERSION)
         self.root = os.fspath(root)
-        self.base = os.path.join(self.root, VERSION)
-        self.actions = os.path.join(self.base, "actions")
-        self.blobs = os.path.join(self.base, "blobs")
-        self.tmp = os.path.join(self.base, "tmp")
-        self.ledger = os.path.join(self.base, "ledger")
-        self.locks = os.path.join(self.base, "locks")
+        self.actions = os.path.join(self.base, ACTIONS)
+        self.blobs = os.path.join(self.base, BLOBS)
+        self.tmp = os.path.join(self.base, TMP)
+        self.ledger = os.path.join(self.base, LEDGER)
 
     def action(self, key: str) -> str:
-        return _entry(self.actions, key)
+        return f"{self.base}/{action_name(key)}"
 
     def blob(self, digest: str) -> str:
-        return _entry(self.blobs, digest)
+        return f"{self.base}/{blob_name(digest)}"
 
-    def make(self) -> None:
-        """Create what is missing, permissions left to the umask. Raises OSError."""
-        for directory in (self.actions, self.blobs, self.tmp):
-            os.makedirs(directory, exist_ok=True)
-        try:
-            fd = os.open(os.path.join(self.base, "CACHEDIR.TAG"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            return
-        try:
-            write_all(fd, TAG)
-        finally:
-            os.close(fd)
+
+def make(confined: Confined) -> None:
+    """Create what is missing. Raises OSError."""
+    confined.make((ACTIONS, BLOBS, TMP))
+    try:
+        fd = confined.create(_TAG)
+    except FileExistsError:
+        return
+    try:
+        write_all(fd, TAG)
+    finally:
+        os.close(fd)
+
+
+def action_name(key: str) -> str:
+    return _entry(ACTIONS, key)
+
+
+def blob_name(digest: str) -> str:
+    return _entry(BLOBS, digest)
 
 
 def _entry(directory: str, name: str) -> str:
@@ -107,11 +120,12 @@ def _entry(directory: str, name: str) -> str:
     return f"{directory}/{name[:2]}/{name[2:]}"
 
 
-def charge(size: int) -> int:
-    """Bytes that a file of `size` bytes takes from the bound: whole blocks, as on disk.
+def charge(name: str, size: int) -> int:
+    """Bytes that a file of `size` bytes takes from the bound: whole blocks, as on disk. A record of the history has a
+    directory of its own.
 
     Not `st_blocks`: with delayed allocation and compression it changes after the file was counted."""
-    return -(-size // BLOCK) * BLOCK
+    return -(-size // BLOCK) * BLOCK + (BLOCK if name.startswith(f"{HISTORY}/") else 0)
 
 
 def pack_action(name: str, payload: bytes, seal: Seal) -> bytes:
@@ -137,20 +151,14 @@ def _header(name: str, payload: bytes, seal: Seal) -> bytes:
     return magic + seal.digest(b"".join([DOMAIN, name.encode("ascii"), payload]))
 
 
-def open_entry(path: str) -> int:
-    """A file descriptor to read. Raises FileNotFoundError (and other OSErrors of the machine), or DamagedEntry.
-
-    O_NONBLOCK, since opening a FIFO would wait for its writer."""
+def open_entry(confined: Confined, name: str, most: int) -> int:
+    """A file descriptor to read. Raises FileNotFoundError (and other OSErrors of the machine), or DamagedEntry."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return confined.open(name, most)
     except OSError as error:
-        if error.errno in _DAMAGE:
+        if is_strange(error) or error.errno in _DAMAGE:
             raise DamagedEntry from error
         raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise DamagedEntry
-    return fd
 
 
 def read_all(fd: int) -> bytes:
@@ -173,30 +181,6 @@ def write_all(fd: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def discard(path: str) -> None:
-    """Remove a file, or a directory in its place. Raises OSError."""
-    try:
-        os.unlink(path)
-    except IsADirectoryError:
-        remove_tree(path)
-
-
-def remove_tree(path: str) -> None:
-    """Remove a directory as far as possible. Raises nothing."""
-    from shutil import rmtree  # 4 ms to import, and hits never come here
-
-    rmtree(path, ignore_errors=True)
-
-
-def listing(directory: str) -> list[os.DirEntry[str]]:
-    """What is in `directory`, nothing if there is none. Raises other OSErrors."""
-    try:
-        with os.scandir(directory) as found:
-            return list(found)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def random_name() -> str:

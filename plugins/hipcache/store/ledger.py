@@ -29,21 +29,22 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from blake3 import blake3
 
+from hipcache.confined import Confined
 from hipcache.store import locks
+from hipcache.store.layout import LEDGER
 
 MAGIC = b"hcL1\r\n\x1a\0"
 _RECORD = struct.Struct("<8s6Q")
 _CHECK_BYTES = 8
 _LOCK = 0
-_PATIENCE = 5.0  # seconds; the lock is held for a rename
-
-
-def _too_long(waited: float) -> bool:
-    return waited >= _PATIENCE
+_MOST = 1 << 20  # bytes of the file, whatever stands behind the record
+# Seconds to wait for the lock, which is held for a rename. Each time that it does not come free they are halved.
+_PATIENCE = 1.0
+_PAUSE = 0.002
 
 
 class Book:
@@ -74,19 +75,19 @@ class Book:
 
 
 class Ledger:
-    """The file. Where locks do not work, or the lock does not come free (its holder is stopped), it is kept without
-    them: counts may get lost until the next count."""
+    """The file. Where locks do not work, or the lock does not come free (its holder is stopped, or holds it against
+    us), it is kept without them: counts may get lost until the next count."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, confined: Confined) -> None:
+        self._confined = confined
+        self._patience = _PATIENCE
 
     @contextmanager
     def held(self) -> Iterator[Book]:
         """Hold the lock and give the numbers, zeros (with `counted_at` 0) if there are none. Raises OSError."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = self._confined.keep(LEDGER, _MOST, lock=True)
         try:
-            with suppress(OSError):
-                locks.wait_lock(fd, _LOCK, give_up=_too_long)
+            self._wait(fd, shared=False)
             try:
                 yield Book(fd, _read(fd) or (0,) * 6)
             finally:
@@ -97,18 +98,25 @@ class Ledger:
     def read(self) -> Book | None:
         """The numbers, or None if there are none to be trusted; also from a read-only disk. Raises nothing."""
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = self._confined.open(LEDGER, _MOST)
         except OSError:
             return None
         try:
-            with suppress(OSError):
-                locks.wait_lock(fd, _LOCK, shared=True, give_up=_too_long)
+            self._wait(fd, shared=True)
             numbers = _read(fd)
         finally:
             locks.unlock(fd, _LOCK)
             os.close(fd)
         book = Book(-1, numbers) if numbers else None
         return book if book and book.counted_at else None
+
+    def _wait(self, fd: int, *, shared: bool) -> None:
+        try:
+            locks.wait_lock(fd, _LOCK, shared=shared, patience=self._patience, longest_pause=_PAUSE)
+        except TimeoutError:
+            self._patience /= 2
+        except OSError:
+            pass  # there are no locks here
 
 
 def _read(fd: int) -> tuple[int, ...] | None:

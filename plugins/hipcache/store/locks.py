@@ -6,6 +6,9 @@ stopped (Ctrl-Z in another terminal), and who waits for that one must not wait f
 who locked a byte last: a table of 4096 rows (`byte u64, process id u64`, little-endian), the row chosen by the byte.
 Two keys that share a row overwrite each other, then a stopped holder may go unseen: rare, and it ends with the stop.
 
+Who may open the file can hold each lock, and also a lock for reading keeps others out. So who may only read a store
+gets no lock file (confined.py), and every wait has a bound, after which the compile goes on without the lock.
+
 Rejected: classic POSIX locks (the process holds them: threads do not exclude each other, and closing *any*
 descriptor of the file drops them); flock(2) (a file for each key, and somebody has to delete them); a file made with
 O_EXCL (stays when its process is killed, and then one has to guess its age).
@@ -27,6 +30,7 @@ _HOLDER = struct.Struct("<QQ")
 _ROWS = 4096
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
 _LOOK = 1.0  # seconds until it is looked, and again, whether the holder is stopped
+_UNKNOWN = 5.0  # seconds to wait for a holder that has not written its row
 
 # l_type, l_whence, l_start, l_len, l_pid of `struct flock`; native alignment, and l_pid has to be 0.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -55,20 +59,26 @@ def try_lock(fd: int, offset: int, *, shared: bool = False) -> bool:
 
 
 def wait_lock(
-    fd: int, offset: int, *, shared: bool = False, give_up: Callable[[float], bool] = lambda waited: False
+    fd: int,
+    offset: int,
+    *,
+    shared: bool = False,
+    patience: float,
+    longest_pause: float = _LONGEST_PAUSE,
+    give_up: Callable[[float], bool] = lambda waited: False,
 ) -> None:
-    """Lock one byte, however long it takes, unless `give_up` says so (it is asked about once a second, with the
+    """Lock one byte within `patience` seconds, or until `give_up` says so (it is asked about once a second, with the
     seconds waited so far): then TimeoutError. Else OSError as `try_lock`."""
     # Not F_OFD_SETLKW: a thread cannot be taken out of it.
     start, pause, look = time.monotonic(), _FIRST_PAUSE, _LOOK
     while not try_lock(fd, offset, shared=shared):
         waited = time.monotonic() - start
+        if waited >= patience or (waited >= look and give_up(waited)):
+            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         if waited >= look:
-            if give_up(waited):
-                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
             look += _LOOK
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        time.sleep(min(pause, max(0.0, patience - waited)))
+        pause = min(pause * 2, longest_pause)
 
 
 def unlock(fd: int, offset: int) -> None:
@@ -77,27 +87,34 @@ def unlock(fd: int, offset: int) -> None:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, offset, 1, 0))
 
 
-def open_file(path: str) -> int:
-    """A descriptor for locks on `path`, which is created. Raises OSError."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-
 @contextmanager
-def held(fd: int, offset: int, *, wait: bool = True) -> Iterator[bool | None]:
+def held(
+    fd: int, offset: int, *, wait: bool = True, patience: float, on_timeout: Callable[[], object] = bool
+) -> Iterator[bool | None]:
     """Hold one byte of `fd`, an open file of our own, which is closed at the end.
 
     Gives False: held at once, or there are no locks here; True: held after a wait, or not held because the one who
-    holds it is stopped; None: not held, because it is taken and `wait` is False.
+    holds it is stopped, does not say who it is, or has not come to its end within `patience` seconds (`on_timeout`);
+    None: not held, because it is taken and `wait` is False.
     """
     waited: bool | None = False
+
+    def give_up(seconds: float) -> bool:
+        holder = _holder(fd, offset)
+        return is_stopped(holder) if holder else seconds >= _UNKNOWN
+
     try:
-        with suppress(OSError):
+        try:
             if not try_lock(fd, offset):
                 waited = wait or None
                 if wait:
-                    wait_lock(fd, offset, give_up=lambda _: is_stopped(_holder(fd, offset)))
+                    wait_lock(fd, offset, patience=patience, give_up=give_up)
             if waited is not None:
                 os.pwrite(fd, _HOLDER.pack(offset, os.getpid()), _row(offset))
+        except TimeoutError:
+            on_timeout()
+        except OSError:
+            pass  # there are no locks here
         yield waited
     finally:
         unlock(fd, offset)

@@ -4,6 +4,8 @@ Each file and directory there is locked by the process that made it, for as long
 directory by `.lock` inside. The kernel drops the lock of a killed process, so whoever gets the lock knows that nobody
 needs the thing any more. Rejected: process ids in names (two containers, or two hosts, have the same ones); age alone
 (a link with device LTO takes an hour).
+
+Work directories are for their maker alone (0700): what a compiler writes there by name must not be led elsewhere.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hipcache.confined import MOST_BLOB, Confined, is_strange
 from hipcache.store import locks, space
-from hipcache.store.layout import discard, listing, random_name, remove_tree
+from hipcache.store.layout import TMP, random_name
 
 # A leftover must be this old: between the creation of a file and its lock it looks dead.
 DEAD_SECONDS = 60
@@ -31,63 +34,55 @@ def mark_alive(fd: int) -> None:
 
 
 @contextmanager
-def work_directory(make: Callable[[str], None], tmp: str) -> Iterator[Path]:
-    """A directory in `tmp`, made by `make`, that is removed at the end. Raises OSError if it cannot be made, also where
-    the disk has no room for what comes into it."""
-    lacking = space.lacking(tmp)
+def work_directory(make: Callable[[str], None], confined: Confined) -> Iterator[Path]:
+    """A directory, made by `make` under its name in the store, that is removed at the end. Raises OSError if it cannot
+    be made, also where the disk has no room for what comes into it."""
+    lacking = space.lacking(confined.path(TMP))
     if lacking:
-        raise OSError(errno.ENOSPC, f"the disk is full: {lacking}", tmp)
-    path = f"{tmp}/work-{random_name()}"
+        raise OSError(errno.ENOSPC, f"the disk is full: {lacking}", confined.path(TMP))
+    name = f"{TMP}/work-{random_name()}"
     lock = -1
     try:
-        make(path)
-        lock = locks.open_file(f"{path}/.lock")
+        make(name)
+        lock = confined.create(f"{name}/.lock", lock=True)
         mark_alive(lock)
-        yield Path(path)
+        yield Path(confined.path(name))
     finally:
-        remove_tree(path)
+        confined.remove(name)
         if lock >= 0:
             locks.unlock(lock, 0)
             os.close(lock)
 
 
-def sweep(tmp: str, now: float) -> int:
-    """Remove what dead processes left in `tmp`; the bytes freed. `now`: seconds since the epoch. Raises nothing."""
-    freed = 0
-    for found in listing(tmp):
-        with suppress(OSError):
-            if _is_dead(found.path, now):
-                freed += _tree_bytes(found.path)
-                discard(found.path)
-    return freed
+def sweep(confined: Confined, now: float) -> int:
+    """Remove what dead processes left in tmp/; the bytes freed. `now`: seconds since the epoch. Raises nothing."""
+    freed: list[int] = []
+    with suppress(OSError):
+        for last, status in confined.listing(TMP):
+            with suppress(OSError):
+                if _is_dead(confined, f"{TMP}/{last}", status, now):
+                    confined.remove(f"{TMP}/{last}", freed.append)
+    return sum(freed)
 
 
-def _is_dead(path: str, now: float) -> bool:
-    status = os.lstat(path)
-    lock = path
+def _is_dead(confined: Confined, name: str, status: os.stat_result, now: float) -> bool:
+    lock = name
     if stat.S_ISDIR(status.st_mode):
-        lock = f"{path}/.lock"
+        lock = f"{name}/.lock"
         with suppress(FileNotFoundError):
-            status = os.lstat(lock)
+            status = confined.status(lock)
     age = now - status.st_mtime
     if age < DEAD_SECONDS:
         return False
-    try:
-        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+    if not stat.S_ISREG(status.st_mode):
         return True
+    try:
+        fd = confined.open(lock, MOST_BLOB, os.O_RDWR)
+    except OSError as error:
+        return isinstance(error, FileNotFoundError) or is_strange(error)
     try:
         return locks.try_lock(fd, 0)
     except OSError:
         return age >= DEAD_SECONDS_WITHOUT_LOCKS
     finally:
         os.close(fd)
-
-
-def _tree_bytes(path: str) -> int:
-    size = os.lstat(path).st_size
-    for directory, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                size += os.lstat(f"{directory}/{name}").st_size
-    return size

@@ -2,8 +2,11 @@
 
 One process at a time does it (a lock that the others do not wait for), and only when the ledger says that
 something is due. Eviction lists all entries, sorts them by the time of their last use, which is their mtime, and
-removes until 90% of the bound are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions and blobs
-stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
+removes until 90% of the bound are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions, blobs
+and notes stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
+They are removed directory by directory.
+
+`clear` moves the directories away, with no lock but the ledger's for that moment, and removes them afterwards.
 
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
 
@@ -14,12 +17,26 @@ first); a log of uses (a write for each hit, and nothing is gained over mtime).
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import NamedTuple
 
+from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.store import locks, scratch
-from hipcache.store.layout import Layout, charge, discard, listing
+from hipcache.store.layout import (
+    ACTIONS,
+    BLOBS,
+    HISTORY,
+    LOCKS,
+    STATISTICS,
+    TMP,
+    TOOLS,
+    charge,
+    make,
+    random_name,
+)
 from hipcache.store.ledger import Book, Ledger
 
 KEEP = 0.9
@@ -27,23 +44,33 @@ COUNT_SECONDS = 24 * 3600
 SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
+_SHARDED, _DIRECTORIES = (ACTIONS, BLOBS, HISTORY), (ACTIONS, BLOBS, HISTORY, TOOLS)
+_MOST_LOCKS = 1 << 20  # bytes of the file
 
 
 class Entry(NamedTuple):
-    """A file of the store; tuples of it sort by last use."""
+    """A file of the store; tuples of it sort by last use. `size`: bytes that it takes from the bound."""
 
     mtime_ns: int
-    path: str
+    name: str
     size: int
+
+
+def no_progress(entries: int) -> None:
+    """Tell nobody how many entries have been removed."""
 
 
 class Upkeep:
     """`clock` gives seconds since the epoch, as the mtimes of the entries."""
 
-    def __init__(self, layout: Layout, ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._layout = layout
+    def __init__(self, confined: Confined, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._confined = confined
         self._ledger = ledger
         self._clock = clock
+
+    def open_locks(self) -> int:
+        """Raises OSError."""
+        return self._confined.keep(LOCKS, _MOST_LOCKS, lock=True)
 
     def is_due(self, book: Book, max_bytes: int) -> bool:
         """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no bound."""
@@ -66,7 +93,7 @@ class Upkeep:
         released the lock, or the store would stay above its bound; it stops when there is nothing it can remove."""
         book, freed = self._numbers(), 1
         while freed and self.is_due(book, max_bytes):
-            with locks.held(locks.open_file(self._layout.locks), locks.UPKEEP, wait=False) as waited:
+            with locks.held(self.open_locks(), locks.UPKEEP, wait=False, patience=0) as waited:
                 freed = 0 if waited is None else self._do_what_is_due(max_bytes)
             book = self._numbers()
 
@@ -85,13 +112,32 @@ class Upkeep:
         return self._ledger.read() or Book()
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry, in no order. What vanishes meanwhile is left out."""
-        for directory in (self._layout.actions, self._layout.blobs):
-            for shard in listing(directory):
-                for found in listing(shard.path):
-                    with suppress(OSError):
-                        status = found.stat(follow_symlinks=False)
-                        yield Entry(status.st_mtime_ns, found.path, charge(status.st_size))
+        """Every entry, in no order. What vanishes meanwhile is left out, and what is no directory in the place of
+        one."""
+        listing = self._confined.listing
+        for top in _SHARDED:
+            for shard, status in listing(top):
+                if stat.S_ISDIR(status.st_mode):
+                    yield from self._entries_in(f"{top}/{shard}")
+        yield from self._entries_in(TOOLS)
+
+    def _entries_in(self, directory: str) -> Iterator[Entry]:
+        for last, status in self._confined.listing(directory):
+            name = f"{directory}/{last}"
+            yield Entry(status.st_mtime_ns, name, charge(name, status.st_size))
+
+    def beside(self) -> int:
+        """Bytes of what is no entry: statistics, and what is worked on in tmp/."""
+        return sum(self._tree_bytes(name) for name in (STATISTICS, TMP))
+
+    def _tree_bytes(self, directory: str, depth: int = 3) -> int:
+        size = 0
+        with suppress(OSError):
+            for last, status in self._confined.listing(directory):
+                size += charge(last, status.st_size)
+                if depth and stat.S_ISDIR(status.st_mode):
+                    size += self._tree_bytes(f"{directory}/{last}", depth - 1)
+        return size
 
     def count(self) -> list[Entry]:
         """List all entries and put the sum right. Raises OSError."""
@@ -114,32 +160,72 @@ class Upkeep:
         future = (self._clock() + COUNT_SECONDS) * 1e9
         return sorted(entries, key=lambda entry: (entry.mtime_ns <= future, entry))
 
-    def evict(self, entries: Sequence[Entry], down_to: int, *, spare_used: bool = True) -> int:
-        """Remove `entries` from the first on until `down_to` bytes are held (-1: all of them); the bytes freed.
-
-        `spare_used`: leave what was used or replaced after it was listed. Raises OSError."""
+    def evict(self, entries: Sequence[Entry], down_to: int, *, progress: Callable[[int], object] = no_progress) -> int:
+        """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
+        after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
+        with self._ledger.held() as book:
+            over = book.bytes - down_to
+        going: list[Entry] = []
+        for entry in entries:
+            if over <= 0:
+                break
+            going.append(entry)
+            over -= entry.size
+        going.sort(key=lambda entry: entry.name)
         freed = 0
-        for start in range(0, len(entries), BATCH):
+        for start in range(0, len(going), BATCH):
             with self._ledger.held() as book:
-                for entry in entries[start : start + BATCH]:
-                    if book.bytes <= down_to:
-                        break
+                for directory, group in groupby(
+                    going[start : start + BATCH], lambda entry: os.path.dirname(entry.name)
+                ):
+                    entries_there = {os.path.basename(entry.name): entry for entry in group}
+                    times = {last: entry.mtime_ns for last, entry in entries_there.items()}
                     with suppress(OSError):
-                        status = os.lstat(entry.path)
-                        if spare_used and status.st_mtime_ns != entry.mtime_ns:
-                            continue
-                        discard(entry.path)
-                        book.subtract(charge(status.st_size))
-                        freed += charge(status.st_size)
+                        for last in self._confined.discard_unchanged(directory, times):
+                            book.subtract(entries_there[last].size)
+                            freed += entries_there[last].size
                 book.save()
-                if book.bytes <= down_to:
-                    break
+            progress(min(start + BATCH, len(going)))
+        self._remove_empty(going)
         return freed
+
+    def _remove_empty(self, gone: Iterable[Entry]) -> None:
+        """The directories of objects that have no history any more."""
+        for directory in dict.fromkeys(os.path.dirname(entry.name) for entry in gone):
+            if directory.startswith(f"{HISTORY}/"):
+                with suppress(OSError):
+                    self._confined.rmdir(directory)
+
+    def clear(self, progress: Callable[[int], object] = no_progress) -> int:
+        """Remove every entry; the bytes freed. `progress` as for `evict`. Raises OSError."""
+        away = []
+        with self._ledger.held() as book:
+            for directory in _DIRECTORIES:
+                gone = f"{TMP}/gone-{random_name()}"
+                with suppress(FileNotFoundError):
+                    self._confined.rename(directory, gone)
+                    away.append(gone)
+            make(self._confined)
+            book.bytes = book.entries = 0
+            book.save()
+        sizes: list[int] = []
+
+        def each(size: int) -> None:
+            sizes.append(size)
+            if len(sizes) % 1000 == 0:
+                progress(len(sizes))
+
+        for gone in away:
+            self._confined.remove(gone, each)
+        return sum(charge("", size) for size in sizes)
 
     def sweep(self) -> int:
         """Remove what dead processes left; the bytes freed. Raises OSError."""
         now = self._clock()
-        freed = scratch.sweep(self._layout.tmp, now)
+        freed = scratch.sweep(self._confined, now)
+        for last, status in self._confined.listing(STATISTICS):
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_STATISTICS:
+                self._confined.remove(f"{STATISTICS}/{last}")
         with self._ledger.held() as book:
             book.swept_at = max(1, int(now))
             book.save()

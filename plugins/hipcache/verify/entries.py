@@ -1,19 +1,17 @@
 """Every entry of a local store checked: digests, records that read, and that what they name is there.
 
-Nothing outside of the store is read or written: directories are opened one below the other without following a link,
-and whatever lies in the place of an entry, a shard or a record is removed as what it is. What is damaged is removed
+Nothing outside of the store is read or written (`confined`), and whatever lies in the place of an entry, a shard or a
+record is removed as what it is. What is damaged is removed
 only after it was looked at a second time: another process may have put a good entry there meanwhile.
 """
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from hipcache.store.layout import remove_tree
+from hipcache.confined import Confined
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 from hipcache.verify import named
@@ -60,7 +58,7 @@ def check(store: LocalStore, told: Callable[[int], object] = lambda number: None
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     for tree, look in ((BLOBS, _look_at_blob), (ACTIONS, _look_at_record)):
-        for place in _places(store, tree):
+        for place in _places(store.confined, tree):
             why = place.why or (look(reader, place) and look(reader, place))
             checked.count(tree, place)
             told(checked.blobs + checked.records)
@@ -79,16 +77,15 @@ def check(store: LocalStore, told: Callable[[int], object] = lambda number: None
 class _Place:
     """One name in a shard, or in the place of one. `why`: what is wrong with it by its name or kind."""
 
-    def __init__(self, directory: int, tree: str, shard: str, entry: str, why: str) -> None:
-        self._directory = directory
-        self._last = entry or shard
+    def __init__(self, confined: Confined, tree: str, shard: str, entry: str, why: str) -> None:
+        self._confined = confined
         self.name = "/".join(filter(None, (tree, shard, entry)))
         self.digest = shard + entry
         self.why = why
 
     def is_there(self) -> bool:
         try:
-            os.lstat(self._last, dir_fd=self._directory)
+            self._confined.status(self.name)
         except OSError:
             return False
         return True
@@ -96,10 +93,7 @@ class _Place:
     def remove(self) -> bool:
         """As what it is; False where it cannot be."""
         try:
-            os.unlink(self._last, dir_fd=self._directory)
-        except IsADirectoryError:
-            # By the opened directory, so that nobody can put a link into the way.
-            remove_tree(f"/proc/self/fd/{self._directory}/{self._last}")
+            self._confined.discard(self.name)
         except FileNotFoundError:
             return True
         except OSError:
@@ -107,47 +101,23 @@ class _Place:
         return True
 
 
-def _places(store: LocalStore, tree: str) -> Iterator[_Place]:
+def _places(confined: Confined, tree: str) -> Iterator[_Place]:
     """All that lies in one of the two trees."""
-    with _opened(f"{store.root}/v1/{tree}", None) as top:
-        if top is None:
-            return
-        for shard in sorted(os.listdir(top)):
-            if not _is_hex(shard, 2):
-                yield _Place(top, tree, shard, "", "it is no directory of entries")
-                continue
-            with _opened(shard, top) as directory:
-                if directory is None:
-                    if why := _what(shard, top, stat.S_ISDIR):
-                        yield _Place(top, tree, shard, "", f"{why} is in the place of a directory of entries")
-                    continue
-                for entry in sorted(os.listdir(directory)):
-                    what = _what(entry, directory, stat.S_ISREG)
-                    why = f"{what} is in the place of an entry" if what else ""
-                    yield _Place(directory, tree, shard, entry, why if _is_hex(entry, 62) else "it is no entry's name")
+    for shard, status in sorted(confined.listing(tree), key=lambda found: found[0]):
+        if not _is_hex(shard, 2):
+            yield _Place(confined, tree, shard, "", "it is no directory of entries")
+        elif not stat.S_ISDIR(status.st_mode):
+            why = f"{_what(status.st_mode)} is in the place of a directory of entries"
+            yield _Place(confined, tree, shard, "", why)
+        else:
+            for entry, found in sorted(confined.listing(f"{tree}/{shard}"), key=lambda found: found[0]):
+                why = "" if stat.S_ISREG(found.st_mode) else f"{_what(found.st_mode)} is in the place of an entry"
+                yield _Place(confined, tree, shard, entry, why if _is_hex(entry, 62) else "it is no entry's name")
 
 
-@contextmanager
-def _opened(name: str, below: int | None) -> Iterator[int | None]:
-    """A directory, opened without following a link; None where there is none."""
-    try:
-        directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
-    except OSError:
-        yield None
-        return
-    try:
-        yield directory
-    finally:
-        os.close(directory)
-
-
-def _what(name: str, directory: int, wanted: Callable[[int], bool]) -> str:
-    """What is there, in words; empty if it is what is wanted, or gone by now."""
-    with suppress(OSError):
-        mode = os.lstat(name, dir_fd=directory).st_mode
-        if not wanted(mode):
-            return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
-    return ""
+def _what(mode: int) -> str:
+    """In words."""
+    return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
 
 
 def _is_hex(name: str, digits: int) -> bool:

@@ -1,0 +1,343 @@
+"""Opens what lies in a store. No other module opens, lists, renames or removes a path below STORE/v1.
+
+A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files, files with
+a second name. So each name is looked up from a descriptor of STORE, one directory after the other, and no link is
+followed below it; only regular files of bounded size are opened, and nothing waits. `native/store.c` does the same in
+C. SECURITY.md has the rules.
+
+A `name` is relative to STORE/v1: "actions/ab/cdef...". All methods raise OSError, with the absolute path as its
+`filename`; `Strange` where something else than a file of the expected kind is there.
+
+Nothing is imported here that Python has not loaded anyway: `plain` uses it.
+"""
+
+# ruff: noqa: SIM105 (contextlib is not loaded yet)
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Mapping
+
+from hipcache.permissions import PRIVATE, directory_mode, for_writers, settle
+from hipcache.removal import discard_at, discard_unchanged_at, remove_at
+
+TYPE_CHECKING = False  # as a type checker sees it; `typing` takes too long to import
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+VERSION = "v1"
+
+# Bytes of the largest file of each kind. A blob of 4 GiB is hashed in some seconds; no object file is that large.
+MOST_BLOB = 4 << 30
+MOST_RECORD = 256 << 20
+MOST_NOTE = 16 << 20
+MOST_STATISTICS = 64 << 20
+
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | _SAFE
+
+
+class Strange(OSError):
+    """It is there, and is no regular file, or one that is too large, or one with a second name."""
+
+
+class Confined:
+    """The files below `root`/v1. `umask`: as HIPCACHE_UMASK, None where it is not set."""
+
+    def __init__(self, root: str | os.PathLike[str], umask: int | None = None) -> None:
+        self.root = os.fspath(root)
+        self.base = f"{self.root}/{VERSION}"
+        self._umask = umask
+
+    def path(self, name: str) -> str:
+        """For messages, and for directories that are private."""
+        return f"{self.base}/{name}"
+
+    # Files
+
+    def open(self, name: str, most: int, flags: int = os.O_RDONLY) -> int:
+        """A descriptor of a regular file of at most `most` bytes. What is opened to be written has no second name."""
+        return self._at(name, lambda parent, last: _open(parent, last, flags, most))
+
+    def create(self, name: str, *, lock: bool = False, own: bool = False) -> int:
+        """A new file, to be read and written. `lock`: a lock file. `own`: to be written by this user alone."""
+        return self._at(name, lambda parent, last: self._create(parent, last, lock=lock, own=own))
+
+    def keep(self, name: str, most: int, flags: int = os.O_RDWR, *, lock: bool = False) -> int:
+        """A file that is written in place: made where it is missing, and made anew where something strange is there."""
+
+        def keep(parent: int, last: str) -> int:
+            for _ in range(3):
+                try:
+                    fd = _open(parent, last, flags, most)
+                except FileNotFoundError:
+                    pass
+                except OSError as error:
+                    if not is_strange(error):
+                        raise
+                    remove_at(parent, last)
+                else:
+                    if lock:
+                        self._close_to_readers(parent, fd)
+                    return fd
+                try:
+                    os.close(self._create(parent, last, lock=lock))
+                except FileExistsError:
+                    pass  # another process was faster
+            return _open(parent, last, flags, most)
+
+        return self._at(name, keep)
+
+    def read(self, name: str, most: int) -> bytes:
+        """The whole content."""
+        fd = self.open(name, most)
+        try:
+            parts = []
+            while most >= 0 and (part := os.read(fd, min(most + 1, 1 << 20))):
+                parts.append(part)
+                most -= len(part)
+        finally:
+            os.close(fd)
+        if most < 0:
+            raise Strange(errno.EFBIG, os.strerror(errno.EFBIG), self.path(name))
+        return b"".join(parts)
+
+    def write(self, name: str, content: bytes) -> None:
+        """A new file of that content."""
+        fd = self.create(name)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+        finally:
+            os.close(fd)
+
+    def status(self, name: str) -> os.stat_result:
+        """Of whatever is there; a link is not followed."""
+        return self._at(name, lambda parent, last: os.stat(last, dir_fd=parent, follow_symlinks=False))
+
+    def touch(self, name: str, nanoseconds: int | None = None) -> None:
+        """Set its times; None: to now."""
+        times = None if nanoseconds is None else (nanoseconds, nanoseconds)
+
+        def touch(parent: int, last: str) -> None:
+            if times is None:
+                os.utime(last, dir_fd=parent, follow_symlinks=False)
+            else:
+                os.utime(last, ns=times, dir_fd=parent, follow_symlinks=False)
+
+        self._at(name, touch)
+
+    def rename(self, old: str, new: str) -> None:
+        def from_there(source: int, last: str) -> None:
+            self._at(new, lambda target, name: os.rename(last, name, src_dir_fd=source, dst_dir_fd=target))
+
+        self._at(old, from_there)
+
+    def unlink(self, name: str) -> None:
+        self._at(name, lambda parent, last: os.unlink(last, dir_fd=parent))
+
+    # Directories
+
+    def rmdir(self, name: str) -> None:
+        self._at(name, lambda parent, last: os.rmdir(last, dir_fd=parent))
+
+    def make(self, names: tuple[str, ...]) -> None:
+        """Create STORE, v1 and the directories `names` where they are missing. A link in the place of one is removed,
+        but not one that STORE/v1 itself is."""
+        if not os.path.isdir(self.root):
+            os.makedirs(os.path.dirname(self.root) or "/", exist_ok=True)
+            try:
+                os.mkdir(self.root, PRIVATE)
+                os.chmod(self.root, directory_mode(0, self._umask))
+            except FileExistsError:
+                if not os.path.isdir(self.root):
+                    raise
+        root = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            found = os.fstat(root)
+            shared = found.st_mode if found.st_mode & stat.S_ISGID else 0
+            self._make_directory(root, VERSION, directory_mode(shared, self._umask))
+        except OSError as error:
+            error.filename = self.base
+            raise
+        finally:
+            os.close(root)
+        for name in names:
+            self.make_directory(name)
+
+    def make_directory(self, name: str) -> None:
+        """Where it is missing, or a link is in its place; as open as the directory that it is in."""
+
+        def make(parent: int, last: str) -> None:
+            try:
+                status = os.stat(last, dir_fd=parent, follow_symlinks=False)
+                if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+                    os.unlink(last, dir_fd=parent)
+            except FileNotFoundError:
+                pass
+            self._make_directory(parent, last, directory_mode(os.fstat(parent).st_mode, self._umask))
+
+        self._at(name, make)
+
+    def make_private_directory(self, name: str) -> None:
+        def make(parent: int, last: str) -> None:
+            os.mkdir(last, PRIVATE, dir_fd=parent)
+
+        self._at(name, make)
+
+    def listing(self, name: str) -> list[tuple[str, os.stat_result]]:
+        """What is in a directory; nothing where there is none, or a link in its place."""
+        try:
+            directory = self._at(name, lambda parent, last: os.open(last, _LIST, dir_fd=parent))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        try:
+            with os.scandir(directory) as entries:
+                return [(one.name, status) for one in entries if (status := _status(one)) is not None]
+        finally:
+            os.close(directory)
+
+    def remove(self, name: str, each: Callable[[int], object] | None = None) -> None:
+        """Remove a file, or a directory with all that is in it, as far as that can be done. `each` is told the size
+        of each file. Raises nothing."""
+        try:
+            self._at(name, lambda parent, last: remove_at(parent, last, each))
+        except OSError:
+            pass
+
+    def discard(self, name: str) -> None:
+        """Remove a file, or a directory in its place."""
+        self._at(name, discard_at)
+
+    def discard_unchanged(self, directory: str, times: Mapping[str, int]) -> list[str]:
+        """Discard those names in a directory whose modification time (in nanoseconds) is the given one. Returns which
+        are gone."""
+
+        def discard(parent: int, last: str) -> list[str]:
+            inside = os.open(last, _STEP, dir_fd=parent)
+            try:
+                return [name for name, time in times.items() if discard_unchanged_at(inside, name, time)]
+            finally:
+                os.close(inside)
+
+        return self._at(directory, discard)
+
+    # The store as a whole
+
+    def owner_and_mode(self) -> tuple[int, int]:
+        """Of STORE/v1."""
+        directory = self._directory([])
+        try:
+            found = os.fstat(directory)
+        finally:
+            os.close(directory)
+        return found.st_uid, stat.S_IMODE(found.st_mode)
+
+    def is_private(self) -> bool:
+        """May nobody else (but root) write there?"""
+        try:
+            owner, mode = self.owner_and_mode()
+        except OSError:
+            return False
+        return owner == os.geteuid() and not mode & 0o022
+
+    def why_not_writable(self) -> OSError | None:
+        """Of a store that is there, and can be read."""
+        try:
+            directory = self._directory([])
+        except OSError:
+            return None
+        try:
+            # Effective ids need faccessat2; what a program with other real ids is refused here, it need not do.
+            os.stat(".", dir_fd=directory)
+            if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory):
+                read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
+                number = errno.EROFS if read_only else errno.EACCES
+                return OSError(number, os.strerror(number), self.base)
+        except OSError:
+            return None  # it cannot be read either: each use says why
+        finally:
+            os.close(directory)
+        return None
+
+    # How
+
+    def _at(self, name: str, action: Callable[[int, str], T]) -> T:
+        """Do `action` in the directory of `name`, with the rest of it."""
+        *parts, last = name.split("/")
+        if not all(part.strip(".") for part in (*parts, last)):
+            raise ValueError(f"not a name in a store: '{name}'")
+        try:
+            directory = self._directory(parts)
+            try:
+                return action(directory, last)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            error.filename = self.path(name)
+            error.filename2 = None
+            raise
+
+    def _directory(self, parts: list[str]) -> int:
+        directory = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in (VERSION, *parts):
+            try:
+                inner = os.open(part, _STEP, dir_fd=directory)
+            finally:
+                os.close(directory)
+            directory = inner
+        return directory
+
+    def _make_directory(self, parent: int, last: str, mode: int) -> None:
+        try:
+            os.mkdir(last, mode & 0o777, dir_fd=parent)
+        except FileExistsError:
+            os.close(os.open(last, _STEP, dir_fd=parent))
+            return
+        made = os.open(last, _LIST, dir_fd=parent)
+        try:
+            settle(made, mode, os.fstat(parent))
+        finally:
+            os.close(made)
+
+    def _create(self, parent: int, last: str, *, lock: bool, own: bool = False) -> int:
+        fd = os.open(last, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600, dir_fd=parent)
+        above = os.fstat(parent)
+        mode = directory_mode(above.st_mode, self._umask) & 0o666
+        settle(fd, for_writers(mode) if lock else mode & ~0o022 if own else mode, above)
+        return fd
+
+    def _close_to_readers(self, parent: int, fd: int) -> None:
+        """A lock file of an earlier version could be opened by all who may read."""
+        found = os.fstat(fd)
+        if found.st_uid == os.geteuid() and found.st_mode & 0o044 & ~for_writers(os.fstat(parent).st_mode):
+            os.fchmod(fd, for_writers(found.st_mode & 0o666))
+
+
+def is_strange(error: OSError) -> bool:
+    """Is something else there than a file of the expected kind?"""
+    return isinstance(error, Strange) or error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+
+
+def _open(parent: int, last: str, flags: int, most: int) -> int:
+    fd = os.open(last, flags | _SAFE, dir_fd=parent)
+    found = os.fstat(fd)
+    second = flags & os.O_ACCMODE != os.O_RDONLY and found.st_nlink > 1
+    if stat.S_ISREG(found.st_mode) and found.st_size <= most and not second:
+        return fd
+    os.close(fd)
+    number = errno.EFBIG if found.st_size > most else errno.EINVAL
+    raise Strange(number, "no regular file of the size that is expected here")
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError:
+        return None  # it is gone meanwhile

@@ -1,0 +1,202 @@
+"""Users of other numbers at one store: who may only read cannot hold up anybody, and a store of another one serves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hipcache.config import Config
+from hipcache.outcome import CompileOutcome
+from hipcache.report import conditions, statistics
+from hipcache.store import locks
+from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
+
+OWNER, OTHER, GROUP = 54321, 54322, 54399
+KEY = "0123456789abcdef" * 4
+CONTENT = b"content" * 100
+PATIENCE = 60  # seconds
+FLOCK = struct.Struct("hhqqi4x")
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A directory of OWNER's that all can reach."""
+    top = Path(tempfile.mkdtemp(prefix="hipcache-others-"))
+    top.chmod(0o755)
+    (top / "home").mkdir()
+    os.chown(top / "home", OWNER, GROUP)
+    yield top / "home" / "store"
+    shutil.rmtree(top)
+
+
+def as_user(user: int, action: Callable[[], object]) -> int:
+    """Do it in a child of that user; its exit status, 99 for an exception."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(GROUP)
+            os.setuid(user)
+            os._exit(0 if action() in (None, True) else 1)
+        except BaseException as error:  # all that a child can tell
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            os._exit(99)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    raise TimeoutError(f"this takes longer than {PATIENCE} s")
+
+
+def fill(root: Path, umask: int | None = None) -> None:
+    store = LocalStore(root, max_bytes=0, umask=umask)
+    store.put_action(KEY, CONTENT)
+    store.put_blob(CONTENT)
+    with store.lock(KEY):
+        pass
+    assert statistics.record(root, CompileOutcome("hit"), umask)
+
+
+def holders(root: Path) -> list[int]:
+    """Read locks on everything that can be opened for it; the descriptors."""
+    held = []
+    for path in [path for path in sorted(root.rglob("*")) if path.is_file()]:
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except PermissionError:
+            continue
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        held.append(fd)
+    return held
+
+
+class Locker:
+    """Another user, who holds whatever locks they can get."""
+
+    def __init__(self, user: int, root: Path) -> None:
+        ready, told = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.setgroups([])
+            os.setgid(GROUP)
+            os.setuid(user)
+            held = holders(root)
+            os.write(told, b"%d" % len(held))
+            time.sleep(600)
+            os._exit(0)
+        os.close(told)
+        self.locks = int(os.read(ready, 16))
+        os.close(ready)
+
+    def __enter__(self) -> Locker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.kill(self._pid, 9)
+        os.waitpid(self._pid, 0)
+
+
+def seconds(user: int, root: Path, umask: int | None = None) -> float:
+    """For a compile's uses of the store."""
+
+    def uses() -> None:
+        store = LocalStore(root, max_bytes=0, umask=umask)
+        for number in range(10):
+            with store.lock(f"{number:064x}"):
+                store.put_action(f"{number:064x}", CONTENT)
+                assert store.get_action(f"{number:064x}") == CONTENT
+        assert store.put_blob(b"other content")
+        assert statistics.record(root, CompileOutcome("hit"), umask)
+        assert statistics.read(root).compiles["hit"] == 2
+
+    start = time.monotonic()
+    assert as_user(user, uses) == 0
+    return time.monotonic() - start
+
+
+def test_a_private_store_cannot_be_reached_by_another_user(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root)) == 0
+    with Locker(OTHER, root) as locker:
+        assert locker.locks == 0
+        assert seconds(OWNER, root) < 2
+
+
+def test_who_may_only_read_holds_up_nobody(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o022)) == 0
+    with Locker(OTHER, root) as locker:
+        assert locker.locks > 2
+        assert seconds(OWNER, root, 0o022) < 2
+
+
+def test_who_may_write_holds_up_others_for_some_seconds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the store of a group there is an end."""
+    monkeypatch.setattr(locks, "_UNKNOWN", 1.0)  # 5 s
+    assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
+    with Locker(OTHER, root) as locker:
+        assert locker.locks > 4
+        assert 1 < seconds(OWNER, root, 0o007) < 20
+
+
+def test_a_store_of_a_group_is_written_by_all_its_members(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
+
+    def work() -> None:
+        store = LocalStore(root, max_bytes=0)
+        assert not open_store(Config(root)).read_only
+        assert store.get_action(KEY) == CONTENT
+        store.put_action("f" * 64, CONTENT)
+        with store.workdir() as directory:
+            assert not directory.is_relative_to(root), "others could put links there"
+            assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+    assert as_user(OTHER, work) == 0
+    assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
+    assert as_user(OTHER, lambda: LocalStore(root, max_bytes=0).clear() > 0) == 0
+    assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action(KEY) is None) == 0
+
+
+def test_a_store_that_can_only_be_read_serves_and_says_why_it_keeps_nothing(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o022)) == 0
+
+    def work() -> None:
+        (found,) = conditions.of_store(Config(root))
+        assert found.kind == "store_not_writable"
+        store = open_store(Config(root))
+        assert store.read_only
+        assert store.get_action(KEY) == CONTENT
+        store.put_action("f" * 64, CONTENT)
+        with store.workdir() as directory:
+            (directory / "a.o").write_bytes(CONTENT)
+        assert store.size(beside=True).entries == 2
+        assert statistics.read(root).compiles["hit"] == 1
+
+    assert as_user(OTHER, work) == 0
+    assert not (root / "v1/actions/ff").exists()
+
+
+def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root)) == 0
+    fill(root)
+    store = LocalStore(root, max_bytes=0)
+    store.put_action("f" * 64, CONTENT)
+    with store.workdir() as directory:
+        assert not directory.is_relative_to(root)
+    assert {path.lstat().st_uid for path in root.rglob("*")} == {OWNER}
+    assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
