@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,8 @@ def main() -> int:
             print(f"{name:<14}{campaign.trials:>6} trials  {(campaign.__doc__ or '').splitlines()[0]}")
         return 0
     trials = options.trials or CAMPAIGNS[options.name].trials
+    # Started in the background of a shell, it ignores SIGINT, and so would all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
     done, findings, came_to = run(
         options.name,
