@@ -61,7 +61,7 @@ LAYERS = r"""
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native store.space confined inflating
-    errors inputs.memos
+    aside errors inputs.memos
     direct store making planning inputs processes report verify hipcache removal permissions
     values
 """

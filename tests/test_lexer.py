@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from hipcache import native
 from hipcache.inputs import vocabulary
 from hipcache.inputs.comments import without_comments
 from hipcache.inputs.includes import scan
+from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.lexed import ALL, BARE, RAW, lex, lex_in_python
 
 HEADERS = (
@@ -101,6 +105,34 @@ def test_a_hostile_text_is_scanned_and_both_lexers_agree_on_it(shape: str) -> No
         short = content[:3000]
         for asked in (0, BARE, ALL, RAW):
             assert said(lex(short, asked)) == said(lex_in_python(short, asked))
+
+
+class Interrupted(BaseException):
+    """Raised by the handler of the test below."""
+
+
+@pytest.mark.parametrize("work", [scan, without_comments, digest_bytes], ids=lambda work: work.__name__)
+def test_a_signal_is_heard_while_native_code_is_at_work(work: Callable[[bytes], object]) -> None:
+    """The launcher's handler raises, too, and the process ends."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    content = b'char a[] = "include a < b "; // c\n' * (30_000_000 // 32 * (5 if work is digest_bytes else 1))
+    began = time.monotonic()
+    work(content)
+    full = time.monotonic() - began
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        began = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, full / 20)
+        with pytest.raises(Interrupted):
+            work(content)
+            time.sleep(full)
+        assert time.monotonic() - began < max(full / 2, 0.2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # Held against clang

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from hipcache import aside
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
@@ -43,7 +44,7 @@ def make_key(kind: str, inputs: Iterable[tuple[str, str]]) -> Key:
 
 
 def digest_bytes(content: bytes) -> str:
-    return blake3(content).hexdigest()
+    return aside.run(lambda: blake3(content).hexdigest(), size=len(content))
 
 
 def digest_file(path: Path | str) -> str:
@@ -53,5 +54,5 @@ def digest_file(path: Path | str) -> str:
         if len(head) < _LARGE:
             return digest_bytes(head)
     hasher = blake3()
-    hasher.update_mmap(path)
+    aside.run(lambda: hasher.update_mmap(path), size=_LARGE)
     return hasher.hexdigest()

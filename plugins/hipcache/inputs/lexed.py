@@ -5,7 +5,7 @@ A large text is lexed beside the main thread, which hears signals meanwhile.
 
 from __future__ import annotations
 
-from hipcache import native
+from hipcache import aside, native
 from hipcache.inputs import lexer, lexer_span, vocabulary
 from hipcache.native import Lexed
 
@@ -14,7 +14,8 @@ ALL, BARE, RAW = lexer_span.ALL, lexer_span.BARE, lexer_span.RAW
 
 def lex(content: bytes, asked: int = 0) -> Lexed:
     """`asked`: of ALL, BARE and RAW."""
-    return native.lex(content, vocabulary.TABLE, asked) or lex_in_python(content, asked)
+    found = aside.run(lambda: native.lex(content, vocabulary.TABLE, asked), size=len(content))
+    return found or lex_in_python(content, asked)
 
 
 def lex_in_python(content: bytes, asked: int = 0) -> Lexed:
