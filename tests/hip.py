@@ -61,6 +61,7 @@ def _session() -> Path:
     known = os.environ.get("TEST_SESSION")
     if known is None:
         known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
+        os.chmod(known, 0o755)  # some tests compile as another user
         atexit.register(shutil.rmtree, known, ignore_errors=True)
     return Path(known)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -54,9 +55,10 @@ def shared(own: Memos, place: Path) -> Memos:
 
     def keep(key: str, memo: bytes) -> None:
         own.keep(key, memo)
-        place.mkdir(exist_ok=True)
-        part = place / f"{key}.{os.getpid()}"
-        part.write_bytes(memo)
-        part.replace(place / key)
+        with suppress(OSError):  # another user's, or the disk is full
+            place.mkdir(exist_ok=True)
+            part = place / f"{key}.{os.getpid()}"
+            part.write_bytes(memo)
+            part.replace(place / key)
 
     return Memos(load, keep)
