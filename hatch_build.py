@@ -20,6 +20,7 @@ SOURCES = Path("plugins/hipcache/native")
 SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "places.c", "seal.c", "state.c", "statistics.c", "store.c")
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
+OBSERVER = ("observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
 WITHOUT_COMPILER = """\
 #!python
@@ -44,7 +45,7 @@ class LauncherHook(BuildHookInterface[Any]):
             small = [] if "CC" in os.environ else [["musl-gcc", "-static"]]
             ways = [*small, [*compiler, "-static"], compiler]
             self._compile(launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "launcher.c"], ways)
-            self._compile(library, [*SHARED, *ALONE], [[*compiler, "-shared", "-fPIC"]])
+            self._compile(library, [*SHARED, *ALONE, *OBSERVER], [[*compiler, "-shared", "-fPIC", "-pthread"]])
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import recordings
 from hipcache.making.splice import PLACEHOLDER
-from hipcache.processes.runner import Completed, Killed, Observed
+from hipcache.processes.runner import Completed, Killed, Observed, Traced
 from store_clock import HandClock
 
 _MARK = b"host-part-goes-here-" + b"." * 44
@@ -128,6 +128,9 @@ class Group:
         if self._killed:
             raise Killed
         return self._compiler.job(argv, cwd or Path("/"))
+
+    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
+        return Traced(self.run(argv, cwd=cwd, env=env), None)
 
     def observe(
         self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path

@@ -526,5 +526,11 @@ exec {real}++ "$@"
     )
 
 
+def unobserved(lab: Lab) -> Lab:
+    """The lab with a script for a compiler, which is not observed: its processes may outlive it."""
+    lab.compiler = str(watched_compiler(lab.root.parent / "compiler", lab.version, ""))
+    return lab
+
+
 only_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
 only_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)

@@ -43,7 +43,8 @@ LAYERS = r"""
         verify.entries
     store.opening
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
-    inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner store.upkeep store.notes
+    inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
+        store.upkeep store.notes
     store.entries
     making.bitcode making.unnamed processes.observe inputs.readset report.conditions
     planning.backend planning.lld
@@ -60,8 +61,8 @@ LAYERS = r"""
         inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
-        cli.screen native store.space confined inflating
-    aside errors inputs.memos
+        cli.screen native.observing store.space confined inflating
+    aside errors inputs.memos native
     direct store making planning inputs processes report verify hipcache removal permissions
     values
 """

@@ -92,6 +92,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "store": {"bytes": 5, "max_bytes": 100, "entries": 2},
         "seconds_saved": 2.5,
         "passed_through": {"it names several sources": 1},
+        "not_kept": {},
         "verified": {"same": 0, "different": 0, "varying": 0},
     }
 

@@ -84,6 +84,7 @@ REASONS = {
     "named_file": "a file named by an option that cannot be read",
     "job_output": "a job printed something unexpected",
     "object_layout": "a host object of a layout that hipcache does not know",
+    "unobserved": "compiled and not kept: what its texts read can only be observed, and that is not possible here",
     "store": "the store cannot be used",
     "store_full": "the store's disk has no room",
     "limits": "a limit of this process (open files, processes, memory) leaves no room for the cache",

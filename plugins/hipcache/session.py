@@ -20,7 +20,7 @@ from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.planning.spelling import Spelling
-from hipcache.processes.runner import Completed, Runner
+from hipcache.processes.runner import Completed, Runner, Traced
 from hipcache.processes.together import side_by_side
 from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.store import space
@@ -44,7 +44,7 @@ class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `translated`: read sets of other spellings, by their digest and the spelling that they are
     in here; `everywhere`: digests of read sets for every spelling (empty: there is none), by what they were made
-    from."""
+    from; `unobserved`: was something not kept because no pass can be observed here?"""
 
     engine: Engine
     command: Command
@@ -55,6 +55,7 @@ class Session:
     notes: list[str] = field(default_factory=list)
     translated: dict[tuple[str, Spelling], ReadSet | None] = field(default_factory=dict)
     everywhere: dict[tuple[object, ...], str] = field(default_factory=dict)
+    unobserved: bool = False
     _scans: Scans = field(init=False)
     _read_sets: dict[str, ReadSet | None] = field(default_factory=dict)
     _resources: ExitStack = field(default_factory=ExitStack)
@@ -106,6 +107,15 @@ class Session:
             return self.runner.run(argv, cwd=directory or Path(self.command.cwd), env=environ or self.engine.environ)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+
+    def trace(self, name: str, argv: list[str]) -> Traced:
+        """As `run_now`; and what the job looked at, where that can be observed."""
+        try:
+            traced = self.runner.trace(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+        except OSError as error:
+            raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+        self.ended_well(name, traced.ended)
+        return traced
 
     def ended_well(self, name: str, done: Completed) -> Completed:
         """Raises as `run`; StoreFull where the disk has no room for what the job writes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
 from hipcache.cli.ways import check_platform
 from hipcache.errors import ConfigError, HipcacheError, StoreError
+from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
 from hipcache.values import replace
@@ -154,6 +156,16 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(OK, "hits are served by the native launcher")
         if not settings.resident:
             yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
+    yield _check_observation()
+
+
+def _check_observation() -> Check:
+    program = [sys.executable, "-I", "-S", "-c", ""]
+    traced = SubprocessRunner().trace(program, cwd=Path("/"), env={})
+    if traced.looked is not None:
+        return Check(OK, "the files that compilers look for are observed")
+    hint = "they are guessed from the texts; compiles of texts that do not tell are not kept"
+    return Check(NOTE, f"the files that compilers look for cannot be observed: {traced.why}", hint)
 
 
 def _check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -75,6 +75,11 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
             screen.table(
                 [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
             )
+        if numbers.not_kept:
+            screen.line()
+            screen.table(
+                [["compiled and not kept because", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
+            )
         screen.line()
         _show_verified(numbers, screen)
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")

@@ -62,6 +62,10 @@ class Identities:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""
         return next((path for path, status in self._watched.items() if _status(path) != status), "")
 
+    def knows(self, path: str) -> bool:
+        """Is it a file of a tool of this compile, or of the loader?"""
+        return path in self._watched
+
     def contents(self) -> dict[str, tuple[str, ...]]:
         """For each tool of this compile, by its digest: the files that it was made of, its own first."""
         return dict(self._contents)

@@ -19,6 +19,7 @@ from hipcache.values import dataclass
 # Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
 _DIAGNOSTIC = re.compile(rb"diagnostic +(?:warning|error|fatal)")
+_COMPARES_TIMES = re.compile(rb"\b(?:GCC|clang)\b[^\n]{0,400}?\bdependency\b")
 _DEPENDENCY = re.compile(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = re.compile(rb"\.include\b")
 _DEFINED_WORD = re.compile(rb"\w{1,200}")
@@ -32,7 +33,8 @@ class Scan:
     of #include_next and `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words
     of code that may be put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a
     file, all of them and those in macros. These three are not looked for in the compiler's own headers. `shown`: see
-    there. `unclear`: why its names of headers are not all there are; empty if they are."""
+    there. `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of
+    two files is newer."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -48,6 +50,7 @@ class Scan:
     macro_places: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
     unclear: str = ""
+    compares_times: bool = False
 
 
 def scan(content: bytes, *, own: bool = False) -> Scan:
@@ -81,7 +84,15 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
             undefines=_undefines(found.lines, words, strings),
         ),
         said.unclear or _unclear(found.flags, code, strings),
+        _compares_times(found.lines, code, strings),
     )
+
+
+def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
+    """Has it a `#pragma GCC dependency`, or a _Pragma?"""
+    if "dependency" in code and not code.isdisjoint(("GCC", "clang")):
+        return True
+    return any(b"dependency" in text and _COMPARES_TIMES.search(text) for text in (lines, strings))
 
 
 def _words(text: bytes) -> tuple[set[str], set[str]]:
@@ -146,5 +157,17 @@ def scan_macro(value: str) -> Scan:
     asks = b"__has_include" in raw or b"__has_embed" in raw
     assembles = b"incbin" in raw or (b'"' in raw and _ASSEMBLER_INCLUDE.search(raw) is not None)
     places, words = pasted.places(raw), pasted.pieces(raw)
-    more = scan(raw).shown
-    return Scan(frozenset(), frozenset(), False, asks, times, assembles, False, pieces=words, places=places, shown=more)
+    found = scan(raw)
+    return Scan(
+        frozenset(),
+        frozenset(),
+        False,
+        asks,
+        times,
+        assembles,
+        False,
+        pieces=words,
+        places=places,
+        shown=found.shown,
+        compares_times=found.compares_times,
+    )

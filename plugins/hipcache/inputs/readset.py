@@ -3,7 +3,7 @@
 Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
 
     {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
-     "alike": [[path, path], ...]}
+     "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...], "links": [[path, text], ...]}
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -38,15 +38,27 @@ class ReadFile:
 
 
 @dataclass(frozen=True)
+class OtherFile:
+    """A file that a pass opened, and that is no header to it."""
+
+    path: str
+    digest: str
+    status: Status | None
+
+
+@dataclass(frozen=True)
 class ReadSet:
     """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
     file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
-    to): `#pragma once` takes a file under two names once, and a copy of it twice."""
+    to): `#pragma once` takes a file under two names once, and a copy of it twice. `besides`: what the pass opened,
+    and no dependency file lists; `links`: the text of what it read as a link, empty where that is none."""
 
     files: tuple[ReadFile, ...]
     absent: tuple[str, ...]
     present: tuple[str, ...]
     alike: tuple[tuple[str, str], ...] = ()
+    besides: tuple[OtherFile, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
     def pack(self) -> bytes:
         data = {
@@ -54,6 +66,8 @@ class ReadSet:
             "absent": self.absent,
             "present": self.present,
             "alike": self.alike,
+            "besides": [[f.path, f.digest, f.status] for f in self.besides],
+            "links": self.links,
         }
         return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
 
@@ -67,6 +81,10 @@ class ReadSet:
                 for path, digest, status, system, bare in data["files"]
             )
             alike = tuple((path, first) for path, first in data["alike"])
-            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike)
+            besides = tuple(
+                OtherFile(path, digest, tuple(status) if status else None) for path, digest, status in data["besides"]
+            )
+            links = tuple((path, text) for path, text in data["links"])
+            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links)
         except (zlib.error, KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error

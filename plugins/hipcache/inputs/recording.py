@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from hipcache.inputs import includes, pasted
+from hipcache.inputs import includes, observing, pasted
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.readset import ReadFile, ReadSet, Status
-from hipcache.inputs.search import SearchPath, probes
-from hipcache.inputs.trace import Files, Untraceable
+from hipcache.inputs.observing import Observed
+from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status
+from hipcache.inputs.search import Probes, SearchPath, probes
+from hipcache.inputs.trace import Files, Unobserved, Untraceable
+from hipcache.values import replace
 
 # The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
 # pass began cannot be told from one during it.
@@ -37,8 +39,13 @@ def record(
     search: SearchPath,
     started: float,
     dated: bool,
+    observed: Observed | None = None,
+    is_tools: Callable[[str], bool] = lambda _: False,
 ) -> ReadSet:
     """The read set of a pass that began at `started` (wall clock, seconds).
+
+    `observed`: what it looked at; None where that is not known, and is guessed from its texts; `is_tools`: is a path
+    known by a tool's identity?
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D; `dated`: the date is given by
@@ -49,7 +56,7 @@ def record(
     given: set[str] = set()
     for macro in macros:
         scan = includes.scan_macro(macro)
-        _refuse(f"-D {macro}", scan, dated=dated)
+        _refuse(f"-D {macro}", scan, dated=dated, observed=observed is not None)
         given |= scan.pieces
     looked: list[tuple[str, Status, str]] = []
     scans: dict[str, Scan] = {}
@@ -60,12 +67,15 @@ def record(
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if status[4] >= began:  # the change time: nobody can set it back
             raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
-        _refuse(path, scan, dated=dated)
+        _refuse(path, scan, dated=dated, observed=observed is not None)
         scans[path] = scan
         looked.append((path, status, digest))
-    name = _put_together(files, looked, scans, given, dated=dated)
+    times = ("__TIMESTAMP__",) if dated else pasted.TIMES
+    questions = () if observed else pasted.QUESTIONS
+    name = _put_together(files, looked, scans, given, (*questions, *times))
     if name:
-        raise Untraceable(f"its files may put {name} together from pieces")
+        kind = Unobserved if name in pasted.QUESTIONS else Untraceable
+        raise kind(f"its files may put {name} together from pieces")
     # What #embed reads is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
@@ -77,8 +87,25 @@ def record(
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
-    with files.listings.up_to_date():
-        looked_for = probes(scans, first, search, files.listings)
+    besides: list[OtherFile] = []
+    if observed:
+        looked_for = _observed(files, observed, scans, began)
+        besides = list(_besides(files, observed.opened - set(scans), is_tools, began))
+    else:
+        with files.listings.up_to_date():
+            looked_for = probes(scans, first, search, files.listings)
+    _settled(files, scans, looked_for, besides, began)
+    portable = files.basedir.portable
+    absent, present = (sorted(map(portable, paths)) for paths in (looked_for.absent, looked_for.present))
+    others = tuple(replace(one, path=portable(one.path)) for one in besides)
+    links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
+    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found), others, links)
+
+
+def _settled(
+    files: Files, scans: Mapping[str, Scan], looked_for: Probes, besides: Iterable[OtherFile], began: float
+) -> None:
+    """Raises Untraceable where something came while the compiler ran."""
     for path in looked_for.present:
         if "\\" in path:
             # Clang's dependency file writes it with a slash, which may be the name of another file.
@@ -88,22 +115,51 @@ def record(
                 raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
-    moved = _moved(files, [*scans, *looked_for.present], began)
+    moved = _moved(files, [*scans, *looked_for.present, *(one.path for one in besides)], began)
     if moved:
         raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
-    absent, present = (sorted(map(files.basedir.portable, paths)) for paths in (looked_for.absent, looked_for.present))
-    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found))
+
+
+def _observed(files: Files, seen: Observed, read: Container[str], began: float) -> Probes:
+    path, why = seen.unclear
+    if path:
+        raise Untraceable(f"'{path}' {why}")
+    changed = observing.changed(seen, lambda path: os.lstat(files.resolve(path)), began)
+    if changed:
+        raise Untraceable(f"'{changed}' came or went while the compiler ran")
+    there = {path for path in seen.there if path not in read and not files.is_named(path)}
+    directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
+    absent = observing.shortest(seen.absent, files.is_directory)
+    return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
+
+
+def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool], began: float) -> Iterator[OtherFile]:
+    """What was opened and is no header: with the digest of its content, as nobody knows what it was opened for."""
+    for path in sorted(opened):
+        if is_tools(path) or files.is_named(path):
+            continue
+        try:
+            status, digest = files.digest(path)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        if status[4] >= began:
+            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+        yield OtherFile(path, digest, files.lasting(status))
 
 
 def _put_together(
-    files: Files, looked: list[tuple[str, Status, str]], scans: dict[str, Scan], given: set[str], *, dated: bool
+    files: Files,
+    looked: list[tuple[str, Status, str]],
+    scans: dict[str, Scan],
+    given: set[str],
+    names: tuple[str, ...],
 ) -> str:
-    """The first name that the words of a pass can be put together to; empty if there is none. `given`: words of -D.
+    """The first of the names that the words of a pass can be put together to; empty if there is none. `given`: words of
+    -D.
 
     Words of comments and strings cannot ("has", "include"): where they would decide, it is looked at where they stand,
     at the rarest first.
     """
-    names = (*pasted.QUESTIONS, *(("__TIMESTAMP__",) if dated else pasted.TIMES))
     words = given.union(*(scan.pieces for scan in scans.values()))
     found: dict[str, frozenset[str]] = {}
     name = pasted.composed(words, names)
@@ -177,11 +233,17 @@ def came_since(began: float, look: Callable[[], os.stat_result]) -> bool:
     return True
 
 
-def _refuse(path: str, scan: Scan, *, dated: bool) -> None:
+def _refuse(path: str, scan: Scan, *, dated: bool, observed: bool) -> None:
     times = scan.time_macros - ({"DATE", "TIME"} if dated else set())
     if times:
         raise Untraceable(f"'{path}' uses __{min(times)}__")
-    if scan.asks_computed:
-        raise Untraceable(f"'{path}' has a __has_include whose name is a macro")
+    if scan.compares_times:
+        raise Untraceable(f"'{path}' has a #pragma GCC dependency, which compares the times of files")
+    if scan.asks_computed and not observed:
+        raise Unobserved(f"'{path}' has a __has_include whose name is a macro")
+    if scan.includes_computed and not observed:
+        raise Unobserved(f"'{path}' has an #include whose name is a macro")
+    if scan.unclear and not observed:
+        raise Unobserved(f"'{path}' {scan.unclear}")
     if scan.assembler_files:
         raise Untraceable(f"'{path}' has inline assembly that reads a file")

@@ -30,6 +30,10 @@ class Untraceable(Exception):
     """The result of a pass must not be kept; the text says why."""
 
 
+class Unobserved(Untraceable):
+    """Which files it reads can only be observed, and that was not possible."""
+
+
 class Files:
     """The files of one compile: each is looked at once, whichever pass read it.
 
@@ -70,6 +74,20 @@ class Files:
     def is_there(self, path: str) -> bool:
         """Is there anything at `path`, be it a link that leads nowhere?"""
         return self._asked.setdefault(path, os.path.lexists(self.resolve(path)))
+
+    def link(self, path: str) -> str:
+        """The text of a link, empty for what is none."""
+        try:
+            return os.readlink(self.resolve(path))
+        except OSError:
+            return ""
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self.resolve(path))
+
+    def is_named(self, path: str) -> bool:
+        """Is its content part of a key?"""
+        return path in self._named
 
     def exists(self, path: str) -> bool:
         """Is there something at `path` that can be read as a header?"""
@@ -175,6 +193,16 @@ class Files:
                 return f"file '{path}' cannot be read: {error.strerror}"
             except Untraceable as error:
                 return f"file {error}"
+        for other in reads.besides:
+            path = self.basedir.local(other.path)
+            try:
+                if self.status(path) != other.status and self.digest(path)[1] != other.digest:
+                    return f"file '{path}' changed"
+            except (OSError, Untraceable):
+                return f"file '{path}' is gone, or changes"
+        for path, text in reads.links:
+            if self.link(self.basedir.local(path)) != self.basedir.local(text):
+                return f"'{self.basedir.local(path)}' leads elsewhere"
         for path in map(self.basedir.local, reads.absent):
             if os.path.lexists(self.resolve(path)):
                 return f"'{path}' appeared, which was looked for in vain"
@@ -208,6 +236,14 @@ class Files:
             if status is None or not same:
                 raise Untraceable(f"'{path}' changed")
             yield Watched(FILE, self.resolve(path), status)
+        for other in reads.besides:
+            path = self.basedir.local(other.path)
+            status, digest = self._digests.get(path, (other.status, other.digest))
+            if status is None or digest != other.digest:
+                raise Untraceable(f"'{path}' changed")
+            yield Watched(FILE, self.resolve(path), status)
+        for path, text in reads.links:
+            yield Watched(LINK, self.resolve(self.basedir.local(path)), self.basedir.local(text) or None)
         for path in map(self.basedir.local, reads.absent):
             yield Watched(ABSENT, self.resolve(path))
         for path in map(self.basedir.local, reads.present):

@@ -33,7 +33,8 @@ def of(session: Session, made: Sequence[Made], codes: Sequence[Linked], path: st
         for name in counted
     )
     saved = sum(one.seconds for one in ends if one.hit)
-    return record, CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
+    outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
+    return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
 
 
 def _units(session: Session, made: Made, old: Record | None, *, apart: bool) -> Iterator[UnitRecord]:

@@ -115,7 +115,7 @@ def _everywhere(
     portable, local = session.files.basedir.portable, session.files.basedir.local
     scans = {local(file.path): session.files.scanned(local(file.path), file.digest) for file in reads.files}
     known = {path: scan for path, scan in scans.items() if scan is not None}
-    if len(known) < len(scans) or place.shows(known, macros, own):
+    if reads.besides or reads.links or len(known) < len(scans) or place.shows(known, macros, own):
         return None
     named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
     if any(scan.embeds or scan.includes_computed for scan in known.values()) or not _are_relative(named, spelled):

@@ -7,16 +7,19 @@ import re
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs import place, recording
+from hipcache.inputs import observing, place, recording
+from hipcache.inputs.identity import is_script
+from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
-from hipcache.inputs.trace import Untraceable
+from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.making import depfile, elsewhere, records
 from hipcache.making.records import FrontEntry
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import is_null
 from hipcache.planning.frontend import FrontEnd, auxiliary_file, graph_file
+from hipcache.processes.runner import Completed
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
 
@@ -96,11 +99,15 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     argv = front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary)
     with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
-        done = session.run_now(name, argv)
+        done, observed = _run(session, name, argv)
         set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK
     search = SearchPath.of(front.job.options)
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
-    read, user = _read_files(session, front, rule, first, search)
+    read, user = _read_files(session, front, rule, first, search, observed)
+    if observed and not all(map(observed.has_read, read)):
+        # Somebody else has read it for the pass.
+        observed = None
+        read, user = _read_files(session, front, rule, first, search, None)
     for path in read:
         # The user's standard input was another file for this pass.
         if path.startswith(("/dev/", "/proc/")) and not is_null(path):
@@ -120,14 +127,28 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
             search=search,
             started=started,
             dated=front.dated,
+            observed=observed,
+            is_tools=session.identities.knows,
         )
         bound = place.binds(session.files, read=read, macros=macros, search=search, maps=front.macro_prefix_maps)
+        if observed is None and any(option.name == "-fms-compatibility" for option in front.job.options):
+            raise Unobserved("-fms-compatibility looks for headers in the directories of those that include")
     except Untraceable as error:
         why_not = str(error)
+        session.unobserved = session.unobserved or isinstance(error, Unobserved)
     dependencies = tuple(Dependency(path, user is not None and path not in user) for path in read)
     files = [auxiliary_file(output, option) for option in front.auxiliary]
     beside = tuple(file.read_bytes() if file.exists() else None for file in files)
     return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound, beside)
+
+
+def _run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:
+    """Run the pass, and tell what it looked at where that can be observed. Processes that a script starts may outlive
+    it, and would then lose their observer."""
+    if is_script(argv[0]):
+        return session.run_now(name, argv), None
+    traced = session.trace(name, argv)
+    return traced.ended, observing.parse(traced.looked, str(session.workdir)) if traced.looked is not None else None
 
 
 def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, product: bytes) -> FrontEntry:
@@ -149,7 +170,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
 
 
 def _read_files(
-    session: Session, front: FrontEnd, rule: Path, first: list[str], search: SearchPath
+    session: Session, front: FrontEnd, rule: Path, first: list[str], search: SearchPath, observed: Observed | None
 ) -> tuple[list[str], frozenset[str] | None]:
     """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
     try:
@@ -165,6 +186,8 @@ def _read_files(
     for name in graph:
         # The graph's names lack the sysroot, where they began with it: all that the name may stand for is watched.
         found = [path for path in (name, root + name, os.path.join(root, name)) if exists(path)]
+        if observed:
+            found = list(filter(observed.has_read, found)) or found
         if not found:
             raise PassThrough("job_output", f"'{name}' was read, and is not there")
         # As in the dependency file: without a leading ./

@@ -13,12 +13,12 @@ from hipcache.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 4
+_INTERFACE = 5
 _NO_MEMORY = 8
 OUTDATED = "the native library was built from other sources than these, and is not used"
 
 
-class _Bytes(ctypes.Structure):
+class Bytes(ctypes.Structure):
     _fields_ = (
         *(("at", ctypes.c_void_p), ("size", ctypes.c_size_t), ("room", ctypes.c_size_t)),
         *(("lent", ctypes.c_bool), ("failed", ctypes.c_bool)),
@@ -32,7 +32,7 @@ class _Bytes(ctypes.Structure):
 
 class _Lexed(ctypes.Structure):
     _fields_ = (
-        *((name, _Bytes) for name in ("bare", "lines", "strings", "words")),
+        *((name, Bytes) for name in ("bare", "lines", "strings", "words")),
         ("looked", ctypes.c_uint64),
         ("flags", ctypes.c_uint32),
     )
@@ -88,13 +88,13 @@ def hit(
     library = load()
     if library is None:
         return None
-    messages, rule = _Bytes(), _Bytes()
+    messages, rule = Bytes(), Bytes()
     variables = [f"{name}={value}" for name, value in environ.items()]
     done = library.hipcache_hit(
         os.fsencode(store),
         os.fsencode(directory),
-        _texts(argv),
-        _texts(variables),
+        texts(argv),
+        texts(variables),
         int(terminal),
         int(resident),
         secret or None,
@@ -134,7 +134,7 @@ def bitcode(content: bytes) -> bytes | None:
     library = load()
     if library is None:
         return None
-    said = _Bytes()
+    said = Bytes()
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
     text = said.take(library)
     return text if known else None
@@ -183,6 +183,6 @@ def _table(text: bytes) -> ctypes.c_void_p | None:
     return ctypes.c_void_p(made) if made else None
 
 
-def _texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
+def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     encoded = [os.fsencode(word) for word in words]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)

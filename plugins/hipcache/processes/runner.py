@@ -9,11 +9,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+from hipcache.native import observing
+from hipcache.native.observing import Observing
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Observation, Reached
 from hipcache.values import dataclass
@@ -33,6 +35,16 @@ class Completed:
 
 
 Observed = tuple[Completed, tuple[Observation, ...]]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A process that was run; `looked`: the list of what it looked at (`native/observe.c`), None where there is none,
+    and `why` in words."""
+
+    ended: Completed
+    looked: bytes | None
+    why: str = ""
 
 
 @contextmanager
@@ -89,6 +101,10 @@ class Runner(Protocol):
         cannot be done."""
         ...
 
+    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
+        """As `run`, for a pass in a thread of its own; and tell what it looked at, where that can be done."""
+        ...
+
     def kill(self) -> None:
         """End the running processes and start no more."""
         ...
@@ -107,6 +123,7 @@ class SubprocessRunner:
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._traced: set[Observing] = set()
         self._groups: WeakSet[SubprocessRunner] = WeakSet()
         self._lock = threading.Lock()
         self._killed = False
@@ -142,6 +159,40 @@ class SubprocessRunner:
             raise Killed
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
 
+    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
+        traced, why = self._trace(argv, cwd, env) if "/" in argv[0] else (None, "it has no path")
+        return traced or Traced(self.run(argv, cwd=cwd, env=env), None, why)
+
+    def _trace(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[Traced | None, str]:
+        """None, and why, where the process was not run."""
+        one = observing.new()
+        if one is None or signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            return None, observing.NO_LIBRARY
+        begun = time.monotonic()
+        with ExitStack() as opened:
+            try:
+                streams = [os.memfd_create(name) for name in ("out", "err")]
+            except OSError as error:
+                return None, f"no files in memory: {error.strerror}"
+            for stream in streams:
+                opened.callback(os.close, stream)
+            with self._lock:
+                if self._killed:
+                    raise Killed
+                self._traced.add(one)
+            try:
+                status, looked, why = one.run(argv, str(cwd), env, (streams[0], streams[1]))
+            except OSError as error:
+                return None, f"it cannot be started under observation: {error.strerror}"
+            finally:
+                with self._lock:
+                    self._traced.discard(one)
+            if self._killed:
+                raise Killed
+            out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
+        ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun)
+        return Traced(ended, None if why else looked, why), why
+
     def observe(
         self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
     ) -> Observed | None:
@@ -167,7 +218,9 @@ class SubprocessRunner:
     def kill(self) -> None:
         with self._lock:
             self._killed = True
-            running, groups = list(self._running), list(self._groups)
+            running, traced, groups = list(self._running), list(self._traced), list(self._groups)
+        for one in traced:
+            one.kill()
         for group in groups:
             group.kill()
         for process in running:

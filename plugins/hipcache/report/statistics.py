@@ -65,7 +65,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The sums since `since` (seconds of the epoch; None where nothing has been recorded)."""
+    """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -75,6 +75,7 @@ class Statistics:
     seconds_saved: float
     since: float | None
     verified: Mapping[str, int]
+    not_kept: Mapping[str, int]
 
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
@@ -85,6 +86,7 @@ class Statistics:
             "store": {"bytes": store.bytes, "max_bytes": store.max_bytes, "entries": store.entries},
             "seconds_saved": round(self.seconds_saved, 3),
             "passed_through": dict(self.passed_through),
+            "not_kept": dict(self.not_kept),
             "verified": dict(self.verified),
             "since": self.since,
         }
@@ -231,8 +233,8 @@ def _count(text: str) -> Counter[str]:
     if outcome == VERIFIED:
         return Counter({f"{VERIFIED} {reason}": 1})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
-    if outcome == PASSED_THROUGH:
-        counts[f"reason {reason}"] += 1
+    if outcome == PASSED_THROUGH or reason:
+        counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
     for unit in units:
         name, _, marks = unit.rpartition(" ")
         keys = [f"unit {name}"] if name in (HOST, LINK) else [f"unit {name}", "job frontend", "job backend"]
@@ -247,7 +249,7 @@ def _statistics(counts: Counter[str], since: float | None) -> Statistics:
         return Tally(counts[f"{key} hits"], counts[f"{key} misses"])
 
     units = {key.removeprefix("unit ").rpartition(" ")[0] for key in counts if key.startswith("unit ")}
-    reasons = {key.removeprefix("reason "): count for key, count in counts.items() if key.startswith("reason ")}
+    reasons = {key[7:]: count for key, count in counts.items() if key.startswith("reason ")}
     return Statistics(
         compiles={outcome: counts[f"compile {outcome}"] for outcome in OUTCOMES},
         units={name: tally(f"unit {name}") for name in [*sorted(units - {HOST, LINK}), HOST, LINK]},
@@ -256,6 +258,7 @@ def _statistics(counts: Counter[str], since: float | None) -> Statistics:
         passed_through=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         seconds_saved=counts["milliseconds"] / 1000,
         since=since,
+        not_kept={key[9:]: count for key, count in counts.items() if key.startswith("not kept ")},
         verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
     )
 

@@ -1,0 +1,133 @@
+"""What a pass really looked at: the list of the native observer (`native/observe.c`), as read sets have it.
+
+Nothing is guessed: each path is as the pass spelled it, and was there or not when the pass asked for it. An absent path
+is written down by its shortest missing part: clang asks once for a directory that is not there, and for nothing below.
+
+Left out: what the pass wrote (its outputs, temporary files), and what the kernel makes up (/proc, /sys, /dev).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+from hipcache.values import dataclass, field
+
+_KERNELS = ("/proc/", "/sys/", "/dev/")
+# As clang writes relative names into dependency files.
+_DOTS = re.compile(r"^(?:\./+)+")
+_ITSELF = ("", ".", "/")
+# Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept.
+_SURROUNDINGS = ("/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/", "/etc/localtime")
+
+
+@dataclass
+class Observed:
+    """`opened`: files that were opened to be read; `there`: others that were there; `directories`: that were there;
+    `absent`: that were not; `links`: that were read as links, or looked at as such; `unclear`: a path and why what it
+    is cannot be told, both empty if there is none."""
+
+    opened: set[str] = field(default_factory=set)
+    there: set[str] = field(default_factory=set)
+    directories: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)
+    unclear: tuple[str, str] = ("", "")
+
+    def has_read(self, path: str) -> bool:
+        """May it have read the file?"""
+        return plain(path) in self.opened or plain(path) in self.there
+
+
+def parse(listed: bytes, ignore: str) -> Observed:
+    """Nothing below directory `ignore` counts: there the pass writes."""
+    seen = Observed()
+    written: set[str] = set()
+    for row in dict.fromkeys(listed.split(b"\0")[:-1]):
+        how, found, path = row[:1], row[1:2], plain(os.fsdecode(row[2:]))
+        path = path.rstrip("/") or path[:1]
+        if path in _ITSELF or (path + "/").startswith(ignore + "/") or path.startswith(_SURROUNDINGS):
+            continue
+        if how == b"w":
+            written.add(path)
+        elif found in b"?b":
+            seen.unclear = path, "is a link that leads nowhere" if found == b"b" else "cannot be looked at"
+        elif found == b"-":
+            seen.absent.add(path)
+        elif path.startswith(_KERNELS):
+            continue
+        elif how == b"l":
+            seen.links.add(path)
+        elif found == b"d":
+            if how == b"d":
+                seen.unclear = path, "is a directory whose entries it may have listed"
+            seen.directories.add(path)
+        elif how == b"r":
+            seen.opened.add(path)
+        else:
+            seen.there.add(path)
+    seen.opened -= written
+    seen.there -= written | seen.opened
+    seen.absent -= written
+    seen.links -= written
+    return seen
+
+
+def plain(path: str) -> str:
+    """The path as it is listed."""
+    return _DOTS.sub("", path)
+
+
+def changed(seen: Observed, look: Callable[[str], os.stat_result], began: float) -> str:
+    """A path that came or went since `began` (nanoseconds); empty if there is none. The observer looks just before the
+    kernel does: what differs between the two has changed its directory. `look`: os.lstat, of any path."""
+    for path in sorted(seen.absent & (seen.opened | seen.there | seen.directories)):
+        return path
+    busy: dict[str, bool] = {}
+    for absent, paths in ((True, seen.absent), (False, seen.there | seen.opened | seen.directories)):
+        for path in paths:
+            place = os.path.dirname(path)
+            if place not in busy:
+                busy[place] = _is_there(place or ".", look) and look(place or ".").st_mtime_ns >= began
+            if busy[place] and _is_there(path, look) == absent:
+                return path
+    return ""
+
+
+def _is_there(path: str, look: Callable[[str], os.stat_result]) -> bool:
+    try:
+        look(path)
+    except OSError:
+        return False
+    return True
+
+
+def shortest(absent: set[str], exists: Callable[[str], bool]) -> set[str]:
+    """The shortest missing part of each path."""
+    known: dict[str, bool] = {}
+    found = set()
+    for path in absent:
+        part = path
+        while True:
+            directory = os.path.dirname(part.rstrip("/"))
+            if directory in _ITSELF:
+                break
+            if directory not in known:
+                known[directory] = exists(directory)
+            if known[directory]:
+                break
+            part = directory
+        found.add(part)
+    return found
+
+
+def unexplained(directories: set[str], files: set[str]) -> set[str]:
+    """The directories in which none of the files lies, which therefore need not be there."""
+    above: set[str] = set()
+    for path in files:
+        directory = os.path.dirname(path)
+        while directory and directory not in above:
+            above.add(directory)
+            directory = os.path.dirname(directory) if directory != "/" else ""
+    return directories - above

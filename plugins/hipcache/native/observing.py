@@ -1,0 +1,67 @@
+"""The native observer (`observe.c`): runs a pass, and lists each path that it handed to the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+
+from hipcache import native
+
+# Why there is no list, by the number in observe.h.
+_WHY = (
+    "",
+    "the kernel lets nobody hold system calls (seccomp user notification, Linux 5.5 or newer)",
+    "no thread or directory to observe it from",
+    "the kernel does not let us read its memory (process_vm_readv)",
+    "it made a system call that a list of paths cannot stand for",
+    "it looked at too many paths",
+    "it left processes behind",
+)
+_NOT_RUN = 2
+NO_LIBRARY = "there is no native library"
+
+
+class Observing:
+    """One pass. `kill` may be called from any thread, and at any time."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        library.hipcache_observing.restype = ctypes.c_void_p
+        self._library = library
+        self._handle = ctypes.c_void_p(library.hipcache_observing())
+        if not self._handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.hipcache_observing_free(self._handle)
+
+    def kill(self) -> None:
+        self._library.hipcache_observing_kill(self._handle)
+
+    def run(
+        self, argv: Sequence[str], directory: str, environ: Mapping[str, str], outputs: tuple[int, int]
+    ) -> tuple[int, bytes, str]:
+        """(status of waitpid, list of what it looked at, why there is none). The program is a path. `outputs`: where
+        standard output and error go. Other threads run meanwhile. Raises OSError where it did not run."""
+        seen, status = native.Bytes(), ctypes.c_int()
+        ended = self._library.hipcache_observe(
+            self._handle,
+            os.fsencode(argv[0]),
+            native.texts(argv),
+            native.texts(f"{name}={value}" for name, value in environ.items()),
+            os.fsencode(directory),
+            (ctypes.c_int * 2)(*outputs),
+            ctypes.byref(seen),
+            ctypes.byref(status),
+        )
+        looked = seen.take(self._library)
+        if ended < 0 or ended == _NOT_RUN:
+            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
+        return status.value, looked, _WHY[ended]
+
+
+def new() -> Observing | None:
+    """None where there is no native library."""
+    library = native.load()
+    return Observing(library) if library else None

@@ -1,0 +1,283 @@
+"""The native observer lists what a process hands to the kernel, and never makes it end otherwise."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hipcache.inputs import observing
+from hipcache.inputs.observing import Observed
+from hipcache.processes.runner import Killed, SubprocessRunner, Traced
+
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void look(const char *name) { struct stat found; (void)!stat(name, &found); }
+
+static void *many(void *number) {
+    char name[64];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "thread%ld/%d", (long)number, i);
+        look(name);
+    }
+    return NULL;
+}
+
+int main(int count, char **words) {
+    char text[64];
+    const char *what = count > 1 ? words[1] : "";
+    if (!strcmp(what, "all")) {
+        close(open("there", O_RDONLY));
+        close(open("gone", O_RDONLY));
+        close(open("written", O_WRONLY | O_CREAT, 0666));
+        close(open("written", O_RDONLY));
+        look("directory");
+        look("dangling");
+        (void)!readlink("link", text, sizeof text);
+        (void)!access("asked", F_OK);
+        const int fd = open("directory", O_RDONLY);
+        close(openat(fd, "below", O_RDONLY));
+        puts("out");
+        fputs("err", stderr);
+        return 7;
+    }
+    if (!strcmp(what, "child")) {
+        if (fork() == 0) {
+            (void)!chdir("directory");
+            look("by_child");
+            execl(words[0], words[0], "exec", NULL);
+        }
+        wait(NULL);
+    }
+    if (!strcmp(what, "exec"))
+        look("after_exec");
+    if (!strcmp(what, "threads")) {
+        pthread_t threads[100];
+        for (long i = 0; i < 100; i++) pthread_create(&threads[i], NULL, many, (void *)i);
+        for (int i = 0; i < 100; i++) pthread_join(threads[i], NULL);
+    }
+    if (!strcmp(what, "long")) {
+        char *name = malloc(65537);
+        memset(name, 'x', 65536);
+        name[65536] = 0;
+        look(name);
+        look("after");
+    }
+    if (!strcmp(what, "crash"))
+        raise(SIGSEGV);
+    if (!strcmp(what, "leave") && fork() == 0)
+        sleep(5);
+    if (!strcmp(what, "sleep")) {
+        FILE *file = fopen("started", "w");
+        fprintf(file, "%d", (int)getpid());
+        fclose(file);
+        rename("started", "running");
+        sleep(60);
+    }
+    if (!strcmp(what, "chroot"))
+        (void)!chroot(".");
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module", params=["static", "dynamic"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("program")
+    (place / "program.c").write_text(PROGRAM)
+    kind = ["-static"] if request.param == "static" else []
+    subprocess.run(["cc", *kind, "-pthread", "-o", place / "program", place / "program.c"], check=True)
+    return str(place / "program")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "there").write_text("")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory" / "below").write_text("")
+    (tmp_path / "link").symlink_to("there")
+    return tmp_path
+
+
+def trace(program: str, what: str, place: Path) -> Traced:
+    return SubprocessRunner().trace([program, what], cwd=place, env={"PATH": "/usr/bin:/bin"})
+
+
+def seen(traced: Traced) -> Observed:
+    assert traced.looked is not None, traced.why
+    return observing.parse(traced.looked, "/nowhere")
+
+
+def test_each_call_with_a_path_is_listed(program: str, place: Path) -> None:
+    traced = trace(program, "all", place)
+    assert (traced.ended.status, traced.ended.stdout, traced.ended.stderr) == (7, b"out\n", b"err")
+    found = seen(traced)
+    assert {"there", f"{place}/directory/below"} <= found.opened
+    assert {"gone", "asked", "dangling"} <= found.absent
+    assert "directory" in found.directories
+    assert "link" in found.links
+    assert "written" not in found.opened
+
+
+def test_a_link_that_leads_nowhere_is_told(program: str, place: Path) -> None:
+    (place / "dangling").symlink_to("nowhere")
+    assert seen(trace(program, "all", place)).unclear[0] == "dangling"
+
+
+def test_children_and_what_they_become_are_observed_wherever_they_are(program: str, place: Path) -> None:
+    found = seen(trace(program, "child", place))
+    assert {f"{place}/directory/by_child", f"{place}/directory/after_exec"} <= found.absent
+
+
+def test_many_threads_are_observed(program: str, place: Path) -> None:
+    found = seen(trace(program, "threads", place))
+    assert {f"thread{number}/{i}" for number in range(100) for i in range(20)} <= found.absent
+
+
+def test_a_path_that_is_longer_than_any_is_left_out(program: str, place: Path) -> None:
+    found = seen(trace(program, "long", place))
+    assert "after" in found.absent
+    assert max(map(len, found.absent)) < 4096
+
+
+def test_a_crash_is_told_as_it_is(program: str, place: Path) -> None:
+    assert trace(program, "crash", place).ended.status == -signal.SIGSEGV
+
+
+def test_a_call_that_no_list_stands_for_leaves_none(program: str, place: Path) -> None:
+    traced = trace(program, "chroot", place)
+    assert traced.ended.status == 0
+    assert traced.looked is None
+    assert "system call" in traced.why
+
+
+def test_what_outlives_the_process_is_not_waited_for(program: str, place: Path) -> None:
+    begun = time.monotonic()
+    traced = trace(program, "leave", place)
+    assert time.monotonic() - begun < 4
+    assert "left processes behind" in traced.why
+    assert traced.ended.status == 0
+
+
+def test_a_program_that_is_not_there_is_told_as_without_an_observer(place: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        trace("/nowhere/clang", "", place)
+
+
+def _wait(place: Path) -> int:
+    for _ in range(2000):
+        if (place / "running").exists():
+            return int((place / "running").read_text())
+        time.sleep(0.01)
+    raise AssertionError("it does not start")
+
+
+def _is_gone(pid: int) -> bool:
+    for _ in range(1000):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_kill_ends_it_from_another_thread(program: str, place: Path) -> None:
+    runner, ended = SubprocessRunner(), []
+
+    def run() -> None:
+        try:
+            runner.group().trace([program, "sleep"], cwd=place, env={})
+        except Killed as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    pid = _wait(place)
+    runner.kill()
+    thread.join(10)
+    assert ended
+    assert _is_gone(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_observer(program: str, place: Path, number: int) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = {[path for path in sys.path if path]!r}
+from hipcache.processes.runner import SubprocessRunner
+SubprocessRunner().trace([{program!r}, "sleep"], cwd=Path({str(place)!r}), env={{}})
+"""
+    # The signal reaches the main thread, as in a compile.
+    code = code.replace(
+        "SubprocessRunner().trace", "import threading; threading.Thread(target=SubprocessRunner().trace"
+    )
+    code = (
+        code.replace("([", ", args=([")
+        .replace("], cwd=", "],), kwargs=dict(cwd=")
+        .replace("env={})", "env={})).start()")
+    )
+    observer = subprocess.Popen([sys.executable, "-c", code])
+    pid = _wait(place)
+    observer.send_signal(number)
+    assert observer.wait(10) == -number
+    assert _is_gone(pid)
+
+
+@pytest.mark.parametrize(
+    "outer", [["strace", "-f", "-o", "/dev/null"], ["strace", "-f", "--seccomp-bpf", "-o", "/dev/null"]]
+)
+def test_under_another_tracer_it_is_observed_all_the_same(program: str, place: Path, outer: list[str]) -> None:
+    found = _in_a_process(program, place, outer)
+    assert found == "True \n"
+
+
+def test_under_another_observer_it_runs_without(program: str, place: Path) -> None:
+    code = _code(program, place)
+    traced = SubprocessRunner().trace([sys.executable, "-c", code], cwd=place, env={"PATH": "/usr/bin:/bin"})
+    assert traced.ended.stdout.startswith(b"False the kernel"), traced
+    assert f"{place}/asked" in seen(traced).absent
+
+
+def _code(program: str, place: Path) -> str:
+    return f"""
+import sys
+from pathlib import Path
+sys.path[:0] = {[path for path in sys.path if path]!r}
+from hipcache.processes.runner import SubprocessRunner
+traced = SubprocessRunner().trace([{program!r}, "all"], cwd=Path({str(place)!r}), env={{}})
+assert (traced.ended.status, traced.ended.stdout) == (7, b"out\\n"), traced
+print(traced.looked is not None and b"asked" in traced.looked, traced.why)
+"""
+
+
+def _in_a_process(program: str, place: Path, before: list[str]) -> str:
+    done = subprocess.run(
+        [*before, sys.executable, "-c", _code(program, place)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_with_few_open_files_it_runs_without(program: str, place: Path) -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\n" + _code(program, place).replace(
+        "traced = ", "import os\nheld = [os.open('/dev/null', 0) for _ in range(3)]\ntraced = "
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "Too many open files" in done.stderr or done.stdout.startswith("False"), (done.stdout, done.stderr)
