@@ -33,8 +33,8 @@ class Scan:
     of #include_next and `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words
     of code that may be put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a
     file, all of them and those in macros. These three are not looked for in the compiler's own headers. `shown`: see
-    there. `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of
-    two files is newer."""
+    there. `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it
+    asks which of two files is newer."""
 
     quoted: frozenset[str]
     angled: frozenset[str]

@@ -118,7 +118,8 @@ def _everywhere(
     if reads.besides or reads.links or len(known) < len(scans) or place.shows(known, macros, own):
         return None
     named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
-    if any(scan.embeds or scan.includes_computed for scan in known.values()) or not _are_relative(named, spelled):
+    untold = any(one.embeds or one.includes_computed or one.asks_computed or one.unclear for one in known.values())
+    if untold or not _are_relative(named, spelled):
         return None
     whole = spelled.absolute({path: scan.quoted | scan.next for path, scan in known.items()}, named)
     if [spelled.spelled(path) for path in whole.values()] != list(scans):
