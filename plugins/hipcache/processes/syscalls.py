@@ -25,6 +25,7 @@ class Call:
     directory: int = -1  # with the directory's descriptor
     flags: int = -1
     no_follow: int = 0  # the flag that makes it look at a link itself
+    how_at: int = -1  # with the address of `struct open_how` (linux/openat2.h), whose first word is the flags
 
 
 EXEC = Call(READ, 0)
@@ -46,7 +47,7 @@ _X86_64 = {
     269: Call(STAT, 1, 0),  # faccessat
     322: None,  # execveat
     332: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
-    437: None,  # openat2
+    437: Call(READ, 1, 0, how_at=2),  # openat2
     439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
 _AARCH64 = {
@@ -61,7 +62,7 @@ _AARCH64 = {
     221: EXEC,  # execve
     281: None,  # execveat
     291: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
-    437: None,  # openat2
+    437: Call(READ, 1, 0, how_at=2),  # openat2
     439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
 # What no process of a tree may do: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their newer forms;

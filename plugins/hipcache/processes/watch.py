@@ -223,6 +223,8 @@ class _Watched:
             raise _Unobservable(f"it makes the system call {number}")
         raw = self._string(pid, arguments[call.path])
         flags = arguments[call.flags] if call.flags >= 0 else 0
+        if call.how_at >= 0:
+            flags = self._word(pid, arguments[call.how_at])
         directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
         argv = self._argv(pid, arguments[1]) if call is EXEC and self._wanted else ()
         self._asked[pid] = _Asked(call, raw, flags, directory, argv)
@@ -295,13 +297,14 @@ class _Watched:
 
     def _argv(self, pid: int, address: int) -> tuple[str, ...]:
         words: list[str] = []
+        while pointer := self._word(pid, address + 8 * len(words)):
+            words.append(self._string(pid, pointer))
+        return tuple(words)
+
+    def _word(self, pid: int, address: int) -> int:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            while True:
-                memory.seek(address + 8 * len(words))
-                pointer = int.from_bytes(memory.read(8), "little")
-                if not pointer:
-                    return tuple(words)
-                words.append(self._string(pid, pointer))
+            memory.seek(address)
+            return int.from_bytes(memory.read(8), "little")
 
     def _string(self, pid: int, address: int) -> str:
         return os.fsdecode(b"".join(self._bytes(pid, address)))
