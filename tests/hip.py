@@ -307,6 +307,10 @@ class Lab:
     def stats(self) -> dict[str, object]:
         return statistics(self.environ)
 
+    def count_anew(self) -> None:
+        """Let what many compiles have counted until now be none of the next one's."""
+        self._seen = self.stats()
+
     def counted(self) -> Counted:
         """What was counted since the last call. Exactly one compile must have ended, or none ("nothing")."""
         before, after = self._seen, self.stats()

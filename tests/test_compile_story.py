@@ -350,7 +350,7 @@ class Full(LocalStore):
     def put_blob(self, content: bytes) -> str:
         raise StoreError("no space left")
 
-    def put_action(self, key: str, record: bytes) -> None:
+    def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:
         raise StoreError("no space left")
 
 

@@ -144,6 +144,7 @@ def test_a_signal_in_the_first_moments_ends_it_without_a_traceback(lab: Lab, num
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(interrupted, [(step, warm) for step in STEPS for warm in (False, True)]))
+    lab.count_anew()
     assert lab.compile().outcome == HIT
 
 

@@ -233,6 +233,8 @@ def test_a_full_disk_for_the_store_is_no_reason_not_to_link(program: Program, sm
     with suppress(OSError), open(filler, "wb", buffering=0) as file:
         while file.write(b"x" * 4096):
             pass
+    said = program.lab.run([*LAUNCHER, *program.words()])
+    assert (said.status, said.err.count(b"is full")) == (0, 1), "said once, then plain clang's words"
     # More and more room: for nothing, for some of what the link writes, for all of it.
     for room in (8, 24, 56, 120):
         assert program.link()[0]
@@ -260,13 +262,13 @@ def test_with_recache_each_device_link_runs_again(program: Program) -> None:
 
 
 def test_links_are_held_to_the_size_of_the_store(program: Program) -> None:
-    """With room for those of three links or so, the last one of which is served."""
-    program.lab.environ["HIPCACHE_MAX_SIZE"] = "48K"
+    """With room for those of three links or so and what is told of them, the last one of which is served."""
+    program.lab.environ["HIPCACHE_MAX_SIZE"] = "64K"
     for number in range(5):
         program.two(gfx90a=str(10 + number))
         program.link()
-        files = [path for what in ("actions", "blobs") for path in entries(program, what)]
-        assert sum(-(-path.stat().st_size // 4096) * 4096 for path in files) <= 48 * 1024
+        files = [path for what in ("actions", "blobs", "history") for path in entries(program, what)]
+        assert sum(-(-path.stat().st_size // 4096) * 4096 for path in files) <= 64 * 1024
     assert program.link()[1].outcome == HIT
     program.two(gfx90a="10")
     assert program.link()[1].missed == {"gfx90a", "link"}
