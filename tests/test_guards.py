@@ -189,11 +189,7 @@ def _native_holds(watched: Sequence[Watched]) -> bool:
     assert library is not None
     packed = pack_list(watched)
     digest = blake3(SYSTEM_DOMAIN + b"e" + os.fsencode(watched[0].path) + b"\0" + blake3(b"a\0b\0").digest()).digest()
-
-    class Bytes(ctypes.Structure):
-        _fields_ = native._Bytes._fields_
-
     texts = [ctypes.create_string_buffer(one, len(one)) for one in (packed, digest)]
-    given = [Bytes(ctypes.addressof(one), len(one), 0, True, False) for one in texts]
+    given = [native.Bytes(ctypes.addressof(one), len(one), 0, True, False) for one in texts]
     library.system_holds.restype = ctypes.c_bool
     return bool(library.system_holds(*given))
