@@ -17,7 +17,7 @@ from campaigns import crowds
 TRIALS = {"kills": 4, "corruptions": 8, "disks": 2, "limits": 3, "signals": 4, "crowds": 1, "packets": 500, "users": 6}
 
 
-@pytest.mark.parametrize("name", sorted({*campaign.CAMPAIGNS} - {"users"}))
+@pytest.mark.parametrize("name", sorted(campaign.CAMPAIGNS))
 def test_no_trial_finds_anything(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowds.Crowds, "processes", crowds.PROCESSES if FULL else 8)
     trials = TRIALS[name] * (10 if FULL else 1)
