@@ -24,11 +24,9 @@ def record(store: LocalStore, key: str = KEY) -> Path:
 def store() -> Iterator[LocalStore]:
     """Where every user can get to."""
     with tempfile.TemporaryDirectory() as place:
-        before = os.umask(0o002)
         os.chmod(place, 0o755)
-        made = LocalStore(Path(place) / "store", max_bytes=0)
+        made = LocalStore(Path(place) / "store", max_bytes=0, umask=0o002)
         made.put_action(KEY, b"mine", own=True)
-        os.umask(before)
         yield made
 
 
