@@ -46,4 +46,10 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
         return human_size(settings.max_size) if settings.max_size else "no bound"
     if variable == "HIPCACHE_JOBS" and value == 0:
         return f"{settings.job_slots} (available cores and memory)"
+    if variable == "HIPCACHE_VERIFY":
+        return f"1/{round(1 / settings.verify)}" if settings.verify else "none"
+    if variable == "HIPCACHE_UMASK":
+        return f"{settings.umask:03o}"
+    if isinstance(value, tuple):
+        return ":".join(value)
     return str(value)
