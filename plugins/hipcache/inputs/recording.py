@@ -89,7 +89,7 @@ def record(
         found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
     besides: list[OtherFile] = []
     if observed:
-        looked_for = _observed(files, observed, scans, began)
+        looked_for = _observed(files, observed, scans, is_tools, began)
         besides = list(_besides(files, observed.opened - set(scans), is_tools, began))
     else:
         with files.listings.up_to_date():
@@ -120,7 +120,9 @@ def _settled(
         raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
 
 
-def _observed(files: Files, seen: Observed, read: Container[str], began: float) -> Probes:
+def _observed(
+    files: Files, seen: Observed, read: Container[str], is_tools: Callable[[str], bool], began: float
+) -> Probes:
     path, why = seen.unclear
     if path:
         raise Untraceable(f"'{path}' {why}")
@@ -129,7 +131,10 @@ def _observed(files: Files, seen: Observed, read: Container[str], began: float) 
         raise Untraceable(f"'{changed}' came or went while the compiler ran")
     there = {path for path in seen.there if path not in read and not files.is_named(path)}
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
-    absent = observing.shortest(seen.absent, files.is_directory)
+    # Where the loader looked for libraries is known with the tools, whose digest is that of the libraries it found.
+    libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
+    asked = {path for path in seen.absent if os.path.basename(path) not in libraries}
+    absent = observing.shortest(asked, files.is_directory)
     return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
 
 
