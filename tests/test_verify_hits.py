@@ -111,8 +111,9 @@ def test_reports_do_not_leave_the_store_by_a_link(lab: Lab, tmp_path: Path) -> N
     (lab.store / "v1").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (lab.store / "v1/reports").symlink_to(tmp_path / "outside")
-    assert reports.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0) is None
+    kept = reports.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
     assert os.listdir(tmp_path / "outside") == []
+    assert kept and kept.resolve() == kept, "a directory has taken the link's place"
 
 
 class Noisy(SubprocessRunner):

@@ -330,7 +330,7 @@ def test_make_with_a_program_by_one_command_builds_cold_warm_and_after_an_edit(t
     [
         ("ARCHS=gfx1100", "cannot find ROCm device library for gfx1100"),
         ("CXXFLAGS=--no-such-option", "error: unsupported option '--no-such-option'"),
-        (f"CXX={HIPCACHE} hipcc-99", "hipcache: cannot run the compiler 'hipcc-99': No such file or directory"),
+        (f"CXX={HIPCACHE} hipcc-99", "hipcache: 'hipcc-99' is neither a subcommand nor a compiler on PATH"),
     ],
     ids=["an architecture that the device libraries do not cover", "an unknown option", "a missing compiler"],
 )
