@@ -1,21 +1,20 @@
-"""Fixtures that many tests use; and in a short run, which cases of a matrix meet which compiler."""
+"""Fixtures that many tests use, a bound for each test, and what a short run leaves out."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bound import bounded, usual_signals
 from hip import FULL, Lab
+from sampling import COMPILERS, Case, left_out
 
-COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
-# So many cases are a matrix.
-_MANY = 3
 
 
 @pytest.fixture(params=COMPILERS)
@@ -44,6 +43,8 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 def pytest_configure(config: pytest.Config) -> None:
     usual_signals()
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(_Workers())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,25 +66,59 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without TEST_FULL=1 (`make test-full`) each case of a matrix meets one compiler, and they take turns."""
+    """A short run leaves some cases out (see `sampling`)."""
     if FULL:
         return
-    left_out = set(map(id, _left_out(items)))
-    config.hook.pytest_deselected(items=[item for item in items if id(item) in left_out])
-    items[:] = [item for item in items if id(item) not in left_out]
+    numbers = left_out([_case(item) for item in items])
+    config.stash[_SHORT] = len(items) - len(numbers), len(items)
+    config.hook.pytest_deselected(items=[items[number] for number in sorted(numbers)])
+    items[:] = [item for number, item in enumerate(items) if number not in numbers]
 
 
-def _left_out(items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:
-    matrices: dict[str, dict[str, dict[str, pytest.Item]]] = {}
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        parameters = dict(callspec.params) if callspec else {}
-        version = parameters.pop("lab", None)
-        if version in COMPILERS and not item.get_closest_marker("every_compiler"):
-            matrix = matrices.setdefault(item.nodeid.partition("[")[0], {})
-            matrix.setdefault(str(parameters), {})[version] = item
-    for matrix in matrices.values():
-        met_by_each = [case for case in matrix.values() if len(case) == len(COMPILERS)]
-        if len(met_by_each) >= _MANY:
-            for number, case in enumerate(met_by_each):
-                yield from (item for version, item in case.items() if version != COMPILERS[number % len(COMPILERS)])
+def _case(item: pytest.Item) -> Case:
+    callspec = getattr(item, "callspec", None)
+    parameters = dict(callspec.params) if callspec else {}
+    compiler = parameters.pop("lab", None)
+    sampled = item.get_closest_marker("sampled")
+    return Case(
+        module=str(item.path),
+        test=item.nodeid.partition("[")[0],
+        parameters=str(parameters),
+        compiler=compiler if compiler in COMPILERS else None,
+        every_compiler=item.get_closest_marker("every_compiler") is not None,
+        one_compiler=item.get_closest_marker("one_compiler") is not None,
+        sampled=sampled.args[0] if sampled else 1,
+    )
+
+
+# How many cases are run, and of how many. Workers collect; the process that tells of them is told at their end.
+_SHORT = pytest.StashKey[tuple[int, int]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not FULL and not hasattr(session.config, "workerinput"):
+        terminal.write_line(
+            "a short run: a sample of large matrices, one compiler for most cases; all with TEST_FULL=1"
+        )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and _SHORT in session.config.stash:
+        output["short"] = session.config.stash[_SHORT]
+
+
+class _Workers:
+    """Hooks of xdist, where it is there."""
+
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        short = getattr(node, "workeroutput", {}).get("short")
+        if short is not None:
+            node.config.stash[_SHORT] = tuple(short)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    run, of = config.stash.get(_SHORT, (0, 0))
+    if run < of:
+        terminalreporter.write_line(f"a short run: {run} of {of} cases; all with TEST_FULL=1")

@@ -18,6 +18,8 @@ from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 
+pytestmark = pytest.mark.one_compiler
+
 SOURCE = (
     """\
     .text

@@ -10,6 +10,8 @@ from hip import ARCHS, HIT, LAUNCHER, Lab, kernel
 from test_direct import Direct
 from test_shapes import Left, same, warm, words
 
+pytestmark = pytest.mark.one_compiler
+
 OPTIONS = [
     *("-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"),
     "-Wall --serialize-diagnostics x.dia",
@@ -61,6 +63,7 @@ def beside(left: Left) -> dict[str, bytes]:
     return {name: content for name, (content, _) in left.files.items() if name != "out.o"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
 def test_all_files_are_plain_clangs_and_served_again(written: Lab, end: str) -> None:
     assert warm(written, *end.split()).files

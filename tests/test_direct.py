@@ -20,6 +20,8 @@ from hipcache.direct.record import key
 from hipcache.inputs.memos import Memos
 from hipcache.store.local import LocalStore
 
+pytestmark = pytest.mark.one_compiler
+
 VALUE = (
     '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\nint host() { return VALUE; }\n'
 )

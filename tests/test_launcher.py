@@ -39,6 +39,8 @@ from hip import (
 )
 from hipcache.making.depfile import parse
 
+pytestmark = pytest.mark.one_compiler
+
 # Spellings
 
 

@@ -17,6 +17,8 @@ from hip import (
 )
 from programs import MAIN, Program
 
+pytestmark = pytest.mark.one_compiler
+
 one_version = pytest.mark.parametrize("lab", ["15", "19"] if FULL else ["19"], indirect=True)
 
 

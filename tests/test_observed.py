@@ -18,6 +18,8 @@ from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
+pytestmark = pytest.mark.one_compiler
+
 ASKS = "#if {}\n#define VALUE 5\n#else\n#define VALUE 6\n#endif"
 BOM = "\ufeff"
 

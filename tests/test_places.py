@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, settle
 
+pytestmark = pytest.mark.one_compiler
+
 RULE = ("-MD", "-MF", "out.d")
 
 

@@ -22,6 +22,8 @@ from hip import (
     same_times,
 )
 
+pytestmark = pytest.mark.one_compiler
+
 TEXT = '#include "value.hpp" // the number\n\n\n#ifdef __HIP_DEVICE_COMPILE__\n#define SIDE 1\n#endif\n'
 
 

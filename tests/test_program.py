@@ -26,6 +26,8 @@ from hip import (
 )
 from programs import RUNTIME
 
+pytestmark = pytest.mark.one_compiler
+
 
 @pytest.fixture
 def sources(lab: Lab) -> Lab:

@@ -13,6 +13,8 @@ from at_once import LIBRARIES, Both, both, words
 from hip import ARCHS, CUID, FAILED, FULL, HIT, LLVM, MISS, PARTIAL, PASSED_THROUGH, Lab, replace, script, settle
 from programs import RUNTIME, linking_toolchain
 
+pytestmark = pytest.mark.one_compiler
+
 ONE = """\
 #include "hip_in_short.hpp"
 #warning first

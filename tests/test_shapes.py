@@ -24,6 +24,8 @@ from hip import (
     toolchain,
 )
 
+pytestmark = pytest.mark.one_compiler
+
 SOURCE = """\
 static __device__ int table[64];
 template <class T> __device__ T sum(T a, T b) { T s = 0; for (int i = 0; i < 9; ++i) s += a * table[i] + b; return s; }
@@ -122,6 +124,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)
 def test_all_files_are_plain_clangs_and_served_again(lab: Lab, end: str) -> None:
     lab.write("k.hip", kernel("1") + SOURCE)

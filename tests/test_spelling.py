@@ -13,6 +13,8 @@ from hipcache.inputs.includes import scan
 from hipcache.making import unnamed
 from hipcache.planning.cuid import clangs_hash
 
+pytestmark = pytest.mark.one_compiler
+
 SOURCE = """\
 #include <hip_in_short.hpp>
 #include "beside.hpp"

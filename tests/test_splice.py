@@ -81,6 +81,7 @@ def host_pass(directory: Path, version: str, source: str, flags: list[str]) -> C
     return compile
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", FLAGS)
 @pytest.mark.parametrize("source", SOURCES)

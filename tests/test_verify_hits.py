@@ -20,6 +20,8 @@ from hipcache.values import replace
 from hipcache.verify import delivered, reports
 from hipcache.verify.difference import Difference, first_difference
 
+pytestmark = pytest.mark.one_compiler
+
 EACH = {"HIPCACHE_VERIFY": "1"}
 BY_LAUNCHER, BY_ENGINE = "direct", "engine"
 
