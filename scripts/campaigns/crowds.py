@@ -22,14 +22,11 @@ class Crowds(Campaign):
     trials = 10
     processes = PROCESSES
 
-    def begin(self) -> None:
-        self.place.make(sources=SOURCES)
-        self.place.warm()
-        self.template = self.place.template()
+    sources = SOURCES
 
     def trial(self, number: int, dice: Random) -> None:
         place = self.place
-        place.restore(None if dice.random() < 0.4 else self.template)
+        place.restore(None if dice.random() < 0.4 else place.template)
         bound = {"HIPCACHE_MAX_SIZE": "60k"} if dice.random() < 0.3 else {}
         started: list[tuple[str, str, subprocess.Popen[bytes]]] = []
         beside: list[subprocess.Popen[bytes]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -19,13 +20,12 @@ class Disks(Campaign):
 
     name = "disks"
     trials = 300
+    sources = 2
 
     def begin(self) -> None:
         if os.geteuid() != 0:
             raise SystemExit("only root can mount a small file system")
-        self.place.make(sources=2)
-        self.place.warm()
-        self.template = self.place.template()
+        super().begin()
 
     def trial(self, number: int, dice: Random) -> None:
         place, store = self.place, self.place.store
@@ -35,6 +35,8 @@ class Disks(Campaign):
         limit = f"size={dice.choice(SIZES)}" if blocks else f"nr_inodes={dice.choice(INODES)}"
         subprocess.run(["mount", "-t", "tmpfs", "-o", limit, "tmpfs", store], check=True)
         try:
+            if dice.random() < 0.8:
+                self._know(store)
             full = self._fill(store, dice, blocks)
             self.tally[f"{'blocks' if blocks else 'inodes'}{' filled up' if full else ''}"] += 1
             for _ in range(3):
@@ -43,12 +45,18 @@ class Disks(Campaign):
                 if dice.random() < 0.3:
                     self._fill(store, dice, blocks)
             if dice.random() < 0.3:
-                self._verb([dice.choice(["stats", "gc", "clear", "verify", "doctor"])])
+                self.verb([dice.choice(["stats", "gc", "clear", "verify", "doctor"])])
             place.check_untouched()
         except Finding as finding:
             raise Finding(f"{limit}: {finding}") from None
         finally:
             subprocess.run(["umount", "-l", store], check=True)
+
+    def _know(self, store: Path) -> None:
+        """The compiler's digest, as far as there is room for it."""
+        assert self.place.known
+        with suppress(OSError, shutil.Error):
+            shutil.copytree(self.place.known, store, dirs_exist_ok=True)
 
     def _fill(self, store: Path, dice: Random, blocks: bool) -> bool:
         """Something else takes what there is, or some of it."""
@@ -60,8 +68,3 @@ class Disks(Campaign):
                 with (store / f"other-{number}-{one}").open("wb", buffering=0) as file:
                     file.write(bytes(dice.choice([100, 4096, 1 << 16, 1 << 22]) if blocks else 0))
         return True
-
-    def _verb(self, words: list[str]) -> None:
-        ended = self.place.run([*self.place.launcher, *words])
-        if "Traceback" in ended.err or ended.status not in (0, 1):
-            raise Finding(f"'hipcache {words[0]}' ends with {ended.status}: {ended.err[-300:]}")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 from campaigns.place import Campaign, end_group
@@ -23,25 +22,20 @@ class Kills(Campaign):
 
     name = "kills"
     trials = 1000
-    template: Path
-
-    def begin(self) -> None:
-        self.place.make(sources=2)
-        self.place.warm()
-        self.template = self.place.template()
+    sources = 2
 
     def trial(self, number: int, dice: Random) -> None:
         place = self.place
         kind = dice.choice(["cold", "cold", "engine", "direct"])
         resident = dice.random() < 0.5
         if number % LIVES == 0:
-            place.restore(self.template)
+            place.restore(place.template)
         env = {"HIPCACHE_LOG": str(place.root / "log")} if kind == "engine" else {}
         if kind == "cold":
             # All of it is compiled anew, and put into the store again.
             env = {"HIPCACHE_RECACHE": "1"} if dice.random() < 0.5 else {}
             if not env:
-                place.restore(None)
+                place.restore_cold(dice)
         source = dice.choice(sorted(place.golden))
         place.object_of(source).unlink(missing_ok=True)
         process = place.start(place.words(source), resident=resident, env=env)

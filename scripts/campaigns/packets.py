@@ -28,8 +28,7 @@ class Packets(Campaign):
     trials = 20_000
 
     def begin(self) -> None:
-        self.place.make()
-        self.place.warm()
+        super().begin()
         self.heard = self._listen()
         resident = self.place.start([self.place.launcher[0], "--resident"], resident=True)
         self.resident = resident

@@ -44,7 +44,9 @@ extern "C" int host() {{ return VALUE + {number}; }}
 # Without HIP's headers and device libraries a compile takes a fifth of a second; the CUID is plain clang's, too.
 FLAGS = ("-x", "hip", "--offload-arch=gfx906", "-nogpuinc", "-nogpulib", "-O1", "-cuid=5eed")
 # In the root, what compiles and the trials themselves make.
-OURS = ("store", "template", "run", "log", "shared")
+OURS = ("store", "known", "template", "run", "log", "shared")
+OTHER = "other.hip"  # whose compile leaves the digests of the compiler in a store
+NO_STORE = 0.125
 BOUND = 60.0  # seconds after which a command counts as hung, on a busy machine
 
 
@@ -65,7 +67,7 @@ class Ended:
 @dataclass
 class Place:
     """See above. `settled`: seconds after which the engine takes a file for old; `golden`: the object of each source,
-    by its name."""
+    by its name. `known`, `template`: copies of a store, see `prepare`."""
 
     root: Path
     launcher: Sequence[str]
@@ -73,6 +75,8 @@ class Place:
     settled: float = 2.2
     golden: dict[str, bytes] = field(default_factory=dict)
     rules: dict[str, bytes] = field(default_factory=dict)
+    known: Path | None = None
+    template: Path | None = None
     _untouched: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -99,16 +103,18 @@ class Place:
         (self.work / "hip_in_short.hpp").write_text(HEADER)
         (self.work / "value.hpp").write_text("#define VALUE 7\n")
         for number in range(sources):
-            name = f"k{number}.hip"
-            (self.work / name).write_text(SOURCE.format(number=number))
-            plain = self.run(self.words(name)[len(self.launcher) :])
-            if plain.status != 0:
-                raise SystemExit(f"plain clang cannot compile here: {plain.err}")
-            self.golden[name] = self.object_of(name).read_bytes()
-            self.object_of(name).unlink()
-            self.object_of(name).with_suffix(".d").unlink()
+            self._make_source(f"k{number}.hip", number)
         time.sleep(self.settled)
         self.note_untouched()
+
+    def _make_source(self, name: str, number: int) -> None:
+        (self.work / name).write_text(SOURCE.format(number=number))
+        plain = self.run(self.words(name)[len(self.launcher) :])
+        if plain.status != 0:
+            raise SystemExit(f"plain clang cannot compile here: {plain.err}")
+        self.golden[name] = self.object_of(name).read_bytes()
+        self.object_of(name).unlink()
+        self.object_of(name).with_suffix(".d").unlink()
 
     def words(self, source: str = "k0.hip", output: str = "") -> list[str]:
         output = output or self.object_of(source).name
@@ -236,28 +242,41 @@ class Place:
 
     # The store
 
-    def template(self) -> Path:
+    def prepare(self, sources: int = 1) -> None:
+        """`make`, and two stores: `known` knows the compiler, whose digest takes longer than a compile, and none of the
+        sources; `template` has each of them, with all that a direct hit needs."""
+        self.make(sources)
+        self._make_source(OTHER, -1)
+        for _ in range(2):
+            self.compile(OTHER)
+        del self.golden[OTHER]
+        self.known = self.copy("known")
+        for source in self.golden:
+            for _ in range(3):
+                self.compile(source)
+        self.template = self.copy("template")
+
+    def copy(self, name: str) -> Path:
         """A copy of the store as it is now, to be restored."""
-        copy = self.root / "template"
+        copy = self.root / name
+        shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.store, copy, symlinks=True)
         self.note_untouched()
         return copy
 
-    def restore(self, template: Path | None) -> None:
+    def restore_cold(self, dice: Random) -> None:
+        """A store that has none of the sources; one in eight times no store at all."""
+        self.restore(None if dice.random() < NO_STORE else self.known)
+
+    def restore(self, copy: Path | None) -> None:
         """The store as that copy has it (None: no store)."""
         with suppress(FileNotFoundError):
             if self.store.is_symlink() or not self.store.is_dir():
                 self.store.unlink()
             else:
                 shutil.rmtree(self.store)
-        if template:
-            shutil.copytree(template, self.store, symlinks=True)
-
-    def warm(self) -> None:
-        """Each source is in the store, with all that a direct hit needs."""
-        for source in self.golden:
-            for _ in range(3):
-                self.compile(source)
+        if copy:
+            shutil.copytree(copy, self.store, symlinks=True)
 
     # The resident
 
@@ -281,10 +300,11 @@ class Place:
 
 
 class Campaign:
-    """One kind of misfortune. `trials`: how many make a campaign in full."""
+    """One kind of misfortune. `trials`: how many make a campaign in full; `sources`: of its project."""
 
     name = ""
     trials = 1000
+    sources = 1
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -292,7 +312,7 @@ class Campaign:
 
     def begin(self) -> None:
         """Before the first trial."""
-        self.place.make()
+        self.place.prepare(self.sources)
 
     def trial(self, number: int, dice: Random) -> None:
         """Raises Finding."""
@@ -300,6 +320,12 @@ class Campaign:
 
     def end(self) -> None:
         """After the last one; raises Finding."""
+
+    def verb(self, words: Sequence[str]) -> None:
+        """A subcommand of hipcache: none may end with a traceback or hang, whatever it finds."""
+        ended = self.place.run([*self.place.launcher, *words])
+        if "Traceback" in ended.err or ended.status not in (0, 1):
+            raise Finding(f"'hipcache {' '.join(words)}' ends with {ended.status}: {ended.err[-300:]}")
 
 
 def end_group(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from contextlib import suppress
-from pathlib import Path
 from random import Random
 
 from campaigns.place import Campaign, Finding, end_group
@@ -21,18 +20,15 @@ class Signals(Campaign):
 
     name = "signals"
     trials = 500
-    template: Path
-
-    def begin(self) -> None:
-        self.place.make()
-        self.place.warm()
-        self.template = self.place.template()
 
     def trial(self, number: int, dice: Random) -> None:
         place = self.place
-        cold = dice.random() < 0.6
-        place.restore(None if cold else self.template)
-        env = {} if cold else {"HIPCACHE_LOG": str(place.root / "log")}
+        if dice.random() < 0.6:
+            place.restore_cold(dice)
+            env = {}
+        else:
+            place.restore(place.template)
+            env = {"HIPCACHE_LOG": str(place.root / "log")}
         which = dice.choice(SIGNALS)
         place.object_of().unlink(missing_ok=True)
         process = place.start(place.words(), env=env)

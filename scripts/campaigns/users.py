@@ -153,7 +153,6 @@ class Users(Campaign):
 
     name = "users"
     trials = 400
-    template: Path
 
     def begin(self) -> None:
         place = self.place
@@ -176,7 +175,7 @@ class Users(Campaign):
         self.env = {"HIPCACHE_UMASK": "002"} if known else {}
         for _ in range(3):
             place.compile(before=_victim, env=self.env)
-        self.template = place.template()
+        self.template = place.copy("template")
 
     def trial(self, number: int, dice: Random) -> None:
         place = self.place
