@@ -120,6 +120,31 @@ def test_without_a_directory_for_temporary_files_it_fails_as_clang_does(lab: Lab
 STEPS = range(0, 200, 5 if FULL else 20)
 
 
+IN_A_FINALISER = """
+import os, signal, time
+from hipcache import ending
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+
+ending.take_signals()
+try:
+    for _ in range(3):
+        Finalised()
+        time.sleep(10)
+except ending.Interrupted as interrupted:
+    print(interrupted.number)
+ending.end_by_signals()
+"""
+
+
+def test_a_signal_in_a_finaliser_is_not_lost() -> None:
+    ended = subprocess.run([sys.executable, "-c", IN_A_FINALISER], capture_output=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == (b"15\n", b"")
+
+
 @only_19
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_in_the_first_moments_ends_it_without_a_traceback(lab: Lab, number: signal.Signals) -> None:

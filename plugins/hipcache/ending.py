@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,10 +25,15 @@ class Interrupted(BaseException):
         self.number = number
 
 
+# Seconds until an interrupt that was lost comes again.
+_AGAIN = 0.001
+
+
 def take_signals() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _come_again
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -35,6 +41,21 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     for other in SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     raise Interrupted(number)
+
+
+def _come_again(lost: sys.UnraisableHookArgs) -> None:
+    """An exception is lost that is raised in a finaliser or in the callback of a weak reference (the import system has
+    them), which Python runs wherever it likes. An interrupt must not be: it comes again, at another place."""
+    interrupted = lost.exc_value
+    if not isinstance(interrupted, Interrupted):
+        sys.__unraisablehook__(lost)
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(interrupted.number)
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN)
 
 
 def die(number: int) -> NoReturn:
@@ -45,6 +66,8 @@ def die(number: int) -> NoReturn:
 
 
 def end_by_signals() -> None:
+    # A timer outlives an exec.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in SIGNALS:
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_DFL)
@@ -54,6 +77,8 @@ def become(argv: list[str]) -> NoReturn:
     """Run the user's own command in place of this process."""
     sys.stdout.flush()
     sys.stderr.flush()
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        time.sleep(10 * _AGAIN)  # an interrupt is about to come again
     end_by_signals()
     # Python ignores these two for itself; what is ignored stays so over an exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
