@@ -211,6 +211,13 @@ def statistics(environ: Mapping[str, str], *words: str) -> dict[str, object]:
     return found
 
 
+def explained(environ: Mapping[str, str]) -> str:
+    """What `hipcache explain` says in that environment of the last compile. In this process, as `statistics`."""
+    out, err = io.StringIO(), io.StringIO()
+    cli.run(["explain"], {**environ, "HIPCACHE_LOG": ""}, out, err)
+    return out.getvalue() + err.getvalue()
+
+
 def know_tools(environ: Mapping[str, str]) -> None:
     """Let a project's store know the compilers that tests have met (see `shared_memos`)."""
     shared_memos.give(SESSION / "memos", environ)
