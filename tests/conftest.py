@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from bound import bounded, usual_signals
-from hip import FULL, Lab
+from hip import FULL, Lab, let_others_in
 from sampling import COMPILERS, Case, left_out
 
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
@@ -21,6 +21,12 @@ SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """A place to compile in with one version of clang, and an empty store."""
     return Lab.make(tmp_path, request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reachable(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Some tests compile as another user. What all tests share is opened before the first one compiles."""
+    let_others_in(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hipcache
 import pytest
-from hip import BARE, HIT, LAUNCHER, MISS, Ended, Lab, only_19
+from hip import BARE, HIT, LAUNCHER, MISS, Ended, Lab, let_others_in, only_19
 
 pytestmark = only_19
 SOMEBODY = 54323
@@ -23,9 +23,7 @@ def as_somebody(lab: Lab, *argv: str | Path) -> Ended:
     """As another user than root, to whom the lab belongs (but not the store)."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
-    for path in (*lab.root.parents, lab.root, *list(Path(LAUNCHER[0]).parents)[:2]):
-        if path.stat().st_uid == os.getuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o055)
+    let_others_in(lab.root)
     for path in (lab.root, lab.root.parent / "run", lab.root.parent / "home"):
         os.chown(path, SOMEBODY, SOMEBODY)
     done = subprocess.run(

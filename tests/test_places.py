@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, settle
+from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, settle
 
 pytestmark = pytest.mark.one_compiler
 
@@ -74,9 +74,7 @@ def as_another_user(lab: Lab, argv: Sequence[str]) -> Ended:
 @pytest.mark.parametrize("mode", [0o444, 0o000])
 def test_a_file_that_may_not_be_written_is_an_error_as_of_clang(lab: Lab, name: str, mode: int) -> None:
     if os.geteuid() == 0:
-        Path(LAUNCHER[0]).parent.chmod(0o755)
-        for path in (lab.root.parent, *lab.root.parent.parents[:2]):
-            path.chmod(path.stat().st_mode | 0o011)
+        let_others_in(lab.root)
         for path in (lab.root.parent, *lab.root.parent.rglob("*")):
             os.chown(path, 65533, -1, follow_symlinks=False)
     words = lab.words(*RULE)
