@@ -35,9 +35,10 @@ LAYERS = r"""
     making.elsewhere
     planning.driver session planning.wrapper
     planning.program_plan
-    planning.answers planning.wrapper_plan planning.units
-    planning.frontend
-    ending engine planning.inodes planning.link_plan cli.doctor cli.explain report.notices report.telling
+    planning.answers
+    engine planning.wrapper_plan planning.units
+    planning.frontend report.notices
+    ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
@@ -52,7 +53,7 @@ LAYERS = r"""
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.layout
     planning.assembler verify.difference verify.named
-    masquerade
+    masquerade report.sums
     inputs.comments
     inputs.lexed
     inputs.vocabulary inputs.lexer

@@ -12,7 +12,7 @@ from hipcache.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report import statistics
-from hipcache.report.statistics import Tally
+from hipcache.report.sums import Tally
 from hipcache.store import StoreSize
 
 HIT = CompileOutcome("hit", units=(UnitOutcome("gfx90a:xnack+", True, True, True), UnitOutcome("host", True)))
@@ -94,6 +94,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "passed_through": {"it names several sources": 1},
         "not_kept": {},
         "verified": {"same": 0, "different": 0, "varying": 0},
+        "lock_timeouts": 0,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from hipcache.config import Config
 from hipcache.outcome import CompileOutcome
-from hipcache.report import conditions, statistics
+from hipcache.report import conditions, notices, statistics
 from hipcache.store import locks
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
@@ -152,6 +153,86 @@ def test_who_may_write_holds_up_others_for_some_seconds(root: Path, monkeypatch:
     with Locker(OTHER, root) as locker:
         assert locker.locks > 4
         assert 1 < seconds(OWNER, root, 0o007) < 20
+
+
+def lock_of(root: Path, row: int) -> int:
+    """Hold KEY's byte, and say that process `row` does; the open file."""
+    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    assert locks.try_lock(fd, offset)
+    os.pwrite(fd, struct.pack("<QQ", offset, row), offset % 4096 * 16)
+    return fd
+
+
+def waits(root: Path, told: int) -> bool:
+    """Is the lock of KEY had? Without a byte, or with one, in `told` for a wait in vain."""
+    store = LocalStore(root, max_bytes=0, umask=0o007)
+    store.on_timeout = lambda seconds: os.write(told, b"t")
+    with store.lock(KEY):
+        return True
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_LOOK", 0.02)  # 1 s
+    monkeypatch.setattr(locks, "_OTHERS", 0.1)  # 10 s
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("who", ["itself", "the owner's process"])
+def test_another_users_lock_is_not_waited_for_long_whatever_its_row_says(root: Path, who: str) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
+    ready, told = os.pipe()
+    bystander, holder = os.fork(), 0
+    if not bystander:
+        os.setuid(OWNER)
+        time.sleep(600)
+    try:
+        holder = os.fork()
+        if not holder:
+            os.setgid(GROUP)
+            os.setuid(OTHER)
+            lock_of(root, os.getpid() if who == "itself" else bystander)
+            os.write(told, b"h")
+            time.sleep(600)
+        assert os.read(ready, 1) == b"h"
+        assert as_user(OWNER, lambda: waits(root, told)) == 0
+        assert os.read(ready, 1) == b"t"
+    finally:
+        for process in filter(None, (bystander, holder)):
+            os.kill(process, 9)
+            os.waitpid(process, 0)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_compile_of_the_same_user_is_waited_for(root: Path) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
+    ready, told = os.pipe()
+    holder = os.fork()
+    if not holder:
+        os.setgid(GROUP)
+        os.setuid(OWNER)
+        ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE, as each program that is started anew
+        lock_of(root, os.getpid())
+        os.write(told, b"h")
+        time.sleep(0.5)  # five times as long as for others
+        os._exit(0)
+    try:
+        assert os.read(ready, 1) == b"h"
+        assert as_user(OWNER, lambda: waits(root, told)) == 0
+        os.set_blocking(ready, False)
+        with pytest.raises(BlockingIOError):
+            os.read(ready, 1)
+    finally:
+        os.waitpid(holder, 0)
+
+
+def test_a_lock_that_does_not_come_free_is_counted_and_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    environ = {"XDG_RUNTIME_DIR": str(root.parent)}
+    fill(root)
+    for seconds_waited in (10.1, 10.2):
+        notices.tell_of_lock(Config(root), environ, seconds_waited)
+    assert statistics.read(root).lock_timeouts == 2
+    assert capfd.readouterr().err.count("did not come free within 10 s") == 1
 
 
 def test_a_store_of_a_group_is_written_by_all_its_members(root: Path) -> None:

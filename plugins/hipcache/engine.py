@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from hipcache.config import Config
 from hipcache.errors import StoreError
@@ -15,6 +16,7 @@ from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
+from hipcache.report import notices
 from hipcache.report.history import History
 from hipcache.store import Store
 from hipcache.store.layout import HISTORY
@@ -52,6 +54,7 @@ class Engine:
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config)
+    store.on_timeout = partial(notices.tell_of_lock, config, environ)
     return Engine(
         store=store,
         runner=SubprocessRunner(),

@@ -21,7 +21,7 @@ from random import Random
 from hipcache.store.local import LocalStore
 
 from campaigns.limits import others_may_enter, place_of
-from campaigns.place import BOUND, Campaign, Finding, Place
+from campaigns.place import Campaign, Finding, Place
 
 GROUP, ATTACKER, VICTIM = 50_400, 50_418, 50_419
 VERBS = (["stats"], ["gc"], ["clear"], ["explain", "k0.o"], ["verify"], ["doctor"])
@@ -143,9 +143,8 @@ def locks(place: Place, dice: Random) -> str:
 HELD = "locks held"
 ATTACKS: tuple[Callable[[Place, Random], str], ...] = (
     *(links, links, shards, leftovers, outputs, names, plans, fifos, huge, everywhere) * 3,
-    locks,  # seldom: who waits for one that seems to live has patience (store/local.py)
+    locks,  # seldom: each wait lasts up to ten seconds (store/locks.py)
 )
-LOCKED = 200.0  # seconds, more than that patience
 
 
 class Users(Campaign):
@@ -186,7 +185,7 @@ class Users(Campaign):
         self.tally[attack.__name__] += 1
         told, child = self._as_attacker(attack, dice)
         try:
-            self._work(dice, LOCKED if attack is locks else BOUND)
+            self._work(dice)
         except Finding as finding:
             raise Finding(f"{attack.__name__} ({told}): {finding}") from None
         finally:
@@ -194,14 +193,14 @@ class Users(Campaign):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
 
-    def _work(self, dice: Random, bound: float) -> None:
+    def _work(self, dice: Random) -> None:
         """The victim's: compiles and verbs. A wrong object is what members of a group trust each other for."""
         place = self.place
         for step in range(3):
             engine = {"HIPCACHE_LOG": str(place.root / "shared" / "log")} if dice.random() < 0.4 else {}
             for path in (place.object_of(), place.object_of().with_suffix(".d")):
                 path.unlink(missing_ok=True)
-            ended = place.run(place.words(), before=_victim, env={**self.env, **engine}, bound=bound)
+            ended = place.run(place.words(), before=_victim, env={**self.env, **engine})
             self._check()
             if ended.status != 0 or "Traceback" in ended.err:
                 raise Finding(f"lost build: status {ended.status}: {ended.err.strip()[-300:]}")
@@ -209,7 +208,7 @@ class Users(Campaign):
                 raise Finding("lost build: no object")
             if step == 1:
                 verb = dice.choice(VERBS)
-                done = place.run([*place.launcher, *verb], before=_victim, env=self.env, bound=bound)
+                done = place.run([*place.launcher, *verb], before=_victim, env=self.env)
                 if "Traceback" in done.err:
                     raise Finding(f"'hipcache {verb[0]}': {done.err[-300:]}")
             self._check()

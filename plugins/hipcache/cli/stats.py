@@ -12,7 +12,7 @@ from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES
 from hipcache.report import conditions, statistics
-from hipcache.report.statistics import Statistics, Tally
+from hipcache.report.sums import HOST, LINK, Statistics, Tally
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 
@@ -49,8 +49,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
         for one in found:
             screen.line()
             screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")
-            if one.kind in ("store_not_writable", "store_full"):
-                screen.line("  compiles may not be counted meanwhile")
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
         if not options.json:
@@ -82,6 +80,8 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
             )
         screen.line()
         _show_verified(numbers, screen)
+        if numbers.lock_timeouts:
+            screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
@@ -89,8 +89,8 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:
     units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
-    names = sorted((n for n in units if n not in (statistics.HOST, statistics.LINK)), key=arches.order)
-    rows = [_row(name, units[name]) for name in [*names, statistics.HOST, statistics.LINK] if name in units]
+    names = sorted((n for n in units if n not in (HOST, LINK)), key=arches.order)
+    rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
     if rows:
         screen.line()
         screen.table([["architecture", "hits", "compiled", "hit %"], *rows])

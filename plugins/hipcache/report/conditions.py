@@ -24,12 +24,14 @@ from hipcache.values import dataclass
 KINDS = {
     "settings": "nothing is cached",
     "unknown_variable": "a setting has no effect",
-    "store_not_writable": "nothing new is cached",
-    "store_full": "nothing new is cached",
+    "store_not_writable": "nothing new is cached, and compiles are not counted",
+    "store_full": "nothing new is cached, and compiles may not be counted",
     "native_outdated": "hits are slower, and less is shared",
+    "locked": "compiles wait, and units are compiled twice",
     "native_missing": "hits are slower, and less is shared",
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you may write"
+_LOCKED = "another process holds it: one that is stopped, or of another user of the store ('lslocks' shows which)"
 _AGAIN = "install hipcache again (in a checkout: pip install -e .)"
 
 
@@ -98,6 +100,13 @@ def of_store(settings: Config) -> Iterator[Condition]:
 
 def full(settings: Config, message: str) -> Condition:
     return Condition("store_full", message, HINTS[space.ERRORS[0]], os.fspath(settings.dir))
+
+
+def locked(settings: Config, seconds: float) -> Condition:
+    """A lock that did not come free."""
+    place = os.fspath(settings.dir)
+    message = f"a lock of store '{place}' did not come free within {seconds:.0f} s"
+    return Condition("locked", message, _LOCKED, place)
 
 
 def owned_by_others(settings: Config) -> str:

@@ -16,7 +16,9 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+from hipcache.config import Config
 from hipcache.processes.slots import places_for_marks
+from hipcache.report import conditions, statistics, telling
 from hipcache.report.conditions import Condition
 from hipcache.values import dataclass
 
@@ -38,13 +40,22 @@ class _Process:
     started: str
 
 
-def new_ones(conditions: Iterable[Condition], environ: Mapping[str, str]) -> str:
+def new_ones(those: Iterable[Condition], environ: Mapping[str, str]) -> str:
     """The text about those that nobody has said yet in this build; it counts as said now."""
-    found = tuple(conditions)
+    found = tuple(those)
     if not found:
         return ""
     build = _build(os.getpid())
     return "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
+
+
+def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:
+    """Count a lock that did not come free within so many seconds, and say it, once in a build."""
+    statistics.record_locked(config.dir, config.umask)
+    text = new_ones([conditions.locked(config, seconds)], environ)
+    if text:
+        with suppress(OSError):
+            telling.say(text)
 
 
 def _is_first(build: str, condition: Condition, environ: Mapping[str, str]) -> bool:

@@ -34,62 +34,23 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
-from hipcache.outcome import OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
-from hipcache.store import StoreSize
-from hipcache.values import asdict, dataclass
+from hipcache.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.report import sums
+from hipcache.report.sums import LOCKED, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
-HOST, LINK = "host", "link"
 _HERE = "statistics"
 _LOCK = f"{_HERE}/lock"
 _MANY_LOGS = 64
 _MARKS = {True: "+", False: "-", None: "."}
-# Outcome of a line that tells of a comparison, no compile; its reason is the verdict.
-VERIFIED = "verified"
+HOST, LINK = sums.HOST, sums.LINK
 _COUNTED = {"+": "hits", "-": "misses"}
-
-
-@dataclass(frozen=True)
-class Tally:
-    """Hits and misses of one unit or one kind of job."""
-
-    hits: int = 0
-    misses: int = 0
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason."""
-
-    compiles: Mapping[str, int]
-    units: Mapping[str, Tally]
-    frontend: Tally
-    backend: Tally
-    passed_through: Mapping[str, int]
-    seconds_saved: float
-    since: float | None
-    verified: Mapping[str, int]
-    not_kept: Mapping[str, int]
-
-    def as_json(self, store: StoreSize) -> dict[str, object]:
-        """The public form, as `hipcache stats --json` prints it."""
-        return {
-            "compiles": dict(self.compiles),
-            "units": {name: asdict(tally) for name, tally in self.units.items()},
-            "jobs": {"frontend": asdict(self.frontend), "backend": asdict(self.backend)},
-            "store": {"bytes": store.bytes, "max_bytes": store.max_bytes, "entries": store.entries},
-            "seconds_saved": round(self.seconds_saved, 3),
-            "passed_through": dict(self.passed_through),
-            "not_kept": dict(self.not_kept),
-            "verified": dict(self.verified),
-            "since": self.since,
-        }
 
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
@@ -100,6 +61,11 @@ def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> boo
 def record_verified(root: Path, verdict: str) -> bool:
     """Count one comparison. `verdict`: of VERDICTS."""
     return _append(Confined(root), _line([VERIFIED, verdict, "0"]))
+
+
+def record_locked(root: Path, umask: int | None = None) -> bool:
+    """Count one lock that did not come free."""
+    return _append(Confined(root, umask), _line([LOCKED, "", "0"]))
 
 
 def _append(store: Confined, content: bytes) -> bool:
@@ -146,7 +112,7 @@ def read(root: Path) -> Statistics:
     finally:
         if lock is not None:
             os.close(lock)
-    return _statistics(counts, zeroed if zeroed is not None else since)
+    return sums.of(counts, zeroed if zeroed is not None else since)
 
 
 def zero(root: Path, clock: Callable[[], float] = time.time, umask: int | None = None) -> None:
@@ -232,6 +198,8 @@ def _count(text: str) -> Counter[str]:
     outcome, reason, milliseconds, *units = text.split("\t")
     if outcome == VERIFIED:
         return Counter({f"{VERIFIED} {reason}": 1})
+    if outcome == LOCKED:
+        return Counter({LOCKED: 1})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
     if outcome == PASSED_THROUGH or reason:
         counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
@@ -242,25 +210,6 @@ def _count(text: str) -> Counter[str]:
             if mark in _COUNTED:
                 counts[f"{key} {_COUNTED[mark]}"] += 1
     return counts
-
-
-def _statistics(counts: Counter[str], since: float | None) -> Statistics:
-    def tally(key: str) -> Tally:
-        return Tally(counts[f"{key} hits"], counts[f"{key} misses"])
-
-    units = {key.removeprefix("unit ").rpartition(" ")[0] for key in counts if key.startswith("unit ")}
-    reasons = {key[7:]: count for key, count in counts.items() if key.startswith("reason ")}
-    return Statistics(
-        compiles={outcome: counts[f"compile {outcome}"] for outcome in OUTCOMES},
-        units={name: tally(f"unit {name}") for name in [*sorted(units - {HOST, LINK}), HOST, LINK]},
-        frontend=tally("job frontend"),
-        backend=tally("job backend"),
-        passed_through=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        seconds_saved=counts["milliseconds"] / 1000,
-        since=since,
-        not_kept={key[9:]: count for key, count in counts.items() if key.startswith("not kept ")},
-        verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
-    )
 
 
 # Totals and folding

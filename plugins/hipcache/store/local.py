@@ -41,9 +41,9 @@ from hipcache.store.notes import Notes
 from hipcache.store.seal import Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 
-# Seconds to wait for one that makes the same: its process is known, lives, and is not stopped. In a store that only one
-# user writes, that is a compile of theirs.
-_PRIVATE_PATIENCE, _SHARED_PATIENCE = 1800.0, 120.0
+# Seconds to wait for a compile of this user's that makes the same: its process is known, lives, and is not stopped. For
+# what may be another's, see `locks`.
+_PATIENCE = 1800.0
 # After it did not come free once; and for another upkeep, which takes seconds.
 _NO_PATIENCE, _UPKEEP_PATIENCE = 0.1, 10.0
 
@@ -55,7 +55,8 @@ class LocalStore:
 
     `max_bytes` bounds what is held (0: no bound); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent.
+    `seal`: that of the records; others are as absent. `on_timeout` is told of a lock that did not come free, with the
+    seconds waited.
     """
 
     def __init__(
@@ -78,7 +79,9 @@ class LocalStore:
         self._ledger = Ledger(self.confined)
         self._upkeep = Upkeep(self.confined, self._ledger, clock)
         self._entries = Entries(self.confined, self._ledger, clock, read_only=read_only)
-        self._patience: float | None = None
+        self._is_shared: bool | None = None
+        self._patience = _PATIENCE
+        self.on_timeout: Callable[[float], object] = bool
 
     def notes(self, directory: str) -> Notes:
         """Those in the directory `tools` or `history`."""
@@ -171,13 +174,20 @@ class LocalStore:
         if fd < 0:
             yield False
             return
-        if self._patience is None:
-            self._patience = _PRIVATE_PATIENCE if self.confined.is_private() else _SHARED_PATIENCE
-        with locks.held(fd, locks.key_offset(key), patience=self._patience, on_timeout=self._give_up) as waited:
+        if self._is_shared is None:
+            self._is_shared = not self.confined.is_private()
+        with locks.held(
+            fd,
+            locks.key_offset(key),
+            patience=self._patience,
+            shared=self._is_shared,
+            on_timeout=self._give_up,
+        ) as waited:
             yield bool(waited)
 
-    def _give_up(self) -> None:
+    def _give_up(self, seconds: float) -> None:
         self._patience = _NO_PATIENCE
+        self.on_timeout(seconds)
 
     @contextmanager
     def workdir(self) -> Iterator[Path]:

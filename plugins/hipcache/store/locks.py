@@ -7,7 +7,10 @@ who locked a byte last: a table of 4096 rows (`byte u64, process id u64`, little
 Two keys that share a row overwrite each other, then a stopped holder may go unseen: rare, and it ends with the stop.
 
 Who may open the file can hold each lock, and also a lock for reading keeps others out. So who may only read a store
-gets no lock file (confined.py), and every wait has a bound, after which the compile goes on without the lock.
+gets no lock file (confined.py), and every wait has a bound, after which the compile goes on without the lock. In a
+store that others write, the row may be a lie, so who waits asks the kernel: /proc/PID/fdinfo lists the locks of an
+open file (proc_pid_fdinfo(5)), and only this user's own processes can be asked, or by root all. A process of this
+user that holds the byte is one more compile of theirs, and worth a long wait; of all others the wait is a short one.
 
 Rejected: classic POSIX locks (the process holds them: threads do not exclude each other, and closing *any*
 descriptor of the file drops them); flock(2) (a file for each key, and somebody has to delete them); a file made with
@@ -31,6 +34,9 @@ _ROWS = 4096
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
 _LOOK = 1.0  # seconds until it is looked, and again, whether the holder is stopped
 _UNKNOWN = 5.0  # seconds to wait for a holder that has not written its row
+# For another user's process in a shared store: about what a unit takes. Who waits as long as the work would take, and
+# then does it, has lost at most as much again.
+_OTHERS = 10.0
 
 # l_type, l_whence, l_start, l_len, l_pid of `struct flock`; native alignment, and l_pid has to be 0.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -89,19 +95,29 @@ def unlock(fd: int, offset: int) -> None:
 
 @contextmanager
 def held(
-    fd: int, offset: int, *, wait: bool = True, patience: float, on_timeout: Callable[[], object] = bool
+    fd: int,
+    offset: int,
+    *,
+    wait: bool = True,
+    patience: float,
+    shared: bool = False,
+    on_timeout: Callable[[float], object] = bool,
 ) -> Iterator[bool | None]:
     """Hold one byte of `fd`, an open file of our own, which is closed at the end.
 
     Gives False: held at once, or there are no locks here; True: held after a wait, or not held because the one who
-    holds it is stopped, does not say who it is, or has not come to its end within `patience` seconds (`on_timeout`);
-    None: not held, because it is taken and `wait` is False.
+    holds it is stopped, does not say who it is, is another user's process (`shared`: others may write the store), or
+    has not come to its end within `patience` seconds (`on_timeout`, with the seconds waited); None: not held, because
+    it is taken and `wait` is False.
     """
     waited: bool | None = False
+    begun = time.monotonic()
 
     def give_up(seconds: float) -> bool:
         holder = _holder(fd, offset)
-        return is_stopped(holder) if holder else seconds >= _UNKNOWN
+        if not holder:
+            return seconds >= _UNKNOWN
+        return is_stopped(holder) or (shared and seconds >= _OTHERS and not is_held_by(holder, fd, offset))
 
     try:
         try:
@@ -112,7 +128,7 @@ def held(
             if waited is not None:
                 os.pwrite(fd, _HOLDER.pack(offset, os.getpid()), _row(offset))
         except TimeoutError:
-            on_timeout()
+            on_timeout(time.monotonic() - begun)
         except OSError:
             pass  # there are no locks here
         yield waited
@@ -128,6 +144,23 @@ def is_stopped(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
     except (OSError, IndexError):
         return False
+
+
+def is_held_by(pid: int, fd: int, offset: int) -> bool:
+    """Does that process, one of this user's, hold a lock on that byte of the file? False where it cannot be asked."""
+    try:
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            return False
+        lock = [b"%d" % os.fstat(fd).st_ino, b"%d" % offset]
+        for name in os.listdir(f"/proc/{pid}/fdinfo"):
+            with suppress(OSError), open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+                # lock: 1: OFDLCK ADVISORY  WRITE -1 fe:00:INODE FIRST LAST
+                for line in file:
+                    if line.startswith(b"lock:") and [line.split()[-3].split(b":")[-1], line.split()[-2]] == lock:
+                        return True
+    except OSError:
+        pass
+    return False
 
 
 def _row(offset: int) -> int:
