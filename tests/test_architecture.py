@@ -58,13 +58,14 @@ LAYERS = r"""
     inputs.lexed
     inputs.vocabulary inputs.lexer
     inputs.shown
-    atomic outcome store.seal inputs.basedir inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
+    inputs.basedir
+    atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native.observing store.space confined inflating
-    aside errors inputs.memos native
-    direct store making planning inputs processes report verify hipcache removal permissions
+    aside builders errors inputs.memos native
+    direct store making planning inputs processes report verify hipcache removal permissions settings
     values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
@@ -74,7 +75,7 @@ LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for 
 # the engine cannot go on, and `plain` where there is nothing for it to do.
 STARTS_PROCESSES = {"processes.runner", "ending"}
 READS_ENVIRONMENT = {"__main__"}
-KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain"}
+KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain", "builders"}
 
 
 def _name(path: Path) -> str:

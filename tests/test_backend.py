@@ -28,6 +28,11 @@ DROPPED = """\
 -std=gnu++20
 -pthread
 -source-date-epoch 5
+-fdebug-prefix-map=/build/random=.
+-fmacro-prefix-map=/build/random=.
+-fcoverage-prefix-map=/build/random=.
+-fdebug-compilation-dir=/build/random
+-fcoverage-compilation-dir=/build/random
 -aux-target-cpu znver3
 -aux-target-feature +avx2
 -aux-triple x86_64-pc-linux-gnu

@@ -9,6 +9,7 @@ import pytest
 from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.processes import room
+from hipcache.settings import SETTINGS, VARIABLES
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -71,7 +72,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "mask": "003",
         "share": "1/3",
     }
-    for variable, setting in config.VARIABLES.items():
+    for variable, setting in VARIABLES.items():
         if setting.key == "config_file":
             continue
         value = sample[setting.kind]
@@ -83,13 +84,13 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
 
 def test_the_table_states_the_defaults_in_force(tmp_path: Path) -> None:
     settings = config.load(environ(tmp_path))
-    spelt = {s.variable: s.default for s in config.SETTINGS if s.default and s.key != "config_file"}
+    spelt = {s.variable: s.default for s in SETTINGS if s.default and s.key != "config_file"}
     again = config.load({"HOME": str(tmp_path), **spelt})
-    assert all(getattr(again, s.key) == getattr(settings, s.key) for s in config.SETTINGS)
+    assert all(getattr(again, s.key) == getattr(settings, s.key) for s in SETTINGS)
 
 
 def test_an_empty_variable_counts_as_not_set(tmp_path: Path) -> None:
-    empty = dict.fromkeys(config.VARIABLES, "")
+    empty = dict.fromkeys(VARIABLES, "")
     assert config.load({"HOME": str(tmp_path), **empty}) == config.load(environ(tmp_path))
 
 

@@ -512,6 +512,24 @@ def test_it_is_not_started_where_nothing_may_run_on(system: System, env: dict[st
     assert not system.address.exists()
 
 
+def test_nor_in_any_builder_of_packages(system: System) -> None:
+    builders = {
+        "DH_INTERNAL_OPTIONS": "",
+        "RPM_PACKAGE_NAME": "rocprim",
+        "PORTAGE_BUILDDIR": "/var/tmp/portage/x",
+        "CONDA_BUILD": "1",
+        "SPACK_SHORT_SPEC": "rocprim@6",
+        "TEXTDOMAIN": "pacman-scripts",
+    }
+    for name, value in builders.items():
+        env = {"HIPCACHE_RESIDENT": "1", name: value}
+        system.lab.warm(*system.flags, env=env)
+        assert system.direct.ask(*system.flags, env=env)
+    time.sleep(0.3)
+    assert _residents(system.home) == []
+    assert not system.address.exists()
+
+
 def test_a_config_file_can_say_so(system: System) -> None:
     system.lab.write(system.home / "lab/home/.config/hipcache/hipcache.yaml", "resident: no\n")
     del system.lab.environ["HIPCACHE_RESIDENT"]

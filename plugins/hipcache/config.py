@@ -1,4 +1,4 @@
-"""The settings: one table of them, where each value came from, and errors that name the nearest valid one.
+"""The values of the settings: where each came from, and errors that name the nearest valid one.
 
 A value comes from the environment, else from the config file, else it is the default. An empty value counts as
 not set. The config file is YAML, one mapping; its keys are the variables' names (`HIPCACHE_MAX_SIZE: 20G`) or
@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipcache import builders
 from hipcache.errors import ConfigError
 from hipcache.processes import room
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-PREFIX = "HIPCACHE_"
 _MOST_BYTES = 1 << 16  # of a config file: YAML takes half a millisecond for each kilobyte
 DEFAULT = "default"
 ENVIRONMENT = "environment"
@@ -28,54 +29,9 @@ FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": 
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One row of the table. `key` is the name in the config file and of the `Config` field."""
-
-    key: str
-    kind: str
-    default: str
-    sentence: str
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.key.upper()
-
-
-SETTINGS = (
-    Setting("dir", "directory", "~/.cache/hipcache", "Where the store is; $XDG_CACHE_HOME/hipcache where that is set."),
-    Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The config file; environment only."),
-    Setting("disable", "flag", "0", "Run the compiler alone: nothing is looked up, stored or counted."),
-    Setting("readonly", "flag", "0", "Serve hits, but never write to the store."),
-    Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),
-    Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
-    Setting("basedir", "directory", "", "Paths below this directory are keyed relative, so that checkouts share."),
-    Setting(
-        "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
-    ),
-    Setting(
-        "umask", "mask", "", "Share the store: the umask of its files, such as 002 (group) or 007; empty: private."
-    ),
-    Setting("log", "file", "", "Append one line about each compile to this file."),
-    Setting(
-        "jobs",
-        "count",
-        "0",
-        "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
-    ),
-    Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
-    Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
-    Setting(
-        "system_paths",
-        "directories",
-        "/usr:/opt:/etc:/bin:/sbin:/lib:/lib32:/lib64:/libx32:/nix/store:/gnu/store",
-        "What changes seldom, and is watched by that process; a colon between two.",
-    ),
-)
-
-
-@dataclass(frozen=True)
 class Config:
-    """The values in force. `origins` says where each came from, by field: "default", "environment" or "FILE:LINE".
+    """The values in force. `origins` says where each came from, by field: "default", "environment", "FILE:LINE", or by
+    what a base directory was found.
 
     `warnings` are unknown HIPCACHE_* variables: an error for a command, but never a reason not to compile.
     """
@@ -139,6 +95,9 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
         values["dir"] = _user_directory(environ, "XDG_CACHE_HOME", ".cache")
     if "system_paths" not in values:
         values["system_paths"] = tuple(VARIABLES[PREFIX + "SYSTEM_PATHS"].default.split(":"))
+    found = None if "basedir" in values else builders.room(environ)
+    if found:
+        values["basedir"], origins["basedir"] = Path(found.path), found.why
     origins["config_file"] = file_origin
     return Config(**values, config_file=file, origins=origins, warnings=tuple(warnings))
 
@@ -232,9 +191,6 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "file": _path,
     "directories": _paths,
 }
-
-# HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.
-VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}
 
 
 def _bad_value(written: _Text, why: str, hint: str) -> NoReturn:

@@ -65,7 +65,8 @@ class Session:
     def __post_init__(self) -> None:
         self.began = now = self.engine.clock()
         self._scans = Scans(self.action, self.engine.keep_for_speed)
-        self.files = Files(self.command.cwd, now, Basedir(self.engine.basedir), self._scans, racy=self.engine.racy)
+        basedir, epoch = Basedir(self.engine.basedir), self.engine.environ.get("SOURCE_DATE_EPOCH", "")
+        self.files = Files(self.command.cwd, now, basedir, self._scans, racy=self.engine.racy, epoch=epoch)
         self.runner = self.engine.runner.group()
         self.identities = Identities(self.runner, self.engine.environ, self.engine.memos, now, racy=self.engine.racy)
 

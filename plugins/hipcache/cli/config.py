@@ -9,6 +9,7 @@ from pathlib import Path
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Screen, human_size
+from hipcache.settings import VARIABLES
 
 SUMMARY = "show every setting and where it comes from"
 
@@ -19,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    values = {variable: getattr(settings, setting.key) for variable, setting in config.VARIABLES.items()}
-    origins = {variable: settings.origins[setting.key] for variable, setting in config.VARIABLES.items()}
+    values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
+    origins = {variable: settings.origins[setting.key] for variable, setting in VARIABLES.items()}
     if options.json:
         document = {
             variable: {"value": str(value) if isinstance(value, Path) else value, "origin": origins[variable]}

@@ -12,6 +12,8 @@ import os
 import re
 from functools import cached_property
 
+from hipcache.inputs import packed
+
 MARK = "<basedir>"
 
 
@@ -34,4 +36,6 @@ class Basedir:
         return text.replace(MARK, self.path) if self.path and MARK in text else text
 
     def named_in(self, content: bytes) -> bool:
-        return bool(self.path) and os.fsencode(self.path) in content
+        """Also where that is in compressed debug information."""
+        raw = os.fsencode(self.path)
+        return bool(raw) and (raw in content or packed.may_hold(content, raw))

@@ -17,7 +17,7 @@ from hipcache import aside
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
-FORMAT = "3"
+FORMAT = "4"
 
 _LARGE = 1 << 20
 

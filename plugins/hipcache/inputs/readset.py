@@ -3,7 +3,8 @@
 Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
 
     {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
-     "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...], "links": [[path, text], ...]}
+     "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...], "links": [[path, text], ...],
+     "epoch": text}
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -51,7 +52,8 @@ class ReadSet:
     """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
     file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
     to): `#pragma once` takes a file under two names once, and a copy of it twice. `besides`: what the pass opened,
-    and no dependency file lists; `links`: the text of what it read as a link, empty where that is none."""
+    and no dependency file lists; `links`: the text of what it read as a link, empty where that is none; `epoch`: the
+    SOURCE_DATE_EPOCH that a date in the text would be, empty where no text can show one."""
 
     files: tuple[ReadFile, ...]
     absent: tuple[str, ...]
@@ -59,6 +61,7 @@ class ReadSet:
     alike: tuple[tuple[str, str], ...] = ()
     besides: tuple[OtherFile, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    epoch: str = ""
 
     def pack(self) -> bytes:
         data = {
@@ -68,6 +71,7 @@ class ReadSet:
             "alike": self.alike,
             "besides": [[f.path, f.digest, f.status] for f in self.besides],
             "links": self.links,
+            "epoch": self.epoch,
         }
         return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
 
@@ -85,6 +89,9 @@ class ReadSet:
                 OtherFile(path, digest, tuple(status) if status else None) for path, digest, status in data["besides"]
             )
             links = tuple((path, text) for path, text in data["links"])
-            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links)
+            epoch = data["epoch"]
+            if not isinstance(epoch, str):
+                raise TypeError(epoch)
+            return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
         except (zlib.error, KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error

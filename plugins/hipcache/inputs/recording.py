@@ -76,6 +76,7 @@ def record(
     if name:
         kind = Unobserved if name in pasted.QUESTIONS else Untraceable
         raise kind(f"its files may put {name} together from pieces")
+    shown = dated and _shows_date(files, looked, scans, given, macros)
     # What #embed reads is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
@@ -99,7 +100,22 @@ def record(
     absent, present = (sorted(map(portable, paths)) for paths in (looked_for.absent, looked_for.present))
     others = tuple(replace(one, path=portable(one.path)) for one in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
-    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found), others, links)
+    epoch = files.epoch if shown else ""
+    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found), others, links, epoch)
+
+
+def _shows_date(
+    files: Files,
+    looked: list[tuple[str, Status, str]],
+    scans: dict[str, Scan],
+    given: set[str],
+    macros: Iterable[str],
+) -> bool:
+    """May one of the texts show the date that SOURCE_DATE_EPOCH gives?"""
+    named = [*scans.values(), *map(includes.scan_macro, macros)]
+    if any(scan.time_macros & {"DATE", "TIME"} for scan in named):
+        return True
+    return bool(_put_together(files, looked, scans, given, ("__DATE__", "__TIME__")))
 
 
 def _settled(

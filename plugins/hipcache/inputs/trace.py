@@ -38,13 +38,21 @@ class Files:
     """The files of one compile: each is looked at once, whichever pass read it.
 
     `cwd` is where relative paths begin; `now` is the wall clock in seconds. Paths below `basedir` stand in read
-    sets without it. `scans`: what earlier compiles found in files; `racy`: see `Engine`.
+    sets without it. `scans`: what earlier compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH.
     """
 
     def __init__(
-        self, cwd: str, now: float, basedir: Basedir, scans: Scans | None = None, *, racy: float = RACY
+        self,
+        cwd: str,
+        now: float,
+        basedir: Basedir,
+        scans: Scans | None = None,
+        *,
+        racy: float = RACY,
+        epoch: str = "",
     ) -> None:
         self.basedir = basedir
+        self.epoch = epoch
         self._scans = scans
         self._cwd = cwd
         self._now = now
@@ -178,6 +186,8 @@ class Files:
         return self._checked[key, exact]
 
     def _check(self, reads: ReadSet, exact: bool) -> str:
+        if reads.epoch and reads.epoch != self.epoch:
+            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a text may show that date"
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:

@@ -115,7 +115,7 @@ def _everywhere(
     portable, local = session.files.basedir.portable, session.files.basedir.local
     scans = {local(file.path): session.files.scanned(local(file.path), file.digest) for file in reads.files}
     known = {path: scan for path, scan in scans.items() if scan is not None}
-    if reads.besides or reads.links or len(known) < len(scans) or place.shows(known, macros, own):
+    if reads.besides or reads.links or reads.epoch or len(known) < len(scans) or place.shows(known, macros, own):
         return None
     named = {name for scan in known.values() for name in scan.quoted | scan.angled | scan.next} | set(spelled.bare)
     untold = any(one.embeds or one.includes_computed or one.asks_computed or one.unclear for one in known.values())

@@ -163,7 +163,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
         return entry
     basedir = session.files.basedir
     named = basedir.named_in(product) or basedir.named_in(os.fsencode(entry.text))
-    base = basedir.path if named or ran.bound or front.hides_paths else ""
+    base = basedir.path if named or ran.bound or front.hides_paths_for_good else ""
     entry = replace(entry, reads=session.keep_read_set(ran.reads), look=front.look, base=base)
     elsewhere.put(session, front.key, entry)
     return entry

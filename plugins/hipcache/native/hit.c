@@ -14,7 +14,7 @@
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
 enum { SIZE_BYTES = 8, MOST_RECORD = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
 static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
-static const char KEY_FORMAT[] = "3";                    /* inputs/keys.py: FORMAT */
+static const char KEY_FORMAT[] = "4";                    /* inputs/keys.py: FORMAT */
 
 /* A text of a key, after its length: inputs/keys.py. */
 static void key_text(bytes *key, const char *text) {

@@ -1,7 +1,8 @@
 """The options of a device pass that its back end is run with: those that can matter to it.
 
 A back end reads bitcode. For bitcode, clang reads next to no language options (`CompilerInvocation`, ParseLangArgs):
-they have had their effect on the bitcode. Warnings of a back end only tell that it has something to say; the user
+they have had their effect on the bitcode. So have directories and prefix maps, which clang applies while it writes
+debug information, coverage and `__FILE__`. Warnings of a back end only tell that it has something to say; the user
 reads them from a pass in one step, which has all options (`making/device`). So neither can reach the code object, and
 a back end runs without them: another `-Wall` or `-std=` starts none. Each name was tried with clang 15 and 19: the
 code object is the same with and without it. What is not listed stays.
@@ -27,6 +28,7 @@ _FRONT_ONLY = {
     Role.LANGUAGE,
     Role.INPUT,
     Role.PRESENTATION,
+    Role.DIRECTORY,
 }
 
 # Read by the front end alone (-fX and -fno-X, with or without a value).
@@ -61,6 +63,7 @@ _OWN_WARNINGS = (
 )
 _DROPPED = re.compile(
     rf"-(aux-(triple|target-cpu|target-feature)|std=.*|pthread|w|pedantic(-errors)?|source-date-epoch"
+    rf"|f(?:debug|macro|coverage)-prefix-map=.*"
     rf"|W(?!(?:no-)?(?:error=)?(?:no-)?(?:{'|'.join(_OWN_WARNINGS)})).*"
     rf"|f(?:no-)?(?:{'|'.join((*_LANGUAGE, *_MESSAGES))})(?:=.*)?)"
 )

@@ -69,11 +69,18 @@ class FrontEnd:
     def hides_paths(self) -> bool:
         """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
         bitcode) as no row of bytes?"""
-        if self.auxiliary:
+        packed = any("-compress-debug-sections" in option.name for option in self.job.options)
+        return packed or self.hides_paths_for_good
+
+    @property
+    def hides_paths_for_good(self) -> bool:
+        """The same of an object whose compressed sections are unpacked and looked into (`inputs.packed`)."""
+        options = self.job.options
+        if self.auxiliary or any(option.name.startswith(_HASHES_PATHS) for option in options):
             return True
-        names = [option.name for option in self.job.options]
-        hidden = any(name.startswith(_HASHES_PATHS) or "-compress-debug-sections" in name for name in names)
-        return hidden or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
+        packed = any("-compress-debug-sections" in option.name for option in options)
+        unseen = packed and self.job.emits != "-emit-obj"
+        return unseen or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
 
     @property
     def embeds(self) -> bool:

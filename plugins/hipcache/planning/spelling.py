@@ -41,6 +41,7 @@ _SWITCHES = (
 _WITHOUT_PATHS = re.compile(
     r"-(cc1|triple|aux-(triple|target-cpu|target-feature)|-?mrelax-relocations(=no)?|disable-free"
     r"|(no-)?clear-ast-before-backend|disable-llvm-verifier|discard-value-names|main-file-name|pic-level|pic-is-pie"
+    r"|source-date-epoch|-?compress-debug-sections(=\w+)?"
     r"|target-(cpu|feature|abi|linker-version)|tune-cpu|debugger-tuning=\w+|resource-dir|exception-model"
     r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
     r"|vectorize-(loops|slp)|nogpulib|nobuiltininc|nostdsysteminc|nostdinc\+\+|relaxed-aliasing|no-struct-path-tbaa"

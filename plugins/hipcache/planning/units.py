@@ -231,6 +231,8 @@ class _Cutter:
         role, value = option.role, option.value
         if role in REPLACED or role is Role.GPUBINARY:
             return []
+        if option.name == "-source-date-epoch" and value == self._files.epoch:
+            return []  # in the read set of what may show that date
         if role is Role.AUXILIARY:
             return [("second output", option.name)]
         if role is Role.DIRECTORY and not keeps_directory(job):

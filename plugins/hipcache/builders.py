@@ -1,0 +1,119 @@
+"""Builders of packages: which one runs this process, and below which directory it keeps what it builds.
+
+A builder compiles each package in a directory of another name. What lies below that directory is keyed without it, as
+with HIPCACHE_BASEDIR, so that the next build of the package shares what this one has made. Each builder says in the
+environment who it is; where it does not say its directory too, that is looked for above the working directory:
+
+    builder        known by                       its directory                                                source
+    dpkg           DEB_BUILD_ARCH; debhelper:     the nearest parent with debian/changelog        dpkg-buildpackage(1)
+                   DH_INTERNAL_OPTIONS
+    rpmbuild       RPM_PACKAGE_NAME               RPM_BUILD_DIR                                       rpm: build/build.c
+    Nix, Guix      NIX_BUILD_TOP                  the same                       Nix: libstore, derivation-builder.cc
+    Portage        PORTAGE_BUILDDIR               the same                                                    ebuild(5)
+    conda-build,   CONDA_BUILD                    SRC_DIR                            conda-build: environment variables
+    rattler-build
+    Spack          SPACK_SHORT_SPEC               the nearest parent spack-stage-*         Spack: build_environment.py
+    makepkg        TEXTDOMAIN=pacman-scripts      the nearest parent `src` beside `pkg`               makepkg.sh.in
+
+The native launcher starts no resident below any of them (`is_package_build` in native/ask.c has the same list).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class Room:
+    """The directory that a builder works below, and why it is taken for that."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """`told`: the variable that names the directory; else `holds` tells it by its path."""
+
+    name: str
+    is_here: Callable[[Mapping[str, str]], bool]
+    told: str = ""
+    holds: Callable[[str], bool] = lambda path: False
+    sign: str = ""
+
+
+def _any_of(*variables: str) -> Callable[[Mapping[str, str]], bool]:
+    return lambda environ: any(variable in environ for variable in variables)
+
+
+def _is_debian_source(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "debian", "changelog"))
+
+
+def _is_spack_stage(path: str) -> bool:
+    return os.path.basename(path).startswith("spack-stage-")
+
+
+def _is_makepkg_source(path: str) -> bool:
+    return os.path.basename(path) == "src" and os.path.isdir(os.path.join(os.path.dirname(path), "pkg"))
+
+
+_BUILDERS = (
+    _Builder(
+        "dpkg",
+        _any_of("DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS"),
+        holds=_is_debian_source,
+        sign="debian/changelog",
+    ),
+    _Builder("rpmbuild", _any_of("RPM_PACKAGE_NAME"), told="RPM_BUILD_DIR"),
+    _Builder("Nix", _any_of("NIX_BUILD_TOP"), told="NIX_BUILD_TOP"),
+    _Builder("Portage", _any_of("PORTAGE_BUILDDIR"), told="PORTAGE_BUILDDIR"),
+    _Builder("conda", _any_of("CONDA_BUILD"), told="SRC_DIR"),
+    _Builder("Spack", _any_of("SPACK_SHORT_SPEC"), holds=_is_spack_stage, sign="its stage"),
+    _Builder(
+        "makepkg",
+        lambda environ: environ.get("TEXTDOMAIN") == "pacman-scripts",
+        holds=_is_makepkg_source,
+        sign="src beside pkg",
+    ),
+)
+
+
+def room(environ: Mapping[str, str], working_directory: Callable[[], str] = os.getcwd) -> Room | None:
+    """That of the builder which runs this process; None where there is none, or it works elsewhere."""
+    here = [builder for builder in _BUILDERS if builder.is_here(environ)]
+    if not here:
+        return None
+    try:
+        cwd = working_directory()
+    except OSError:
+        return None
+    for builder in here:
+        if builder.told:
+            path = _spelled(environ.get(builder.told, ""), cwd)
+            why = f"{builder.told} of {builder.name}"
+        else:
+            path = next(filter(builder.holds, _parents(cwd)), "")
+            why = f"{builder.sign}, in a build by {builder.name}"
+        if path:
+            return Room(path, why)
+    return None
+
+
+def _spelled(told: str, cwd: str) -> str:
+    """The directory as its paths are spelled; empty unless the working directory is in it. `/` would be everything."""
+    if not told.startswith("/"):
+        return ""
+    told = os.path.normpath(told)
+    real = os.path.realpath(told)
+    inside = real != "/" and (cwd == real or cwd.startswith(real + "/"))
+    return real if inside else ""
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path not in ("/", ""):
+        yield path
+        path = os.path.dirname(path)

@@ -1,0 +1,61 @@
+"""The table of the settings: names, kinds, defaults, and a sentence about each. The manual is made from it, too."""
+
+from __future__ import annotations
+
+from hipcache.values import dataclass
+
+PREFIX = "HIPCACHE_"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. `key` is the name in the config file and of the `Config` field."""
+
+    key: str
+    kind: str
+    default: str
+    sentence: str
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.key.upper()
+
+
+SETTINGS = (
+    Setting("dir", "directory", "~/.cache/hipcache", "Where the store is; $XDG_CACHE_HOME/hipcache where that is set."),
+    Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The config file; environment only."),
+    Setting("disable", "flag", "0", "Run the compiler alone: nothing is looked up, stored or counted."),
+    Setting("readonly", "flag", "0", "Serve hits, but never write to the store."),
+    Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),
+    Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
+    Setting(
+        "basedir",
+        "directory",
+        "",
+        "Paths below this directory are keyed relative, so that checkouts share; a package's builder's own is found.",
+    ),
+    Setting(
+        "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
+    ),
+    Setting(
+        "umask", "mask", "", "Share the store: the umask of its files, such as 002 (group) or 007; empty: private."
+    ),
+    Setting("log", "file", "", "Append one line about each compile to this file."),
+    Setting(
+        "jobs",
+        "count",
+        "0",
+        "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
+    ),
+    Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
+    Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
+    Setting(
+        "system_paths",
+        "directories",
+        "/usr:/opt:/etc:/bin:/sbin:/lib:/lib32:/lib64:/libx32:/nix/store:/gnu/store",
+        "What changes seldom, and is watched by that process; a colon between two.",
+    ),
+)
+
+# HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.
+VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}

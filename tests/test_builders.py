@@ -1,0 +1,317 @@
+"""In a builder of packages: the directory that it works below is found, and its next build elsewhere hits."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import subprocess
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hip import HIP_IN_SHORT, HIT, LLVM, Compiled, Lab, kernel, only_15, only_19
+from hipcache import builders, cli
+from hipcache.builders import Room
+from hipcache.inputs import packed
+
+
+def room(cwd: Path, **environ: str) -> Room | None:
+    return builders.room(environ, lambda: str(cwd))
+
+
+# Which directory it is
+
+
+@pytest.mark.parametrize("known", ["DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS"])
+def test_under_dpkg_it_is_the_nearest_parent_with_a_changelog(tmp_path: Path, known: str) -> None:
+    for name in ("a", "a/embedded"):
+        (tmp_path / name / "debian").mkdir(parents=True)
+    (tmp_path / "a/debian/changelog").write_text("a (1) unstable\n")
+    build = tmp_path / "a/embedded/obj"
+    build.mkdir()
+    found = room(build, **{known: ""})
+    assert found == Room(str(tmp_path / "a"), "debian/changelog, in a build by dpkg")
+    assert room(tmp_path, **{known: ""}) is None
+    assert room(build) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "others"),
+    [
+        ("RPM_BUILD_DIR", {"RPM_PACKAGE_NAME": "x"}),
+        ("NIX_BUILD_TOP", {}),
+        ("PORTAGE_BUILDDIR", {}),
+        ("SRC_DIR", {"CONDA_BUILD": "1"}),
+    ],
+)
+def test_others_name_it_and_count_where_they_work(tmp_path: Path, told: str, others: dict[str, str]) -> None:
+    top = tmp_path / "top"
+    (top / "work").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("top")
+    for spelled in (str(top), f"{top}/", str(tmp_path / "link")):
+        found = room(top / "work", **{told: spelled}, **others)
+        assert found and found.path == str(top)
+        assert found.why.startswith(f"{told} of ")
+    assert room(top, **{told: str(top)}, **others)
+    for wrong in ("/", "top", "", str(tmp_path / "to"), str(tmp_path / "elsewhere")):
+        assert room(top / "work", **{told: wrong}, **others) is None, wrong
+    if others:
+        assert room(top / "work", **{told: str(top)}) is None
+
+
+def test_spacks_is_its_stage(tmp_path: Path) -> None:
+    build = tmp_path / "spack-stage-rocprim-6.3.2-abcdefg" / "spack-build-abcdefg"
+    build.mkdir(parents=True)
+    assert room(build, SPACK_SHORT_SPEC="rocprim@6.3.2") == Room(str(build.parent), "its stage, in a build by Spack")
+    assert room(tmp_path, SPACK_SHORT_SPEC="rocprim@6.3.2") is None
+
+
+def test_makepkgs_is_src_beside_pkg(tmp_path: Path) -> None:
+    inner = tmp_path / "rocprim/src/rocPRIM-6/src"
+    inner.mkdir(parents=True)
+    assert room(inner, TEXTDOMAIN="pacman-scripts") is None
+    (tmp_path / "rocprim/pkg").mkdir()
+    found = room(inner, TEXTDOMAIN="pacman-scripts")
+    assert found == Room(str(tmp_path / "rocprim/src"), "src beside pkg, in a build by makepkg")
+    assert room(inner, TEXTDOMAIN="bash") is None
+
+
+def test_a_working_directory_that_is_gone_is_in_none() -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    assert builders.room({"NIX_BUILD_TOP": "/build"}, gone) is None
+
+
+def configured(environ: Mapping[str, str], *words: str) -> str:
+    out = io.StringIO()
+    assert cli.run(["config", *words], environ, out, io.StringIO()) == 0
+    return out.getvalue()
+
+
+def test_config_shows_it_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    environ = {"HOME": str(tmp_path), "NIX_BUILD_TOP": str(tmp_path)}
+    (line,) = [line for line in configured(environ).splitlines() if line.startswith("HIPCACHE_BASEDIR")]
+    assert line.split(None, 2)[1:] == [str(tmp_path), "NIX_BUILD_TOP of Nix"]
+    said = json.loads(configured(environ, "--json"))["HIPCACHE_BASEDIR"]
+    assert said == {"value": str(tmp_path), "origin": "NIX_BUILD_TOP of Nix"}
+
+
+def test_one_that_is_given_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    environ = {"HOME": str(tmp_path), "NIX_BUILD_TOP": str(tmp_path), "HIPCACHE_BASEDIR": "/src"}
+    assert json.loads(configured(environ, "--json"))["HIPCACHE_BASEDIR"] == {"value": "/src", "origin": "environment"}
+
+
+# What the next build shares
+
+
+class Package:
+    """A package's source, unpacked by a builder into directories of random names."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def build(self, name: str, environ: Mapping[str, str], *flags: str, below: str = "") -> Compiled:
+        """One compile as CMake writes it, in the builder's directory `name`; "@" in texts stands for that."""
+        top = self.lab.root / name
+        source = top / below
+        for path in (top / "debian/changelog", top / "pkg/.keep"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("demo (1) unstable\n")
+        for path, text in {
+            "include/value.hpp": "#define VALUE 3\n",
+            "include/hip_in_short.hpp": HIP_IN_SHORT,
+            "src/k.hip": kernel("VALUE", "#include <value.hpp>"),
+        }.items():
+            self.lab.write(source / path, text)
+        build = source / "build"
+        build.mkdir(exist_ok=True)
+        env = {key: value.replace("@", str(top)) for key, value in environ.items()}
+        words = [flag.replace("@", str(source)) for flag in flags]
+        return self.lab.compile(f"-I{source}/include", *words, source=source / "src/k.hip", cwd=build, env=env)
+
+
+@pytest.fixture
+def package(lab: Lab) -> Package:
+    return Package(lab)
+
+
+DPKG = {"DEB_BUILD_ARCH": "amd64", "SOURCE_DATE_EPOCH": "1793491200"}
+# dpkg-buildflags of Debian 12 and 13, rpm --eval %optflags of Fedora 41 with clang (ROCm packages leave out LTO; the
+# hardening that --config adds; without -grecord-gcc-switches, see docs/options.md), makepkg.conf of Arch, and a
+# hardened profile of Gentoo. -fcf-protection is an error for amdgcn, so ROCm packages give it to the host alone.
+DEBIAN = "-g -O2 -ffile-prefix-map=@=. -fstack-protector-strong -Wformat -Werror=format-security"
+FLAGS = {
+    "Debian 12": (DPKG, "", f"{DEBIAN} -Wdate-time -D_FORTIFY_SOURCE=2"),
+    "Debian 13": (
+        DPKG,
+        "",
+        f"{DEBIAN} -fstack-clash-protection -Xarch_host -fcf-protection -Wdate-time -D_FORTIFY_SOURCE=2",
+    ),
+    "Debian, packed": (DPKG, "", f"{DEBIAN} -gz"),
+    "Fedora": (
+        {"RPM_PACKAGE_NAME": "demo", "RPM_BUILD_DIR": "@"},
+        "demo-1",
+        "-O2 -fexceptions -g -ffile-prefix-map=@=. -pipe -Wall -Werror=format-security"
+        " -Wp,-U_FORTIFY_SOURCE,-D_FORTIFY_SOURCE=3 -Wp,-D_GLIBCXX_ASSERTIONS -fstack-protector-strong -fPIE"
+        " -m64 -Xarch_host -mtune=generic -fasynchronous-unwind-tables -fstack-clash-protection"
+        " -Xarch_host -fcf-protection -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer",
+    ),
+    "Arch": (
+        {"TEXTDOMAIN": "pacman-scripts", "SOURCE_DATE_EPOCH": "1793491200"},
+        "src",
+        "-Xarch_host -march=x86-64 -Xarch_host -mtune=generic -O2 -pipe -fno-plt -fexceptions -Wp,-D_FORTIFY_SOURCE=3"
+        " -Wformat -Werror=format-security -fstack-clash-protection -Xarch_host -fcf-protection"
+        " -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -g -ffile-prefix-map=@=/usr/src/debug/demo",
+    ),
+    "Gentoo": (
+        {"PORTAGE_BUILDDIR": "@"},
+        "work/demo-1",
+        "-O2 -pipe -fstack-protector-strong -fstack-clash-protection -Xarch_host -fcf-protection -D_FORTIFY_SOURCE=3"
+        " -D_GLIBCXX_ASSERTIONS -fPIE",
+    ),
+    "Nix": (
+        {"NIX_BUILD_TOP": "@", "SOURCE_DATE_EPOCH": "315532800"},
+        "source",
+        "-O2 -frandom-seed=abc -Wformat -Wformat-security -Werror=format-security -fstack-protector-strong"
+        " --param ssp-buffer-size=4 -D_FORTIFY_SOURCE=3 -fno-strict-overflow -fPIC",
+    ),
+    "conda": (
+        {"CONDA_BUILD": "1", "SRC_DIR": "@"},
+        "",
+        "-fvisibility-inlines-hidden -fmessage-length=0 -Xarch_host -march=nocona -Xarch_host -mtune=haswell"
+        " -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections -pipe"
+        " -fdebug-prefix-map=@=/usr/local/src/conda/demo-1",
+    ),
+    "Spack": (
+        {"SPACK_SHORT_SPEC": "demo@1"},
+        "",
+        "-O2 -Xarch_host -march=x86-64-v3 -Xarch_host -mtune=generic -DNDEBUG",
+    ),
+}
+
+
+@pytest.mark.parametrize("distribution", FLAGS)
+def test_the_flags_of_each_distribution_hit_in_another_directory(package: Package, distribution: str) -> None:
+    environ, below, flags = FLAGS[distribution]
+    first = package.build("spack-stage-demo-1-aaaa", environ, *flags.split(), below=below)
+    assert first.status == 0, first.messages
+    again = package.build("spack-stage-demo-1-of-another-length", environ, *flags.split(), below=below)
+    assert again.outcome == HIT, again.counted
+
+
+def test_without_a_builder_back_ends_are_shared_between_mapped_directories(package: Package) -> None:
+    """Prefix maps and compilation directories are in no back end's key."""
+    package.build("one", {}, *DEBIAN.split())
+    again = package.build("another", {}, *DEBIAN.split())
+    assert again.counted.back_ends == 0
+
+
+# A new entry in the changelog
+
+
+@only_19
+def test_a_new_changelog_entry_hits(package: Package) -> None:
+    package.build("one", DPKG, *DEBIAN.split())
+    later = package.build("another", {**DPKG, "SOURCE_DATE_EPOCH": "1793999999"}, *DEBIAN.split())
+    assert later.outcome == HIT
+    assert package.build("third", {"DEB_BUILD_ARCH": "amd64"}, *DEBIAN.split()).outcome == HIT
+
+
+DATED = {
+    "named": ('__DATE__ " " __TIME__', "", ()),
+    "in a header": ("BUILT", '#define BUILT __DATE__ " " __TIME__\n', ()),
+    "by a flag": ("BUILT", "", ("-DBUILT=__TIME__",)),
+    "from pieces": ("PASTE(__DA, TE__)", "#define PASTE(a, b) PASTE_(a, b)\n#define PASTE_(a, b) a##b\n", ()),
+}
+
+
+@only_19
+@pytest.mark.parametrize("how", DATED)
+def test_a_date_that_a_text_may_show_is_that_of_the_entry(lab: Lab, how: str) -> None:
+    value, header, flags = DATED[how]
+    lab.write("built.hpp", header)
+    lab.write("k.hip", kernel("1", '#include "built.hpp"') + f"const char* built() {{ return {value}; }}\n")
+    first = lab.compile(*flags, env={"SOURCE_DATE_EPOCH": "1600000000"})
+    later = lab.compile(*flags, env={"SOURCE_DATE_EPOCH": "1700000000"})
+    assert first.object != later.object
+    assert "host" in later.counted.missed
+    assert lab.compile(*flags, env={"SOURCE_DATE_EPOCH": "1600000000"}).object == first.object
+    assert lab.hipcache(*lab.words(*flags)).status == 0
+    assert lab.counted().outcome != HIT, "without a source date the date is today's"
+
+
+@only_19
+def test_explain_says_so(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1") + "const char* built() { return __DATE__; }\n")
+    lab.compile(env={"SOURCE_DATE_EPOCH": "1600000000"})
+    lab.compile(env={"SOURCE_DATE_EPOCH": "1700000000"})
+    said = lab.hipcache("explain", env={"SOURCE_DATE_EPOCH": "1700000000"}).out.decode()
+    assert "SOURCE_DATE_EPOCH was 1600000000" in said
+
+
+@only_19
+def test_an_epoch_that_the_command_gives_is_in_the_key(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1") + "const char* built() { return __DATE__; }\n")
+    one, two = (lab.compile("-Xclang", "-source-date-epoch", "-Xclang", epoch) for epoch in ("1000000", "1700000000"))
+    assert one.object != two.object
+
+
+# Compressed sections
+
+
+def elf(sections: list[tuple[int, bytes]]) -> bytes:
+    """An object with sections of those flags and contents."""
+    header = struct.Struct("<16sHHIQQQIHHHHHH")
+    body, table = b"", struct.pack("<IIQQQQIIQQ", *[0] * 10)
+    for flags, content in sections:
+        table += struct.pack("<IIQQQQIIQQ", 0, 1, flags, 0, header.size + len(body), len(content), 0, 0, 1, 0)
+        body += content
+    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    return (
+        header.pack(ident, 1, 62, 1, 0, 0, header.size + len(body), 0, 64, 0, 0, 64, len(sections) + 1, 0)
+        + body
+        + table
+    )
+
+
+def compressed(content: bytes, kind: int = 1) -> tuple[int, bytes]:
+    return 0x800, struct.pack("<IIQQ", kind, 0, len(content), 1) + zlib.compress(content)
+
+
+def test_a_name_in_a_compressed_section_is_found_wherever_it_stands() -> None:
+    for before in (0, 1, (1 << 20) - 3, (1 << 20) + 1):
+        text = b"\0" * before + b"/home/one/k.hip" + b"\0" * 100
+        assert packed.may_hold(elf([(0, b"text"), compressed(text)]), b"/home/one")
+        assert not packed.may_hold(elf([(0, b"text"), compressed(text)]), b"/home/two")
+
+
+def test_a_section_that_cannot_be_read_may_hold_anything() -> None:
+    good = elf([compressed(b"nothing" * 100)])
+    assert not packed.may_hold(good, b"/home/one")
+    for bad in (
+        elf([compressed(b"nothing", kind=2)]),
+        elf([(0x800, b"short")]),
+        elf([(0x800, compressed(b"nothing")[1][:-2])]),
+        elf([(0x800, struct.pack("<IIQQ", 1, 0, 7, 1) + b"no stream")]),
+        good[:-10],
+    ):
+        assert packed.may_hold(bad, b"/home/one")
+    assert not packed.may_hold(b"text", b"/home/one")
+
+
+@only_15
+def test_what_clang_compresses_is_found(lab: Lab, tmp_path: Path) -> None:
+    made = tmp_path / "k.o"
+    command = [LLVM["15"] / "bin/clang", "-x", "c", "-", "-g", "-gz", "-c", "-o", made]
+    text = "int f(int a) { return a + 1; }\n"
+    subprocess.run(command, input=text.encode(), check=True, cwd=tmp_path)
+    content = made.read_bytes()
+    if os.fsencode(tmp_path) not in content:
+        assert packed.may_hold(content, os.fsencode(tmp_path))
+    assert not packed.may_hold(content, b"/no/such/place")
