@@ -2,6 +2,10 @@
 
 `hipcache` is that program, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
 answer of its own. Without a C compiler `hipcache` is a Python script that does the same, slower.
+
+HIPCACHE_BUILD=package is for who makes a package of it: the launcher is linked dynamically, by the builder's CC with
+its CPPFLAGS, CFLAGS and LDFLAGS (hardening among them); a compiler that fails ends the build; and the package `blake3`
+is no dependency, since the native library has its own. Else the launcher is static, which starts faster.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
 SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "places.c", "seal.c", "state.c", "statistics.c", "store.c")
@@ -30,6 +35,21 @@ sys.exit(main())
 """
 
 
+def is_package() -> bool:
+    """Is this a distribution's build? Raises ValueError for a word that is not known."""
+    told = os.environ.get("HIPCACHE_BUILD", "")
+    if told not in ("", "package", "static"):
+        raise ValueError(f"HIPCACHE_BUILD is '{told}'; it may be 'package' or 'static'")
+    return told == "package"
+
+
+class DependenciesHook(MetadataHookInterface):
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        metadata["dependencies"] = ["pyyaml>=6", *([] if is_package() else ["blake3>=0.4"])]
+
+
 class LauncherHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
@@ -42,11 +62,14 @@ class LauncherHook(BuildHookInterface[Any]):
             compiler = shlex.split(os.environ.get("CC", "cc"))
             # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a
             # virtual machine. With musl, a hit takes two thirds of the time.
-            small = [] if "CC" in os.environ else [["musl-gcc", "-static"]]
-            ways = [*small, [*compiler, "-static"], compiler]
+            small = [] if "CC" in os.environ else [(["musl-gcc"], ["-static"])]
+            ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "launcher.c"], ways)
-            self._compile(library, [*SHARED, *ALONE, *OBSERVER], [[*compiler, "-shared", "-fPIC", "-pthread"]])
+            shared = ["-shared", "-fPIC", "-pthread"]
+            self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
+            if is_package():
+                raise
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER)
             launcher.chmod(0o755)  # installers keep the mode that stands in the wheel
@@ -58,18 +81,25 @@ class LauncherHook(BuildHookInterface[Any]):
                 library.replace(Path(self.root) / SOURCES / LIBRARY)
             else:
                 build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
-        build_data["shared_scripts"][str(launcher)] = "hipcache"
+        if "shared_scripts" in build_data:
+            build_data["shared_scripts"][str(launcher)] = "hipcache"
+        else:  # hatchling before 1.18
+            scripts = f"{self.metadata.core.name.replace('-', '_')}-{self.metadata.version}.data/scripts"
+            build_data["force_include"][str(launcher)] = f"{scripts}/hipcache"
 
-    def _compile(self, output: Path, sources: list[str], ways: list[list[str]]) -> None:
-        """In the first of `ways` (a compiler and what it is told) that works: static programs start faster."""
+    def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
+        """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
         counted = binascii.crc32(b"passed_through\tnot_hip\t0")
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
         options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"', f'-DNOT_HIP_CRC="{counted:08x}"']
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
-        for number, way in enumerate(ways):
+        for number, (compiler, told) in enumerate(ways):
+            if "-shared" in told:
+                linked = [flag for flag in linked if flag not in ("-pie", "-static-pie")]
             try:
-                words = [*way, *options, "-o", str(output), *(str(SOURCES / name) for name in sources), *linked]
+                named = [str(SOURCES / name) for name in sources]
+                words = [*compiler, *options, *told, "-o", str(output), *named, *linked]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
                 return
             except (OSError, subprocess.CalledProcessError) as error:

@@ -64,6 +64,8 @@ LAYERS = r"""
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native.observing store.space confined inflating
+    hashing
+    native.hashing
     aside builders errors inputs.memos native
     direct store making planning inputs processes report verify hipcache removal permissions settings
     values

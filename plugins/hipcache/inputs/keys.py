@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from blake3 import blake3
-
 from hipcache import aside
+from hipcache.hashing import blake3
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from hipcache.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
+# Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
+_RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
 _INTERFACE = 5
 _NO_MEMORY = 8
@@ -59,10 +61,17 @@ def is_outdated() -> bool:
 
 @cache
 def _open() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(os.fspath(PATH))
-    except OSError:
-        return None
+    for path in _names():
+        try:
+            return ctypes.CDLL(os.fspath(path))
+        except OSError:
+            continue
+    return None
+
+
+def _names() -> Iterator[Path]:
+    yield PATH
+    yield from sorted(PATH.parent.glob(_RENAMED))
 
 
 @cache

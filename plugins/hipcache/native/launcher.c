@@ -1,5 +1,5 @@
 /* `hipcache COMPILER ARGS...` as people start it: serves a direct hit, becomes the compiler for what is certainly no
- * HIP, and hands everything else to the Python engine, which is the program `hipcache-engine` beside this one.
+ * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in ../libexec/hipcache.
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
@@ -275,14 +275,29 @@ static bool has_room(const char *path) {
            (statvfs(path, &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= 4 * LARGEST);
 }
 
-/* The engine's program, beside this one. A script is started through its own interpreter with -E: what PYTHONHOME and
+/* The engine's program: beside this one, else where distributions have what is no command of users. */
+static bool find_engine(char path[PATH_MAX]) {
+    static const char *const places[] = {"hipcache-engine", "../libexec/hipcache/hipcache-engine"};
+    enum { LONGEST = sizeof "../libexec/hipcache/hipcache-engine" };
+    if (!own_path(path) || strlen(path) + LONGEST >= PATH_MAX)
+        return false;
+    char *name = (char *)base_name(path);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        strcpy(name, places[i]);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    strcpy(name, places[0]); /* of which it is told that it is missing */
+    return true;
+}
+
+/* Starts the engine. A script is started through its own interpreter with -E: what PYTHONHOME and
  * the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
  * signal waits until then (__main__.py). */
 static void start_engine(char **argv) {
     static char path[PATH_MAX], line[PATH_MAX];
-    if (!own_path(path) || strlen(path) + sizeof "hipcache-engine" >= sizeof path)
+    if (!find_engine(path))
         return;
-    strcpy((char *)base_name(path), "hipcache-engine");
     FILE *script = fopen(path, "re");
     const bool read = script && fgets(line, sizeof line, script);
     if (script)
@@ -342,7 +357,7 @@ int main(int argc, char **argv) {
         execvp(argv[1], argv + 1);
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
-    fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program: %s\n", strerror(errno));
+    fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program or in ../libexec/hipcache: %s\n", strerror(errno));
     if (compiles)
         execvp(argv[1], argv + 1);
     fprintf(stderr, "  install hipcache again\n");

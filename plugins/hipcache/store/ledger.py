@@ -31,9 +31,8 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from blake3 import blake3
-
 from hipcache.confined import Confined
+from hipcache.hashing import blake3
 from hipcache.store import locks
 from hipcache.store.layout import LEDGER
 

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from blake3 import blake3
-
 from hipcache.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.errors import StoreError
+from hipcache.hashing import blake3
 from hipcache.store import StoreSize, locks, output, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error

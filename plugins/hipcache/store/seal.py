@@ -18,9 +18,8 @@ import os
 import stat
 from pathlib import Path
 
-from blake3 import blake3
-
 from hipcache.errors import StoreError
+from hipcache.hashing import blake3
 from hipcache.values import dataclass
 
 CONTEXT = "hipcache 2026-11-22 records of a store"

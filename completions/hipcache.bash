@@ -1,0 +1,20 @@
+# bash completion for hipcache; made by scripts/manual.py.
+_hipcache() {
+    local current=${COMP_WORDS[COMP_CWORD]} words=
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "stats explain doctor gc clear verify config --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        return
+    fi
+    case ${COMP_WORDS[1]} in
+        stats) words="--json --zero --help" ;;
+        explain) words="--help" ;;
+        doctor) words="--compiler --brief --build --help" ;;
+        gc) words="--max-size --help" ;;
+        clear) words="--help" ;;
+        verify) words="--compile --sample --json --help" ;;
+        config) words="--json --help" ;;
+        *) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+}
+complete -o filenames -F _hipcache hipcache

@@ -1,0 +1,70 @@
+"""BLAKE3 by our own C (native/blake3.c), for where the package `blake3` is not installed: Debian and others have none.
+
+It has the part of that package's interface that hipcache uses. It keeps what it is given, and hashes all of it in the
+end: so a file that is mapped is the whole content.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+from hipcache import native
+
+_BYTES = 32
+
+
+class OwnBlake3:
+    """As `blake3.blake3`. Raises ImportError where there is no native library either."""
+
+    def __init__(
+        self, data: bytes = b"", /, *, key: bytes | None = None, derive_key_context: str | None = None
+    ) -> None:
+        library = native.load()
+        if library is None:
+            raise ImportError("there is neither the package 'blake3' nor hipcache's native library")
+        if key is not None and (derive_key_context is not None or len(key) != _BYTES):
+            raise ValueError("a key has 32 bytes, and no context beside it")
+        self._library = library
+        self._key = key
+        self._context = derive_key_context
+        self._pieces = [bytes(data)]
+        self._mapped: mmap.mmap | None = None
+
+    def update(self, data: bytes, /) -> OwnBlake3:
+        if self._mapped is not None:
+            self._pieces, self._mapped = [self._mapped[:]], None
+        self._pieces.append(bytes(data))
+        return self
+
+    def update_mmap(self, path: str | os.PathLike[str]) -> OwnBlake3:
+        with open(path, "rb") as file:
+            if any(self._pieces) or self._mapped is not None or not os.fstat(file.fileno()).st_size:
+                return self.update(file.read())
+            # ctypes takes a buffer's address only where it may be written: into copies of its pages.
+            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return self
+
+    def digest(self, length: int = _BYTES) -> bytes:
+        """The first `length` bytes, at most 32."""
+        if not 0 <= length <= _BYTES:
+            raise ValueError(f"a digest of {length} bytes")
+        made = (ctypes.c_uint8 * _BYTES)()
+        content: object
+        if self._mapped is not None:
+            content = (ctypes.c_char * len(self._mapped)).from_buffer(self._mapped)
+            size = ctypes.c_size_t(len(self._mapped))
+        else:
+            self._pieces = [b"".join(self._pieces)]
+            content, size = self._pieces[0], ctypes.c_size_t(len(self._pieces[0]))
+        if self._context is not None:
+            self._library.blake3_derive_key(self._context.encode(), content, size, made)
+        elif self._key is not None:
+            self._library.blake3_keyed(self._key, content, size, made)
+        else:
+            self._library.blake3(content, size, made)
+        return bytes(made)[:length]
+
+    def hexdigest(self, length: int = _BYTES) -> str:
+        return self.digest(length).hex()

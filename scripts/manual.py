@@ -1,0 +1,291 @@
+"""Writes the manual pages (docs/man) and the completions of shells (completions/) from what `hipcache --help` and the
+table of settings say. A test holds the files to it.
+
+    .venv/bin/python scripts/manual.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hipcache import __version__, cli
+from hipcache.settings import VARIABLES, Setting
+
+ROOT = Path(__file__).parent.parent
+# What a value may be, by kind of setting.
+KINDS = {
+    "directory": "an absolute path",
+    "directories": "absolute paths, a colon between two",
+    "file": "an absolute path",
+    "flag": "1, yes, true or on; 0, no, false or off",
+    "size": "bytes, or a number with K, M, G, T, KiB, MiB, GiB or TiB",
+    "count": "0, 1, 2 ...",
+    "share": "a share such as 1/100, or 0",
+    "mask": "an umask such as 002, 007 or 077",
+}
+
+
+def main() -> int:
+    for path, text in files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return 0
+
+
+def files() -> Mapping[Path, str]:
+    """Each generated file, and its text."""
+    return {
+        ROOT / "docs/man/hipcache.1": hipcache_page(),
+        ROOT / "docs/man/hipcache-engine.1": engine_page(),
+        ROOT / "docs/man/hipcache.yaml.5": settings_page(),
+        ROOT / "completions/hipcache.bash": bash(),
+        ROOT / "completions/_hipcache": zsh(),
+        ROOT / "completions/hipcache.fish": fish(),
+    }
+
+
+def summaries() -> Iterator[tuple[str, str, list[argparse.Action]]]:
+    """(name, sentence, its arguments) of each subcommand."""
+    for verb in cli.VERBS:
+        module = importlib.import_module(f"hipcache.cli.{verb}")
+        parser = argparse.ArgumentParser(f"hipcache {verb}", add_help=False)
+        module.add_arguments(parser)
+        yield verb, module.SUMMARY, [action for action in parser._actions if action.help != argparse.SUPPRESS]
+
+
+# Manual pages: roff, as man-pages(7) has it.
+
+
+def roff(text: str) -> str:
+    """Text as it stands: backslashes, hyphens that are none, and dots at the beginning of a line are escaped."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + escaped if escaped.startswith((".", "'")) else escaped
+
+
+def page(name: str, section: int, summary: str, body: list[str]) -> str:
+    lines = [
+        f'.TH {name.upper()} {section} "" "hipcache {__version__}" "hipcache manual"',
+        ".SH NAME",
+        f"{roff(name)} \\- {roff(summary)}",
+        *body,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def entry(term: str, *paragraphs: str) -> list[str]:
+    return [".TP", f".B {roff(term)}", *map(roff, paragraphs)]
+
+
+def argument(action: argparse.Action) -> list[str]:
+    value = "" if action.nargs == 0 else str(action.metavar or action.dest).upper()
+    term = ", ".join(action.option_strings) or value
+    shown = f"{term} {value}".strip() if action.option_strings else term
+    return entry(shown, (action.help or "").replace("%%", "%"))
+
+
+def hipcache_page() -> str:
+    body = [
+        ".SH SYNOPSIS",
+        ".B hipcache",
+        r"\fICOMPILER\fR [\fIARGUMENT\fR ...]",
+        ".br",
+        ".B hipcache",
+        r"\fISUBCOMMAND\fR [\fIOPTION\fR ...]",
+        ".SH DESCRIPTION",
+        "In the first form",
+        ".B hipcache",
+        "acts as that compiler (clang++, amdclang++, hipcc): same outputs, same messages, same exit status.",
+        "It takes from its store what an earlier compile has made, for each GPU architecture on its own,",
+        "and compiles the rest.",
+        "Whatever it cannot cache, the compiler does as if it had been called itself.",
+        ".PP",
+        "Build tools name it as a compiler launcher:",
+        ".PP",
+        ".RS",
+        ".nf",
+        r"cmake \-DCMAKE_HIP_COMPILER_LAUNCHER=hipcache \-DCMAKE_CXX_COMPILER_LAUNCHER=hipcache ...",
+        ".fi",
+        ".RE",
+        ".SH SUBCOMMANDS",
+    ]
+    for verb, summary, actions in summaries():
+        body += entry(verb, f"{summary[0].upper()}{summary[1:]}.")
+        if actions:
+            body.append(".RS")
+            for action in actions:
+                body += argument(action)
+            body.append(".RE")
+    body.append(".SH OPTIONS")
+    for option, summary in cli.OPTIONS.items():
+        if summary:
+            body += entry(option, f"{summary[0].upper()}{summary[1:]}.")
+    body.append(".SH ENVIRONMENT")
+    body += [r"Each variable is also a key of the configuration file, see \fBhipcache.yaml\fR(5)."]
+    for variable, setting in VARIABLES.items():
+        body += entry(variable, setting.sentence)
+    body += [
+        ".SH FILES",
+        *entry("~/.config/hipcache/hipcache.yaml", "The configuration file."),
+        *entry("~/.cache/hipcache", "The store. It can be removed at any time while nothing compiles."),
+        ".SH EXIT STATUS",
+        "That of the compiler. A subcommand ends with 0, with 1 where it found a fault, and with 2 for wrong usage.",
+        ".SH SEE ALSO",
+        r".BR hipcache\-engine (1),",
+        ".BR hipcache.yaml (5)",
+    ]
+    return page("hipcache", 1, "compile cache for AMD HIP that caches every GPU architecture on its own", body)
+
+
+def engine_page() -> str:
+    body = [
+        ".SH SYNOPSIS",
+        ".B hipcache\\-engine",
+        r"\fICOMPILER\fR [\fIARGUMENT\fR ...]",
+        ".br",
+        ".B hipcache\\-engine",
+        r"\fISUBCOMMAND\fR [\fIOPTION\fR ...]",
+        ".SH DESCRIPTION",
+        ".B hipcache\\-engine",
+        "is the part of",
+        ".BR hipcache (1)",
+        "that is written in Python. The program",
+        ".B hipcache",
+        "serves a command that it has seen before by itself, and starts the engine for all others.",
+        "It looks for it in its own directory, then in ../libexec/hipcache.",
+        "Arguments, environment and exit status are the same.",
+        "It is not meant to be called by hand.",
+        ".SH SEE ALSO",
+        ".BR hipcache (1)",
+    ]
+    return page("hipcache-engine", 1, "the part of hipcache that compiles", body)
+
+
+def settings_page() -> str:
+    body = [
+        ".SH SYNOPSIS",
+        ".I ~/.config/hipcache/hipcache.yaml",
+        ".SH DESCRIPTION",
+        "One YAML mapping with the settings of",
+        ".BR hipcache (1).",
+        "$XDG_CONFIG_HOME stands in place of ~/.config where it is set, and HIPCACHE_CONFIG may name another file.",
+        "A variable of the environment wins over the file; an empty value counts as none.",
+        "A key may be written as the variable is. 'hipcache config' shows each value and where it comes from.",
+        ".SH KEYS",
+    ]
+    for variable, setting in VARIABLES.items():
+        if setting.key != "config_file":
+            body += entry(f"{setting.key} ({variable})", setting.sentence, f"Value: {_value(setting)}.")
+    body += [
+        ".SH EXAMPLE",
+        ".nf",
+        "max_size: 20GiB",
+        "dir: /var/cache/hipcache",
+        "umask: 002",
+        ".fi",
+        ".SH SEE ALSO",
+        ".BR hipcache (1)",
+    ]
+    return page("hipcache.yaml", 5, "settings of hipcache", body)
+
+
+def _value(setting: Setting) -> str:
+    return f"{KINDS[setting.kind]}; default: {setting.default or 'none'}"
+
+
+# Completions: the first word is a subcommand, an option or a compiler.
+
+
+def _options() -> dict[str, list[str]]:
+    found = {}
+    for verb, _, actions in summaries():
+        found[verb] = [word for action in actions for word in action.option_strings if word.startswith("--")] + [
+            "--help"
+        ]
+    return found
+
+
+def bash() -> str:
+    cases = "".join(f'        {verb}) words="{" ".join(words)}" ;;\n' for verb, words in _options().items())
+    first = " ".join([*cli.VERBS, *(option for option in cli.OPTIONS if option.startswith("--"))])
+    return f"""\
+# bash completion for hipcache; made by scripts/manual.py.
+_hipcache() {{
+    local current=${{COMP_WORDS[COMP_CWORD]}} words=
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "{first}" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        return
+    fi
+    case ${{COMP_WORDS[1]}} in
+{cases}        *) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+}}
+complete -o filenames -F _hipcache hipcache
+"""
+
+
+def zsh() -> str:
+    verbs = "".join(f"        {_quoted(f'{verb}:{summary}')}\n" for verb, summary, _ in summaries())
+    options = "".join(f"        {_quoted(f'{option}:{text}')}\n" for option, text in cli.OPTIONS.items() if text)
+    cases = ""
+    for verb, _, actions in summaries():
+        words = "".join(
+            " " + _quoted(f"{word}[{_bare(action.help or '')}]{'' if action.nargs == 0 else ':value:_files'}")
+            for action in actions
+            for word in action.option_strings
+            if word.startswith("--")
+        )
+        cases += f"    {verb}) _arguments{words} '*:file:_files' ;;\n"
+    return f"""\
+#compdef hipcache
+# zsh completion for hipcache; made by scripts/manual.py.
+local -a verbs options
+if (( CURRENT == 2 )); then
+    verbs=(
+{verbs}    )
+    options=(
+{options}    )
+    _describe subcommand verbs
+    _describe option options
+    _command_names -e
+    return
+fi
+case $words[2] in
+{cases}    *) _files ;;
+esac
+"""
+
+
+def fish() -> str:
+    lines = ["# fish completion for hipcache; made by scripts/manual.py."]
+    for verb, summary, actions in summaries():
+        lines.append(f"complete -c hipcache -n __fish_use_subcommand -a {verb} -d {_quoted(summary)}")
+        for action in actions:
+            for word in action.option_strings:
+                if word.startswith("--"):
+                    required = "" if action.nargs == 0 else " -r"
+                    lines.append(
+                        f"complete -c hipcache -n '__fish_seen_subcommand_from {verb}' -l {word[2:]}{required}"
+                        f" -d {_quoted(action.help or '')}"
+                    )
+    for option, text in cli.OPTIONS.items():
+        if text:
+            lines.append(f"complete -c hipcache -n __fish_use_subcommand -l {option[2:]} -d {_quoted(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _bare(text: str) -> str:
+    """For zsh's _arguments, to which brackets and colons mean something."""
+    return text.replace("[", "(").replace("]", ")").replace(":", r"\:")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

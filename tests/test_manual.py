@@ -1,0 +1,67 @@
+"""The manual pages and the completions say what `hipcache --help` and the table of settings say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hipcache import cli
+from hipcache.settings import VARIABLES
+
+CHECKOUT = Path(__file__).parent.parent
+sys.path.insert(0, str(CHECKOUT / "scripts"))
+
+import manual  # noqa: E402
+
+FILES = manual.files()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_lies_there_is_what_is_generated_now(path: Path) -> None:
+    assert path.read_text() == FILES[path], "run .venv/bin/python scripts/manual.py"
+
+
+def test_each_subcommand_option_and_variable_is_in_the_manual() -> None:
+    page = FILES[CHECKOUT / "docs/man/hipcache.1"].replace("\\-", "-")
+    for word in (*cli.VERBS, *VARIABLES, *(option for option, text in cli.OPTIONS.items() if text)):
+        assert f".B {word}" in page, word
+
+
+def test_a_line_of_text_is_no_request_of_roff() -> None:
+    assert manual.roff(".so /etc/passwd") == "\\&.so /etc/passwd"
+    assert manual.roff("C:\\x -o") == "C:\\ex \\-o"
+
+
+@pytest.mark.parametrize(
+    ("shell", "name"), [("bash", "hipcache.bash"), ("zsh", "_hipcache"), ("fish", "hipcache.fish")]
+)
+def test_each_shell_reads_its_completion(shell: str, name: str) -> None:
+    program = shutil.which(shell)
+    if not program:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run(
+        [program, "-n", CHECKOUT / "completions" / name], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last of the words."""
+    line = f"source {CHECKOUT}/completions/hipcache.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
+    done = subprocess.run(
+        ["bash", "-c", f'{line}; _hipcache; printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.split()
+
+
+def test_bash_completes_subcommands_and_their_options() -> None:
+    assert completed("hipcache", "exp") == ["explain"]
+    assert completed("hipcache", "--cm") == ["--cmakedir"]
+    assert completed("hipcache", "stats", "--j") == ["--json"]
