@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bound import bounded, usual_signals
 from hip import FULL, Lab, let_others_in
-from sampling import COMPILERS, Case, left_out
+from sampling import Case, left_out
 
+COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 
@@ -84,17 +87,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _case(item: pytest.Item) -> Case:
     callspec = getattr(item, "callspec", None)
     parameters = dict(callspec.params) if callspec else {}
-    compiler = parameters.pop("lab", None)
-    sampled = item.get_closest_marker("sampled")
-    return Case(
+    turning, sampled = item.get_closest_marker("takes_turns"), item.get_closest_marker("sampled")
+    turn = parameters.pop(turning.args[0] if turning else "lab", None)
+    case = Case(
         module=str(item.path),
         test=item.nodeid.partition("[")[0],
         parameters=str(parameters),
-        compiler=compiler if compiler in COMPILERS else None,
-        every_compiler=item.get_closest_marker("every_compiler") is not None,
-        one_compiler=item.get_closest_marker("one_compiler") is not None,
+        turn=None if turn is None else str(turn),
         sampled=sampled.args[0] if sampled else 1,
     )
+    if item.get_closest_marker("every_compiler"):
+        return replace(case, turns=math.inf)
+    return replace(case, turns=1) if turning else case
 
 
 # How many cases are run, and of how many. Workers collect; the process that tells of them is told at their end.

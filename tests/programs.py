@@ -117,18 +117,21 @@ class Program:
 
     def link(self, *more: str, output: str = "program") -> tuple[bytes, Counted]:
         """Plain clang's link, then hipcache's: they leave the same."""
-        found = []
-        words = self.words(*more)
-        for launcher in ((), LAUNCHER):
-            (self.lab.root / output).unlink(missing_ok=True)
+        words, made = self.words(*more), self.lab.root / output
+
+        def run(*launcher: str) -> tuple[int, bytes, bytes, bytes, int]:
+            made.unlink(missing_ok=True)
             ended = self.lab.run([*launcher, *words])
-            made = self.lab.root / output
             content = (made.read_bytes(), made.stat().st_mode) if made.exists() else (b"", 0)
             # Names of temporary files differ in every run of clang.
-            found.append((ended.status, ended.out, re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err), *content))
-        assert found[1][2].decode() == found[0][2].decode()
-        assert found[1] == found[0], "the program is not plain clang's"
-        return found[1][3], self.lab.counted()
+            return ended.status, ended.out, re.sub(rb"-[0-9a-f]{6}\b", b"-", ended.err), *content
+
+        made.unlink(missing_ok=True)
+        plain = self.lab.plain(run, words, without=(made,))
+        cached = run(*LAUNCHER)
+        assert cached[2].decode() == plain[2].decode()
+        assert cached == plain, "the program is not plain clang's"
+        return cached[3], self.lab.counted()
 
     def warm(self, *more: str) -> bytes:
         first, counted = self.link(*more)

@@ -2,8 +2,9 @@
 
 - Of a matrix of three cases or more, each case meets one compiler, and they take turns. A test with the marker
   `every_compiler` says itself which case meets which.
-- In a module with the marker `one_compiler` a test of one or two cases does so too: compilers take turns from test to
-  test.
+- In a module with the marker `takes_turns(fixture)` each case, also of a test with one or two, meets one value of that
+  fixture's (`lab`: of the compilers; else of the versions of a build tool, or the like). Values take turns from case to
+  case and from test to test.
 - Of a matrix with the marker `sampled(n)` one case in n is run. Each n neighbours give one, the first n the first case;
   from then on the place moves by one, so that no column of a table is left out for good.
 """
@@ -13,44 +14,39 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-COMPILERS = ("15", "19")
 # So many cases are a matrix.
 _MANY = 3
 
 
 @dataclass(frozen=True)
 class Case:
-    """One item of pytest. `parameters`: all but its compiler, which is None where the test has none."""
+    """One item of pytest. `turn`: its value of the fixture whose values take turns, or None. `parameters`: all others.
+    `turns`: how many cases the test must have for that. `module` is where turns go on from test to test."""
 
     module: str
     test: str
     parameters: str = ""
-    compiler: str | None = None
-    every_compiler: bool = False
-    one_compiler: bool = False
+    turn: str | None = None
+    turns: float = _MANY
     sampled: int = 1
 
 
 def left_out(cases: Sequence[Case]) -> set[int]:
     """The positions of those that a short run does without."""
     found: set[int] = set()
-    turns: dict[str, int] = {}
+    last: dict[str, int] = {}
     for matrix in _grouped([case.test for case in cases], range(len(cases))):
         first = cases[matrix[0]]
         rows = _grouped([cases[number].parameters for number in matrix], matrix)
         kept = _sample(rows, first.sampled)
         found.update(set(matrix).difference(*kept))
-        if first.every_compiler:
+        whole = [row for row in kept if len({cases[number].turn for number in row}) > 1]
+        if len(whole) < first.turns:
             continue
-        whole = [row for row in kept if {cases[number].compiler for number in row} == set(COMPILERS)]
-        turn = 0
-        if len(whole) < _MANY:
-            if not first.one_compiler:
-                continue
-            turn = turns.get(first.module, 0)
-            turns[first.module] = turn + len(whole)
-        for place, row in enumerate(whole, turn):
-            found.update(number for number in row if cases[number].compiler != COMPILERS[place % len(COMPILERS)])
+        begin = 0 if first.turns > 1 else last.get(first.module, 0)
+        last[first.module] = begin + len(whole)
+        for place, row in enumerate(whole, begin):
+            found.update(set(row) - {row[place % len(row)]})
     return found
 
 

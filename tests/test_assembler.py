@@ -18,7 +18,7 @@ from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 SOURCE = (
     """\

@@ -10,7 +10,7 @@ from hip import ARCHS, HIT, LAUNCHER, Lab, kernel
 from test_direct import Direct
 from test_shapes import Left, same, warm, words
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 OPTIONS = [
     *("-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"),

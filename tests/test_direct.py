@@ -20,7 +20,7 @@ from hipcache.direct.record import key
 from hipcache.inputs.memos import Memos
 from hipcache.store.local import LocalStore
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 VALUE = (
     '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\nint host() { return VALUE; }\n'

@@ -12,7 +12,7 @@ from blake3 import blake3
 from hip import ARCHS, BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, kernel, only_15, only_19, settle
 from test_direct import Direct, direct
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 __all__ = ["direct"]
 

@@ -9,7 +9,7 @@ import pytest
 from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, only_19, replace, script, toolchain
 from test_direct import Direct
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 ARCH = ("--offload-arch=gfx906",)
 SIDES = kernel("1") + '#ifndef __HIP_DEVICE_COMPILE__\n#include "host.hpp"\n#endif\n'

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, settle
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 RULE = ("-MD", "-MF", "out.d")
 

@@ -26,7 +26,7 @@ from hip import (
 )
 from programs import RUNTIME
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 
 @pytest.fixture

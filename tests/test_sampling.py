@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -10,18 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sampling import COMPILERS, Case, left_out
+from sampling import Case, left_out
+
+COMPILERS = ("15", "19")
 
 
-def matrix(count: int, test: str = "m.py::test_a", **marks: int) -> list[Case]:
+def matrix(count: int, test: str = "m.py::test_a", **marks: float) -> list[Case]:
     one = Case("m.py", test)
-    cases = [replace(one, parameters=str(number), compiler=version) for number in range(count) for version in COMPILERS]
+    cases = [replace(one, parameters=str(number), turn=version) for number in range(count) for version in COMPILERS]
     return [replace(case, **marks) for case in cases]  # type: ignore[arg-type]
 
 
 def run(cases: list[Case]) -> list[tuple[str, str | None]]:
     out = left_out(cases)
-    return [(case.parameters, case.compiler) for number, case in enumerate(cases) if number not in out]
+    return [(case.parameters, case.turn) for number, case in enumerate(cases) if number not in out]
 
 
 def test_in_a_matrix_compilers_take_turns() -> None:
@@ -31,16 +34,21 @@ def test_in_a_matrix_compilers_take_turns() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_test_of_few_cases_meets_each_compiler(count: int) -> None:
     assert len(run(matrix(count))) == 2 * count
-    assert len(run(matrix(9, every_compiler=True))) == 18
+    assert len(run(matrix(9, turns=math.inf))) == 18
 
 
-def test_where_one_compiler_is_enough_they_take_turns_from_test_to_test() -> None:
-    tests = [matrix(1, f"m.py::test_{name}", one_compiler=True) for name in "abc"]
+def test_where_one_value_is_enough_they_take_turns_from_test_to_test() -> None:
+    tests = [matrix(1, f"m.py::test_{name}", turns=1) for name in "abc"]
     assert [version for _, version in run([case for cases in tests for case in cases])] == ["15", "19", "15"]
 
 
+def test_three_values_take_turns_too() -> None:
+    tests = [[Case("m.py", f"m.py::test_{name}", turn=turn, turns=1) for turn in "123"] for name in "abcd"]
+    assert [turn for _, turn in run([case for cases in tests for case in cases])] == ["1", "2", "3", "1"]
+
+
 def test_a_test_for_one_compiler_stays() -> None:
-    cases = [case for case in matrix(5, one_compiler=True, sampled=1) if case.compiler == "19"]
+    cases = [case for case in matrix(5, turns=1, sampled=1) if case.turn == "19"]
     assert len(run(cases)) == 5
 
 

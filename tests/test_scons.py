@@ -22,6 +22,8 @@ import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
 from hip import DEVICE_LIBRARIES, in_terminal, know_tools, settle, statistics, watched_compiler, write_files
 
+pytestmark = pytest.mark.takes_turns("project")
+
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
 CLANG = "/usr/lib/llvm-15/bin/clang++"

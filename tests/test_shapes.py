@@ -25,7 +25,7 @@ from hip import (
     toolchain,
 )
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 SOURCE = """\
 static __device__ int table[64];
@@ -58,20 +58,23 @@ def same(
     lab: Lab, *more: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> tuple[Left, Counted]:
     """Plain clang, then hipcache: everything they leave must be the same."""
-    found = []
     directory = cwd or lab.root
     before = set(directory.iterdir())
-    settle()
-    for launcher in ((), LAUNCHER):
-        ended = lab.run([*launcher, *words(lab, *more)], env=env, cwd=cwd)
+    command = words(lab, *more)
+
+    def run(*launcher: str) -> Left:
+        ended = lab.run([*launcher, *command], env=env, cwd=cwd)
         new = sorted(set(directory.iterdir()) - before)
         files = {path.name: (path.read_bytes(), path.stat().st_mode) for path in new}
         for path in new:
             path.unlink()
-        found.append(Left(ended.status, ended.out, ended.err, files))
-    assert found[1].err.decode() == found[0].err.decode()
-    assert found[1] == found[0]
-    return found[1], lab.counted()
+        return Left(ended.status, ended.out, ended.err, files)
+
+    plain = lab.plain(run, command, cwd=cwd, env=env)
+    cached = run(*LAUNCHER)
+    assert cached.err.decode() == plain.err.decode()
+    assert cached == plain
+    return cached, lab.counted()
 
 
 def warm(lab: Lab, *more: str | Path) -> Left:

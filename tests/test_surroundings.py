@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, settle, watched_compiler
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 

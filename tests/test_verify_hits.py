@@ -20,7 +20,7 @@ from hipcache.values import replace
 from hipcache.verify import delivered, reports
 from hipcache.verify.difference import Difference, first_difference
 
-pytestmark = pytest.mark.one_compiler
+pytestmark = pytest.mark.takes_turns("lab")
 
 EACH = {"HIPCACHE_VERIFY": "1"}
 BY_LAUNCHER, BY_ENGINE = "direct", "engine"
