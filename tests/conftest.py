@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from bound import bounded, usual_signals
-from hip import FULL, Lab, let_others_in
+from hip import ARCHS, FULL, Lab, let_others_in
 from sampling import Case, left_out
 
 COMPILERS = ("15", "19")
@@ -23,7 +23,9 @@ SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 @pytest.fixture(params=COMPILERS)
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """A place to compile in with one version of clang, and an empty store."""
-    return Lab.make(tmp_path, request.param)
+    lab = Lab.make(tmp_path, request.param)
+    archs = request.node.get_closest_marker("archs")
+    return replace(lab, archs=ARCHS[: archs.args[0]]) if archs and not FULL else lab
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,8 +12,10 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `lab.run`; children begin with the usual signals, also in a background job.
 - Costly projects and programs are made once, in a fixture of the module; a configured build directory can be used by
   several tests if each has a target of its own.
+- The marker `archs(1)` on a module where a second architecture proves nothing, which costs a fifth of a compile more;
+  `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
-  `make test`, and all in `make test-full`.
+  `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 
@@ -72,10 +74,11 @@ SESSION = _session()
 # The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
 # is remembered for a direct hit, while the real engine waits for two seconds (`trace.RACY`). And what one test has
 # learnt of a compiler spares the next one its digest, which takes as long as all its compiles (see `shared_memos`).
+# (Its modules are looked for where the interpreter looks first, as ever: a longer path costs it a tenth of its start.)
 _ENGINE = f"""\
 #!{sys.executable}
 import os, sys
-sys.path[:0] = {[str(Path(__file__).parent), *filter(None, sys.path)]!r}
+sys.path.append({str(Path(__file__).parent)!r})
 from hipcache.__main__ import main
 from hipcache import launcher
 launch = launcher.launch
@@ -253,12 +256,13 @@ def in_terminal(argv: Sequence[str], cwd: Path, environ: Mapping[str, str], colu
 
 @dataclass
 class Lab:
-    """A directory to compile in, a store, and a compiler."""
+    """A directory to compile in, a store, and a compiler. `archs`: those of a command that names none."""
 
     root: Path
     version: str
     compiler: str
     environ: dict[str, str] = field(default_factory=dict)
+    archs: tuple[str, ...] = ARCHS
     _seen: dict[str, object] = field(default_factory=dict)
     _golden: Golden = field(default_factory=Golden)
 
@@ -353,7 +357,7 @@ class Lab:
 
     def words(self, *flags: str | Path, source: str | Path = "k.hip", output: str = "out.o") -> list[str]:
         """The command line of a compile, the compiler first."""
-        archs = () if any("-arch=" in os.fspath(f) for f in flags) else ARCHS
+        archs = () if any("-arch=" in os.fspath(f) for f in flags) else self.archs
         cuid = () if any("cuid=" in os.fspath(f) for f in flags) else (CUID,)
         level = () if any(os.fspath(f).startswith("-O") for f in flags) else ("-O2",)
         words = [self.compiler, *archs, *BARE, *level, *cuid, *flags, "-c", source, "-o", output]

@@ -29,6 +29,8 @@ from hip import (
 )
 from hipcache.planning.cuid import make_cuid
 
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+
 # Flags
 
 
@@ -49,6 +51,7 @@ def test_another_flag_is_another_object(lab: Lab, one: list[str], other: list[st
     lab.changed(lab.warm(*one), *other)
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize(
     ("flag", "missed"),
     [
@@ -110,6 +113,7 @@ def _write_profile(lab: Lab, calls: int, rounds: int) -> None:
     assert lab.run(merge).status == 0
 
 
+@pytest.mark.archs(2)
 def test_a_flag_for_one_arch_compiles_that_arch_alone(lab: Lab) -> None:
     lab.write("k.hip", kernel("1"))
     before = lab.warm("-O2")
@@ -157,6 +161,7 @@ def test_a_list_of_what_a_sanitizer_leaves_out_is_read_anew(lab: Lab, flag: str)
     lab.changed(before, *flags)
 
 
+@pytest.mark.archs(2)
 @only_15  # whose device library for AddressSanitizer is here
 def test_a_sanitizer_that_writes_the_modules_name_into_the_code_writes_the_sources(lab: Lab) -> None:
     """A back end that reads bitcode has the name of a temporary file."""
@@ -326,6 +331,7 @@ def test_a_prefix_map_is_part_of_the_key(lab: Lab, flag: str) -> None:
     lab.changed(before, "-g", flag.format(lab.root), source=source)
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("option", ["--version-script=list.txt", "-Map=map.txt", "--time-trace=trace.json"])
 def test_an_option_of_the_users_own_for_the_device_link_is_left_to_the_compiler(lab: Lab, option: str) -> None:
     lab.write("list.txt", "{ global: kernel; local: *; };\n")
@@ -530,6 +536,7 @@ def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: 
 # Architectures
 
 
+@pytest.mark.archs(2)
 def test_order_and_repetition_of_architectures_do_not_change_a_unit(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906", "--offload-arch=gfx90a")
     for archs in (
@@ -543,6 +550,7 @@ def test_order_and_repetition_of_architectures_do_not_change_a_unit(lab: Lab) ->
         assert (again.status, again.counted.missed) == (0, frozenset()), archs
 
 
+@pytest.mark.archs(2)
 def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906")
     more = lab.compile("--offload-arch=gfx906", "--offload-arch=gfx90a")
@@ -551,12 +559,14 @@ def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
     assert more.counted.served == {"gfx906", "host"}
 
 
+@pytest.mark.archs(2)
 def test_a_subset_of_the_architectures_is_a_hit(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
     for archs in (["gfx90a"], ["gfx1030", "gfx906"]):
         assert lab.compile(*(f"--offload-arch={arch}" for arch in archs)).outcome == HIT
 
 
+@pytest.mark.archs(2)
 def test_feature_suffixes_are_architectures_of_their_own(lab: Lab) -> None:
     found = {}
     for arch in ("gfx90a", "gfx90a:xnack+", "gfx90a:xnack-", "gfx90a:sramecc+:xnack-"):
@@ -569,6 +579,7 @@ def test_feature_suffixes_are_architectures_of_their_own(lab: Lab) -> None:
     assert both.counted.served == {"gfx90a:xnack+", "gfx90a:xnack-", "host"}
 
 
+@pytest.mark.archs(2)
 @only_19
 def test_a_generic_architecture_is_one_of_its_own(lab: Lab) -> None:
     before = lab.compile("--offload-arch=gfx9-generic", "-mcode-object-version=6")
@@ -592,6 +603,7 @@ def plain_with(lab: Lab, words: list[str], cuid: str) -> bytes:
     return (lab.root / words[words.index("-o") + 1]).read_bytes()
 
 
+@pytest.mark.archs(2)
 def test_without_a_cuid_of_the_user_the_object_has_one_that_does_not_name_the_architectures(lab: Lab) -> None:
     lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
     for archs in (["--offload-arch=gfx906"], ["--offload-arch=gfx90a", "--offload-arch=gfx906"]):
@@ -602,6 +614,7 @@ def test_without_a_cuid_of_the_user_the_object_has_one_that_does_not_name_the_ar
         assert made == plain_with(lab, words, cuid)
 
 
+@pytest.mark.archs(2)
 def test_two_objects_of_one_source_link_together(lab: Lab) -> None:
     objects = []
     for name in ("one", "two"):
@@ -613,6 +626,7 @@ def test_two_objects_of_one_source_link_together(lab: Lab) -> None:
     assert ended.status == 0, ended.err
 
 
+@pytest.mark.archs(2)
 def test_two_objects_of_one_source_that_differ_only_in_their_names_link_together(lab: Lab) -> None:
     text = "static __global__ void f(int* p) { p[0] = 1; }\nstatic void* volatile address = (void*)f;\n"
     lab.write("k.hip", '#include "hip_in_short.hpp"\n' + text)
@@ -623,6 +637,7 @@ def test_two_objects_of_one_source_that_differ_only_in_their_names_link_together
     assert ended.status == 0, ended.err
 
 
+@pytest.mark.archs(2)
 def test_two_sources_of_one_name_in_two_directories_link_together(lab: Lab) -> None:
     for name in ("one", "two"):
         lab.write(f"{name}/k.hip", STATIC.replace("NAME", name).replace("START", "1"))
@@ -655,6 +670,7 @@ __global__ void WHICH_change(int* p) { WHICH_shared = p[0]; }
 """
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("more", ["", MANAGED], ids=["device", "managed"])
 def test_two_objects_of_one_source_are_one_program_with_the_real_library(lab: Lab, more: str) -> None:
     """As far as a machine without a GPU can show: it starts, and ends as plain clang's (with a managed variable that
@@ -684,6 +700,7 @@ def test_a_cuid_that_the_user_chose_is_kept(lab: Lab, choice: str) -> None:
     assert lab.compile(choice).outcome == HIT
 
 
+@pytest.mark.archs(2)
 @only_19
 def test_a_cuid_that_is_to_be_a_hash_is_the_one_that_does_not_name_the_architectures(lab: Lab) -> None:
     objects = []
@@ -708,6 +725,7 @@ void* address() { return (void*)&counter; }
 """
 
 
+@pytest.mark.archs(2)
 def test_without_a_cuid_all_passes_have_seen_the_same_file(lab: Lab) -> None:
     lab.write("k.hip", COUNTER)
     first = lab.compile(*RDC)
@@ -720,6 +738,7 @@ def test_without_a_cuid_all_passes_have_seen_the_same_file(lab: Lab) -> None:
     assert lab.compile(*RDC).outcome == HIT
 
 
+@pytest.mark.archs(2)
 def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None:
     header = "static __device__ int more = 4;\nstatic void* there() { return (void*)&more; }\n"
     lab.write("more.hpp", header)
@@ -731,6 +750,7 @@ def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None
     assert lab.compile(*RDC).counted.missed == {"gfx906", "gfx90a", "host"}
 
 
+@pytest.mark.archs(2)
 def test_a_random_cuid_is_left_to_the_compiler(lab: Lab) -> None:
     words = [lab.compiler, "--offload-arch=gfx906", *BARE, "-fuse-cuid=random", "-c", "k.hip", "-o", "out.o"]
     assert lab.hipcache(*words).status == 0
@@ -738,6 +758,7 @@ def test_a_random_cuid_is_left_to_the_compiler(lab: Lab) -> None:
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "random_cuid")
 
 
+@pytest.mark.archs(2)
 def test_the_first_compile_of_all_is_a_miss_of_every_unit(lab: Lab) -> None:
     first = lab.compile(CUID)
     assert first.outcome == MISS

@@ -14,7 +14,10 @@ import pytest
 from hip import HIT, MISS, PARTIAL, Lab, kernel, only_15, only_19, rewrite, unobserved
 from hipcache.inputs import pasted
 
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
+
+@pytest.mark.archs(2)
 def test_an_unchanged_source_is_served(lab: Lab) -> None:
     assert lab.compile().outcome == MISS
     warm = lab.compile()
@@ -49,6 +52,7 @@ def test_an_edit_that_is_taken_back_is_served_again(lab: Lab) -> None:
     assert again.object == first.object
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("flags", [(), ("-MMD",)], ids=["no-d", "MMD"])
 def test_a_header_that_one_archs_device_pass_reads_is_seen_by_that_arch_alone(lab: Lab, flags: tuple[str, ...]) -> None:
     header = lab.write("only_906.hpp", "#define VALUE 1\n")
@@ -60,6 +64,7 @@ def test_a_header_that_one_archs_device_pass_reads_is_seen_by_that_arch_alone(la
     assert after.counted.served == {"gfx90a", "host"}
 
 
+@pytest.mark.archs(2)
 def test_a_header_that_only_the_device_passes_read_is_seen(lab: Lab) -> None:
     header = lab.write("device.hpp", "#define VALUE 1\n")
     lab.write(
@@ -206,6 +211,7 @@ def test_a_file_that_has_include_found_and_that_goes_is_seen(lab: Lab) -> None:
     lab.changed(before)
 
 
+@pytest.mark.archs(2)
 def test_a_file_that_only_one_archs_has_include_looked_for_is_seen(lab: Lab) -> None:
     text = '#if defined(__gfx906__) && __has_include("feature.hpp")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif'
     lab.write("k.hip", kernel("VALUE", text))

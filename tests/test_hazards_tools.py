@@ -27,6 +27,8 @@ from hip import (
     toolchain,
 )
 
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+
 MATH = """\
 #include "hip_in_short.hpp"
 extern "C" __device__ float __ocml_cos_f32(float);
@@ -41,6 +43,7 @@ def copied(lab: Lab, tmp_path: Path) -> Lab:
 # Programs
 
 
+@pytest.mark.archs(2)
 def test_a_compiler_replaced_by_another_of_the_same_size_and_time_compiles_again(lab: Lab, tmp_path: Path) -> None:
     lab = copied(lab, tmp_path)
     lab.warm()
@@ -123,6 +126,7 @@ def test_a_library_that_the_compiler_loads_replaced_by_one_of_the_same_size_and_
     lab.changed(before)
 
 
+@pytest.mark.archs(2)
 def test_a_library_that_appears_earlier_in_the_library_path_compiles_again(lab: Lab, tmp_path: Path) -> None:
     directory = tmp_path / "libraries"
     directory.mkdir()
@@ -137,6 +141,7 @@ def test_a_library_that_appears_earlier_in_the_library_path_compiles_again(lab: 
     assert lab.compile(env=env).counted.missed == {"gfx906", "gfx90a", "host"}
 
 
+@pytest.mark.archs(2)
 def test_a_preloaded_library_replaced_by_one_of_the_same_size_and_time_is_seen(lab: Lab) -> None:
     made = []
     for value in ("1", "2"):
@@ -151,6 +156,7 @@ def test_a_preloaded_library_replaced_by_one_of_the_same_size_and_time_is_seen(l
     assert lab.compile(env=env).counted.missed == {"gfx906", "gfx90a", "host"}
 
 
+@pytest.mark.archs(2)
 def test_a_library_that_appears_in_the_working_directory_where_the_library_path_names_it(lab: Lab) -> None:
     env = {"LD_LIBRARY_PATH": "/nowhere:"}
     lab.warm(env=env)
@@ -346,6 +352,7 @@ WAYS = {
 }
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_device_libraries_changed_in_place_are_seen(cosine: Lab, tmp_path: Path, way: str) -> None:
     root = libraries(tmp_path)
@@ -383,6 +390,7 @@ def test_the_same_device_libraries_in_another_place_are_a_hit(cosine: Lab, tmp_p
     assert outcomes[1] == HIT
 
 
+@pytest.mark.archs(2)
 def test_hip_of_another_path_is_read_anew(lab: Lab, tmp_path: Path) -> None:
     for number in (1, 2):
         root = tmp_path / f"hip{number}"
@@ -422,6 +430,7 @@ def fake_detector(path: Path, *archs: str) -> Path:
     return script(path, "".join(f"echo {arch}\n" for arch in archs))
 
 
+@pytest.mark.archs(2)
 @only_19
 def test_native_is_what_the_machine_has_now(lab: Lab, tmp_path: Path) -> None:
     tool = fake_detector(tmp_path / "amdgpu-arch", "gfx906")
@@ -433,6 +442,7 @@ def test_native_is_what_the_machine_has_now(lab: Lab, tmp_path: Path) -> None:
     assert after.counted.missed == {"gfx90a"}
 
 
+@pytest.mark.archs(2)
 @only_19
 def test_native_of_a_detector_on_the_path_is_what_the_machine_has_now(lab: Lab, tmp_path: Path) -> None:
     lab = copied(lab, tmp_path)
@@ -444,6 +454,7 @@ def test_native_of_a_detector_on_the_path_is_what_the_machine_has_now(lab: Lab, 
     assert after.counted.served == {"gfx906", "host"}
 
 
+@pytest.mark.archs(2)
 @only_19
 @pytest.mark.parametrize("way", ["response-file", "config-file", "override"])
 def test_native_that_is_not_on_the_command_line_is_what_the_machine_has_now(lab: Lab, tmp_path: Path, way: str) -> None:

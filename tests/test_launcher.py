@@ -40,11 +40,12 @@ from hip import (
 )
 from hipcache.making.depfile import parse
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 # Spellings
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize(
     "archs",
     [
@@ -76,6 +77,7 @@ def test_every_spelling_of_the_language_is_recognised(lab: Lab, name: str, langu
     assert lab.compile(*language, source=name).outcome == HIT
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize(
     "end",
     [
@@ -94,12 +96,14 @@ def test_every_order_and_spelling_of_source_and_output_is_recognised(lab: Lab, e
     assert (first.outcome, second.outcome) == (MISS, HIT)
 
 
+@pytest.mark.archs(2)
 def test_without_an_output_name_the_object_is_called_after_the_source(lab: Lab) -> None:
     command = [lab.compiler, *ARCHS, *BARE, CUID, "-c", "k.hip"]
     assert lab.same(command, output="k.o").outcome == MISS
     assert lab.same(command, output="k.o").outcome == HIT
 
 
+@pytest.mark.archs(2)
 def test_response_files_are_read_with_gnus_quoting(lab: Lab) -> None:
     lab.write("k.hip", kernel("VALUE") + "const char* text() { return TEXT; }\n")
     lab.write("inner.rsp", '-DVALUE=3\r\n\'-DTEXT="a b\\\\"c"\'\n')
@@ -129,6 +133,7 @@ def test_a_clang_of_any_name_is_one(lab: Lab, name: str) -> None:
     assert lab.compile(env=env).outcome == HIT
 
 
+@pytest.mark.archs(2)
 def test_without_an_architecture_it_is_the_compilers_default(lab: Lab) -> None:
     command = [lab.compiler, *BARE, CUID, "-c", "k.hip", "-o", "out.o"]
     first, second = lab.same(command), lab.same(command)
@@ -184,6 +189,7 @@ def test_the_dependency_file_is_clangs_where_every_pass_reads_the_same(lab: Lab,
     assert texts[2] == texts[0]
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("flag", ["-MD", "-MMD"])
 def test_the_dependency_file_lists_what_any_pass_read(lab: Lab, flag: str) -> None:
     for name in ("host", "device", "gfx906"):
@@ -244,6 +250,7 @@ def test_messages_without_a_terminal_follow_those_with_one(lab: Lab) -> None:
     assert "\x1b[" not in lab.compile("-Wall").messages
 
 
+@pytest.mark.archs(2)
 def test_a_warning_for_each_pass_comes_in_clangs_order(lab: Lab) -> None:
     lab.write("k.hip", WARNS)
     archs = ("--offload-arch=gfx90a", "--offload-arch=gfx1030", "--offload-arch=gfx906")
@@ -272,11 +279,13 @@ def test_a_warning_made_an_error_fails(lab: Lab) -> None:
     assert lab.compile("-Wall", "-Werror").status == 1
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("flag", ["--no-such-option", "-std=c++99", "--offload-arch=gfx1"])
 def test_a_flag_that_clang_refuses_is_refused_in_its_words(lab: Lab, flag: str) -> None:
     assert lab.compile(flag).status != 0
 
 
+@pytest.mark.archs(2)
 def test_an_architecture_that_the_device_libraries_do_not_cover_is_told_in_clangs_words(lab: Lab) -> None:
     words = [lab.compiler, "-x", "hip", *ARCHS, "--offload-arch=gfx1100", "-nogpuinc", "--rocm-path=/usr"]
     ended = lab.same([*words, f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-c", "k.hip", "-o", "out.o"])
@@ -301,6 +310,7 @@ def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None
 # What passes through
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
@@ -335,6 +345,7 @@ def test_what_is_not_cached_passes_through_with_its_reason(lab: Lab, flags: list
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("more", [["--typo"], ["nowhere.hip"], ["--offload-arch=bogus"], ["-fsplit-machine-functions"]])
 def test_a_command_that_the_driver_refuses_is_a_failed_one(lab: Lab, more: list[str]) -> None:
     ended = lab.same([lab.compiler, "--offload-arch=gfx906", *BARE, "-c", "k.hip", *more])
@@ -354,6 +365,7 @@ def test_a_link_passes_through(lab: Lab) -> None:
     assert lab.same([lab.compiler, "m.o", "-o", "out.o"]).outcome == PASSED_THROUGH
 
 
+@pytest.mark.archs(2)
 def test_a_source_on_standard_input_passes_through(lab: Lab) -> None:
     words = [lab.compiler, "--offload-arch=gfx906", *BARE, CUID, "-x", "hip", "-c", "-", "-o", "out.o"]
     text = (lab.root / "k.hip").read_bytes()
@@ -394,6 +406,7 @@ def test_read_only_it_serves_and_stores_nothing(lab: Lab) -> None:
     assert lab.compile().counted.missed
 
 
+@pytest.mark.archs(2)
 def test_recache_takes_no_hits_and_stores_anew(lab: Lab) -> None:
     lab.warm()
     again = lab.compile(env={"HIPCACHE_RECACHE": "1"})
@@ -530,6 +543,7 @@ def leftovers(lab: Lab) -> list[str]:
     ]
 
 
+@pytest.mark.archs(2)
 @only_15
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 @pytest.mark.parametrize("archs", [1, 2], ids=["one-arch", "two-archs"])
@@ -557,6 +571,7 @@ def test_an_interrupted_failing_compile_ends_by_the_signal(lab: Lab) -> None:
     assert process.wait(timeout=20) == -signal.SIGTERM
 
 
+@pytest.mark.archs(2)
 @only_15
 def test_two_signals_end_a_failing_compile_and_the_job_of_its_driver(lab: Lab) -> None:
     """Plain clang finds the host's error after the slow device pass: the user's own command is under way for long."""
@@ -602,6 +617,7 @@ def test_killed_at_random_points_it_leaves_no_bad_entry(lab: Lab) -> None:
 # Many at once
 
 
+@pytest.mark.archs(2)
 @only_15
 def test_many_processes_on_one_store_compile_each_unit_once(lab: Lab) -> None:
     words = lab.words()
@@ -653,6 +669,7 @@ def test_a_reader_never_sees_half_an_object_or_half_a_dependency_file(lab: Lab) 
     assert seen == whole
 
 
+@pytest.mark.archs(2)
 @only_15
 def test_who_waits_for_a_unit_makes_it_when_the_one_that_made_it_is_killed(lab: Lab) -> None:
     hook = f"if mkdir {lab.root}/first 2>/dev/null; then sleep 60; fi"
@@ -723,6 +740,7 @@ all: $(foreach n,0 1 2 3 4 5,$(n).o)
 """
 
 
+@pytest.mark.archs(2)
 @only_15
 @pytest.mark.parametrize("mark", ["+", ""], ids=["jobserver", "closed-jobserver"])
 def test_makes_jobs_are_not_exceeded_and_all_are_given_back(lab: Lab, tmp_path: Path, mark: str) -> None:
@@ -737,6 +755,7 @@ def test_makes_jobs_are_not_exceeded_and_all_are_given_back(lab: Lab, tmp_path: 
         assert 1 <= most_at_once(log) <= 3
 
 
+@pytest.mark.archs(2)
 @only_15
 def test_a_compile_that_is_ended_gives_makes_jobs_back(lab: Lab) -> None:
     lab.write("k.hip", SLOW)

@@ -17,6 +17,8 @@ import pytest
 from hip import FULL, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, replace, script, settle
 from programs import ALL, Program, linking_toolchain
 
+pytestmark = pytest.mark.takes_turns("program")
+
 #: (version of clang, flags that choose the driver)
 OLD, OLD_19, NEW = ("15", ()), ("19", ()), ("19", ("--offload-new-driver",))
 Driver = tuple[str, tuple[str, ...]]

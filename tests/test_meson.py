@@ -23,6 +23,8 @@ import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
 from hip import FULL, HIP_IN_SHORT, know_tools, script, settle, statistics, write_files
 
+pytestmark = pytest.mark.takes_turns("meson")
+
 SUBPROJECT = CHECKOUT / "meson"
 EXAMPLE = CHECKOUT / "examples" / "meson"
 MESONS = {"debian": Path("/usr/bin/meson"), "newest": PROGRAMS / "meson"}

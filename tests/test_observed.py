@@ -18,7 +18,7 @@ from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 ASKS = "#if {}\n#define VALUE 5\n#else\n#define VALUE 6\n#endif"
 BOM = "\ufeff"
@@ -175,6 +175,7 @@ def _sources() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "real_headers", ("--rocm-path=/usr", f"--rocm-device-lib-path={DEVICE_LIBRARIES}")
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize(("name", "flags"), _sources())
 def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: tuple[str, ...]) -> None:
     """All that clang looks for in vain, but for the loader's names, is among what the names in its files lead to."""

@@ -13,7 +13,7 @@ from at_once import LIBRARIES, Both, both, words
 from hip import ARCHS, CUID, FAILED, FULL, HIT, LLVM, MISS, PARTIAL, PASSED_THROUGH, Lab, replace, script, settle
 from programs import RUNTIME, linking_toolchain
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = pytest.mark.takes_turns("sources")
 
 ONE = """\
 #include "hip_in_short.hpp"

@@ -13,7 +13,7 @@ from hipcache.inputs.includes import scan
 from hipcache.making import unnamed
 from hipcache.planning.cuid import clangs_hash
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 SOURCE = """\
 #include <hip_in_short.hpp>
@@ -129,6 +129,7 @@ def test_a_program_that_has_a_hash_itself_is_right(lab: Lab) -> None:
         compile_as(lab, way, cuid=cuid)
 
 
+@pytest.mark.archs(2)
 def test_what_was_shared_is_a_direct_hit_afterwards(lab: Lab, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -370,6 +371,7 @@ def test_a_header_that_is_named_from_the_working_directory_is_its_own(lab: Lab) 
     differ(lab, "-include", "sub/forced.hpp", ways=("cmake", "scons", "cmake elsewhere"))
 
 
+@pytest.mark.archs(2)
 def test_a_directory_behind_a_link_is_not_taken_for_another_one(lab: Lab) -> None:
     """`../inc` of a working directory that is a link is another directory than its name says."""
     lab.write("far/inc/value.hpp", "#define VALUE 7\n")
@@ -413,6 +415,7 @@ def test_a_name_that_could_be_spelled_in_two_ways_is_spelled_as_clang_does(lab: 
     compile_as(lab, "make", "-I..", "-I.")
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("include", ["inc/", "./inc", "inc//", ".//inc", "src/../inc", "../p/inc", "./inc/."])
 def test_a_directory_in_an_odd_spelling(lab: Lab, include: str) -> None:
     compile_as(lab, "cmake")
