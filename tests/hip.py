@@ -433,7 +433,7 @@ class Lab:
         first = self.compile(*flags, source=source, cwd=cwd, env=env)
         assert first.status == 0, first.messages
         second = self.compile(*flags, source=source, cwd=cwd, env=env)
-        assert second.outcome == HIT, second.counted
+        assert second.outcome == HIT, f"{second.counted}\n{self.hipcache('explain').out.decode()}"
         for _ in range(3 if RESIDENT else 0):  # it is asked, told, and has time to learn
             second = self.compile(*flags, source=source, cwd=cwd, env=env)
             assert second.outcome == HIT, second.counted

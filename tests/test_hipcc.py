@@ -572,7 +572,7 @@ def test_watching_reaps_no_other_child_of_the_thread(lab: Lab) -> None:
 
 
 def _gone(what: Callable[[], bool]) -> bool:
-    for _ in range(200):
+    for _ in range(1200):
         if what():
             return True
         time.sleep(0.05)

@@ -553,9 +553,9 @@ def test_a_signal_ends_the_compilers_and_leaves_nothing(lab: Lab, number: signal
         process = started(lab, *ARCHS[:archs])
         time.sleep(delay)
         process.send_signal(number)
-        status = process.wait(timeout=20)
+        status = process.wait(timeout=100)
         assert status in (-number, 0)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while session_members(process.pid) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert session_members(process.pid) == []
@@ -568,7 +568,7 @@ def test_an_interrupted_failing_compile_ends_by_the_signal(lab: Lab) -> None:
     process = subprocess.Popen([*LAUNCHER, compiler, "-c", "k.hip"], cwd=lab.root, env=lab.environ)
     time.sleep(0.6)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == -signal.SIGTERM
+    assert process.wait(timeout=100) == -signal.SIGTERM
 
 
 @pytest.mark.archs(2)
@@ -577,13 +577,14 @@ def test_two_signals_end_a_failing_compile_and_the_job_of_its_driver(lab: Lab) -
     """Plain clang finds the host's error after the slow device pass: the user's own command is under way for long."""
     lab.write("k.hip", SLOW + "\n#if !defined(__HIP_DEVICE_COMPILE__)\n#error on the host only\n#endif\n")
     process = started(lab, *ARCHS[:1])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(session_members(process.pid)) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) in (-signal.SIGINT, -signal.SIGTERM)
+    assert process.wait(timeout=100) in (-signal.SIGINT, -signal.SIGTERM)
+    deadline = time.monotonic() + 60
     while session_members(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert session_members(process.pid) == []
@@ -685,7 +686,7 @@ def test_who_waits_for_a_unit_makes_it_when_the_one_that_made_it_is_killed(lab: 
     finally:
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
-    assert second.wait(timeout=30) == 0
+    assert second.wait(timeout=100) == 0
     plain = lab.run([str(LLVM[lab.version] / "bin" / "clang++"), *lab.words("--offload-arch=gfx906")[1:]])
     assert plain.status == 0
     assert (lab.root / "two.o").read_bytes() == (lab.root / "out.o").read_bytes()

@@ -119,17 +119,18 @@ def test_a_signal_is_heard_while_native_code_is_at_work(work: Callable[[bytes], 
         raise Interrupted
 
     content = b'char a[] = "include a < b "; // c\n' * (30_000_000 // 32 * (5 if work is digest_bytes else 1))
-    began = time.monotonic()
+    # By the processor's time: others may be at work beside it.
+    began = time.process_time()
     work(content)
-    full = time.monotonic() - began
+    full = time.process_time() - began
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        began = time.monotonic()
+        began = time.process_time()
         signal.setitimer(signal.ITIMER_REAL, full / 20)
         with pytest.raises(Interrupted):
             work(content)
-            time.sleep(full)
-        assert time.monotonic() - began < max(full / 2, 0.2)
+            time.sleep(60)
+        assert time.process_time() - began < max(full / 2, 0.2)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -186,7 +187,7 @@ def tokens_of_clang(root: Path, texts: list[bytes], version: str) -> list[list[t
     for name, text in zip(names, texts, strict=True):
         (root / name).write_bytes(text)
     command = [LLVM[version] / "bin" / "clang", "-cc1", "-w", "-std=c++17", "-ferror-limit", "0", "-dump-tokens"]
-    done = subprocess.run([*command, "-x", "c++", *names], cwd=root, capture_output=True, check=False, timeout=60)
+    done = subprocess.run([*command, "-x", "c++", *names], cwd=root, capture_output=True, check=False, timeout=300)
     found: list[list[tuple[bytes, ...]]] = [[] for _ in texts]
     for kind, text, flags, number, place in _TOKEN.findall(done.stderr):
         if kind != b"eof":
@@ -278,7 +279,7 @@ def test_each_name_that_clang_looks_for_is_found_or_the_text_is_unclear(
         "-H",
     ]
     done = subprocess.run(
-        [*command, "-I.", "-x", "c++", "all.cpp"], cwd=tmp_path, capture_output=True, check=False, timeout=60
+        [*command, "-I.", "-x", "c++", "all.cpp"], cwd=tmp_path, capture_output=True, check=False, timeout=300
     )
     looked_for: dict[int, set[str]] = {}
     for name, number in re.findall(r"^\.\. (?:\./)?(n(\d+)_\d+\.h)", done.stderr.decode(), re.MULTILINE):

@@ -93,7 +93,7 @@ def test_hipcache_before_a_link_to_itself_finds_the_real_compiler(lab: Lab, prog
 def test_links_that_hide_no_compiler_end_with_its_name(lab: Lab, program: Path) -> None:
     links = [_link(lab, place, "clang++", program) for place in ("a", "b")]
     for words in (["clang++", *COMMAND], [program, "clang++", *COMMAND]):
-        ended = lab.run(words, env={"PATH": ":".join(links)}, seconds=20)
+        ended = lab.run(words, env={"PATH": ":".join(links)}, seconds=60)
         assert ended.status == 127
         assert b"'clang++'" in ended.err
     assert lab.counted().outcome == "nothing"

@@ -80,7 +80,7 @@ int main(int count, char **words) {
     if (!strcmp(what, "crash"))
         raise(SIGSEGV);
     if (!strcmp(what, "leave") && fork() == 0)
-        sleep(5);
+        sleep(100);
     if (!strcmp(what, "sleep")) {
         FILE *file = fopen("started", "w");
         fprintf(file, "%d", (int)getpid());
@@ -168,7 +168,7 @@ def test_a_call_that_no_list_stands_for_leaves_none(program: str, place: Path) -
 def test_what_outlives_the_process_is_not_waited_for(program: str, place: Path) -> None:
     begun = time.monotonic()
     traced = trace(program, "leave", place)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 90  # it sleeps for 100
     assert "left processes behind" in traced.why
     assert traced.ended.status == 0
 
@@ -179,7 +179,7 @@ def test_a_program_that_is_not_there_is_told_as_without_an_observer(place: Path)
 
 
 def _wait(place: Path) -> int:
-    for _ in range(2000):
+    for _ in range(6000):
         if (place / "running").exists():
             return int((place / "running").read_text())
         time.sleep(0.01)
@@ -187,7 +187,7 @@ def _wait(place: Path) -> int:
 
 
 def _is_gone(pid: int) -> bool:
-    for _ in range(1000):
+    for _ in range(6000):
         try:
             if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
                 return True

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 20  # seconds; some milliseconds are enough
+PATIENCE = 60  # seconds; some milliseconds are enough
 
 LINKED = ["statistics/log", "statistics/lock", "statistics", ""]
 

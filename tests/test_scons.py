@@ -98,7 +98,7 @@ class Project:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=500,
         )
         return Built(done.returncode, done.stdout, done.stderr)
 

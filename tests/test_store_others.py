@@ -136,14 +136,14 @@ def test_a_private_store_cannot_be_reached_by_another_user(root: Path) -> None:
     assert as_user(OWNER, lambda: fill(root)) == 0
     with Locker(OTHER, root) as locker:
         assert locker.locks == 0
-        assert seconds(OWNER, root) < 2
+        assert seconds(OWNER, root) < 4.5  # a lock that is waited for costs 5
 
 
 def test_who_may_only_read_holds_up_nobody(root: Path) -> None:
     assert as_user(OWNER, lambda: fill(root, 0o022)) == 0
     with Locker(OTHER, root) as locker:
         assert locker.locks > 2
-        assert seconds(OWNER, root, 0o022) < 2
+        assert seconds(OWNER, root, 0o022) < 4.5  # a lock that is waited for costs 5
 
 
 def test_who_may_write_holds_up_others_for_some_seconds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_who_may_write_holds_up_others_for_some_seconds(root: Path, monkeypatch:
     assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
     with Locker(OTHER, root) as locker:
         assert locker.locks > 4
-        assert 1 < seconds(OWNER, root, 0o007) < 20
+        assert 1 < seconds(OWNER, root, 0o007) < 50
 
 
 def lock_of(root: Path, row: int) -> int:

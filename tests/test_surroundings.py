@@ -227,7 +227,7 @@ def test_a_compile_that_is_stopped_holds_up_no_other_one(lab: Lab) -> None:
         while not (lab.root / "runs").exists():
             time.sleep(0.05)
         os.killpg(stopped.pid, signal.SIGSTOP)
-        assert lab.run([*LAUNCHER, *lab.words()], seconds=30).status == 0
+        assert lab.run([*LAUNCHER, *lab.words()], seconds=100).status == 0
     finally:
         os.killpg(stopped.pid, signal.SIGKILL)
         stopped.wait()
@@ -245,7 +245,7 @@ def test_a_stopped_compile_holds_up_no_other_one_of_the_same_unit(lab: Lab) -> N
         while not (lab.root / "runs").exists():
             time.sleep(0.05)
         os.killpg(stopped.pid, signal.SIGSTOP)
-        assert lab.run([*LAUNCHER, *words], seconds=30).status == 0
+        assert lab.run([*LAUNCHER, *words], seconds=100).status == 0
     finally:
         os.killpg(stopped.pid, signal.SIGKILL)
         stopped.wait()

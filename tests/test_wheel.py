@@ -208,7 +208,7 @@ def test_an_ordinary_user_compiles_with_the_installed_wheel(
         as_somebody = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         environ = {"HOME": str(home), "PATH": "/nonexistent", "HIPCACHE_RESIDENT": "0"}
         return subprocess.run(
-            words, cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=60, **as_somebody
+            words, cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=300, **as_somebody
         )
 
     compile = [f"{LLVM[version]}/bin/clang++", "--offload-arch=gfx906", *BARE, "-cuid=5eed", "-c", "k.hip", "-o"]
