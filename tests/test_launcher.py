@@ -40,7 +40,7 @@ from hip import (
 )
 from hipcache.making.depfile import parse
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.takes_turns("lab")
 
 # Spellings
 
