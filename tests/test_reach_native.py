@@ -8,19 +8,24 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hip import Lab, only_19
+from sandbox import WITHOUT_OPENAT2
 
 PATIENCE = 60  # seconds; some milliseconds are enough
 
 LINKED = ["statistics/log", "statistics/lock", "statistics", ""]
 
 
-@pytest.fixture
-def launcher(tmp_path: Path) -> Path:
-    return Path(shutil.copy(Path(sys.executable).with_name("hipcache"), tmp_path))
+Words = Sequence[str | Path]
+
+
+@pytest.fixture(params=[(), WITHOUT_OPENAT2], ids=["openat2", "step by step"])
+def launcher(request: pytest.FixtureRequest, tmp_path: Path) -> Words:
+    return (*request.param, shutil.copy(Path(sys.executable).with_name("hipcache"), tmp_path))
 
 
 @pytest.fixture
@@ -31,20 +36,22 @@ def base(tmp_path: Path) -> Path:
     return made
 
 
-def count(launcher: Path, base: Path) -> None:
+def count(launcher: Words, base: Path) -> None:
     """The compiler (`true`) runs, whatever is in the store."""
     environ = {"PATH": os.environ["PATH"], "HOME": str(base.parent), "HIPCACHE_DIR": str(base.parent)}
-    subprocess.run([launcher, "true", "-c", "x.cpp"], env=environ, stderr=subprocess.PIPE, check=True, timeout=PATIENCE)
+    subprocess.run(
+        [*launcher, "true", "-c", "x.cpp"], env=environ, stderr=subprocess.PIPE, check=True, timeout=PATIENCE
+    )
 
 
-def test_a_compile_is_counted(launcher: Path, base: Path) -> None:
+def test_a_compile_is_counted(launcher: Words, base: Path) -> None:
     count(launcher, base)
     count(launcher, base)
     assert (base / "statistics/log").read_bytes().count(b"not_hip") == 2
 
 
 @pytest.mark.parametrize("linked", LINKED)
-def test_nothing_is_written_through_a_link(linked: str, launcher: Path, base: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link(linked: str, launcher: Words, base: Path, tmp_path: Path) -> None:
     """`linked`: which file or directory leads out of the store."""
     count(launcher, base)
     outside = tmp_path / "outside"
@@ -55,7 +62,7 @@ def test_nothing_is_written_through_a_link(linked: str, launcher: Path, base: Pa
     assert {path: path.stat().st_size for path in [outside, *outside.rglob("*")] if path.is_file()} == before
 
 
-def test_nothing_is_written_into_a_file_with_a_second_name(launcher: Path, base: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_into_a_file_with_a_second_name(launcher: Words, base: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_bytes(b"precious")
     os.link(tmp_path / "precious", base / "statistics/log")
     count(launcher, base)
@@ -77,15 +84,26 @@ STRANGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 @pytest.mark.parametrize("name", ["log", "lock"])
-def test_nothing_waits_for_what_is_no_file(kind: str, name: str, launcher: Path, base: Path) -> None:
+def test_nothing_waits_for_what_is_no_file(kind: str, name: str, launcher: Words, base: Path) -> None:
     (base / "statistics" / name).unlink(missing_ok=True)
     STRANGE[kind](base / "statistics" / name)
     count(launcher, base)
 
 
-def test_a_reader_cannot_open_a_lock_that_is_made(launcher: Path, base: Path) -> None:
+def test_a_reader_cannot_open_a_lock_that_is_made(launcher: Words, base: Path) -> None:
     base.chmod(0o755)
     (base / "statistics/lock").unlink()
     count(launcher, base)
     assert (base / "statistics/lock").stat().st_mode & 0o777 == 0o600
     assert (base / "statistics/log").stat().st_mode & 0o777 == 0o644
+
+
+@only_19
+def test_a_hit_is_served_without_openat2(lab: Lab, launcher: Words) -> None:
+    """No engine is beside the launcher, so it serves the compile or says that it cannot."""
+    made = lab.warm()
+    (lab.root / "out.o").unlink()
+    ended = lab.run([*map(str, launcher), *lab.words()])
+    assert (ended.status, ended.err) == (0, b"")
+    assert (lab.root / "out.o").read_bytes() == made.object
+    assert lab.counted().outcome == "hit"

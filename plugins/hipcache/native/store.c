@@ -142,16 +142,6 @@ bool store_status(int base, const char *name, struct stat *found) {
     return good;
 }
 
-bool store_touch(int base, const char *name) {
-    const char *last;
-    const int directory = open_parent(base, name, &last);
-    if (directory < 0)
-        return false;
-    const bool good = utimensat(directory, last, NULL, AT_SYMLINK_NOFOLLOW) == 0;
-    close(directory);
-    return good;
-}
-
 bool store_rename(int base, const char *from, const char *to) {
     const char *old, *new;
     const int source = open_parent(base, from, &old), target = open_parent(base, to, &new);
@@ -163,14 +153,31 @@ bool store_rename(int base, const char *from, const char *to) {
     return good;
 }
 
-bool store_unlink(int base, const char *name) {
+/* A call with a directory and a name in it. */
+static bool in_parent(int base, const char *name, int call(int directory, const char *last)) {
     const char *last;
     const int directory = open_parent(base, name, &last);
     if (directory < 0)
         return false;
-    const bool good = unlinkat(directory, last, 0) == 0;
+    const bool good = call(directory, last) == 0;
     close(directory);
     return good;
+}
+
+static int touch_in(int directory, const char *last) {
+    return utimensat(directory, last, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+static int unlink_in(int directory, const char *last) {
+    return unlinkat(directory, last, 0);
+}
+
+bool store_touch(int base, const char *name) {
+    return in_parent(base, name, touch_in);
+}
+
+bool store_unlink(int base, const char *name) {
+    return in_parent(base, name, unlink_in);
 }
 
 bool store_entry_name(char name[ENTRY_NAME_BYTES], const char *kind, const char *digits) {

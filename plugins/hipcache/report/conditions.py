@@ -14,10 +14,11 @@ from pathlib import Path
 
 from hipcache import config, native
 from hipcache.config import Config
+from hipcache.confined import Confined
 from hipcache.errors import ConfigError
 from hipcache.store import space
 from hipcache.store.faults import HINTS
-from hipcache.store.layout import Layout
+from hipcache.store.layout import ACTIONS, BLOBS, Layout
 from hipcache.values import dataclass
 
 # kind -> what it costs.
@@ -113,11 +114,13 @@ def owned_by_others(settings: Config) -> str:
     """Which part of the store belongs to another user, and so may be closed to this one, or to that one, at any time;
     empty where all is this user's."""
     layout = Layout(settings.dir)
-    directories = [layout.root, layout.base, layout.tmp, layout.blobs, layout.actions]
-    for directory in (layout.blobs, layout.actions):
+    found = {path: _owner(path) for path in (layout.root, layout.base, layout.tmp, layout.blobs, layout.actions)}
+    confined = Confined(settings.dir)
+    for directory in (BLOBS, ACTIONS):
         with suppress(OSError):
-            directories += sorted(entry.path for entry in os.scandir(directory))
-    owners = {path: owner for path in directories if (owner := _owner(path)) not in (None, os.geteuid())}
+            for name, status in sorted(confined.listing(directory)):
+                found[confined.path(f"{directory}/{name}")] = status.st_uid
+    owners = {path: owner for path, owner in found.items() if owner not in (None, os.geteuid())}
     if not owners:
         return ""
     path, owner = next(iter(owners.items()))
