@@ -95,12 +95,16 @@ def _case(item: pytest.Item) -> Case:
         module=str(item.path),
         test=item.nodeid.partition("[")[0],
         parameters=str(parameters),
-        turn=None if turn is None else str(turn),
+        turn=None if turn is None or _is_skipped(item) else str(turn),
         sampled=sampled.args[0] if sampled else 1,
     )
     if item.get_closest_marker("every_compiler"):
         return replace(case, turns=math.inf)
     return replace(case, turns=1) if turning else case
+
+
+def _is_skipped(item: pytest.Item) -> bool:
+    return any(mark.args[:1] == (True,) for mark in item.iter_markers("skipif"))
 
 
 # How many cases are run, and of how many. Workers collect; the process that tells of them is told at their end.

@@ -20,7 +20,8 @@ _MANY = 3
 
 @dataclass(frozen=True)
 class Case:
-    """One item of pytest. `turn`: its value of the fixture whose values take turns, or None. `parameters`: all others.
+    """One item of pytest. `turn`: its value of the fixture whose values take turns, or None, also where the item is
+    skipped, which must not be the one that stands for others. `parameters`: all others.
     `turns`: how many cases the test must have for that. `module` is where turns go on from test to test."""
 
     module: str
@@ -40,7 +41,8 @@ def left_out(cases: Sequence[Case]) -> set[int]:
         rows = _grouped([cases[number].parameters for number in matrix], matrix)
         kept = _sample(rows, first.sampled)
         found.update(set(matrix).difference(*kept))
-        whole = [row for row in kept if len({cases[number].turn for number in row}) > 1]
+        whole = [[number for number in row if cases[number].turn is not None] for row in kept]
+        whole = [row for row in whole if len(row) > 1]
         if len(whole) < first.turns:
             continue
         begin = 0 if first.turns > 1 else last.get(first.module, 0)

@@ -18,6 +18,7 @@ LINK_SEEDS = (404, 286, 421)
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
     assert not fuzz.check(seed, launcher=LAUNCHER)
@@ -28,6 +29,7 @@ def test_so_is_one_with_the_headers_of_hip(seed: int) -> None:
     assert not fuzz.check(seed, real=True, launcher=LAUNCHER)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [*range(1, 9), *(range(9, 100) if FULL else ())])
 def test_so_is_a_source_of_the_assembler(seed: int) -> None:
     assert not fuzz.check(seed, kind="assembler", launcher=LAUNCHER)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bound import bounded
 from golden import Golden, Tree
-from hip import HIT, Lab, only_19, replace, rewrite
+from hip import HIT, LAUNCHER, Lab, only_19, replace, rewrite
 
 
 def test_a_wait_without_end_fails_and_leaves_no_process(tmp_path: Path) -> None:
@@ -90,3 +90,10 @@ def test_a_warm_compile_runs_plain_clang_once(lab: Lab, monkeypatch: pytest.Monk
     assert lab.warm().outcome == HIT
     assert [word for word in ran if word == lab.compiler] == [lab.compiler]
     assert len(ran) == 3
+
+
+def test_the_hipcache_that_is_tested_is_the_native_one() -> None:
+    """A native build that fails makes the installation fall back to a script, with which most tests would pass."""
+    for program in (Path(sys.executable).with_name("hipcache"), Path(LAUNCHER[0])):
+        begin = program.read_bytes()[:4]
+        assert begin == b"\x7fELF", f"'{program}' is no native program: 'make setup' with a C compiler builds one"

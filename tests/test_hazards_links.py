@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from hip import Lab, kernel
 
+pytestmark = pytest.mark.takes_turns("lab")
+
 
 def switch(link: Path, target: str) -> None:
     link.unlink(missing_ok=True)

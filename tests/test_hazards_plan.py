@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, script, toolchain
 
+pytestmark = pytest.mark.takes_turns("lab")
+
 VALUE = "#ifndef VALUE\n#define VALUE 1\n#endif"
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, toolchain, watched_compiler
 
+pytestmark = pytest.mark.takes_turns("lab")
+
 BEFORE = "before"  # the pass reads what the change leaves
 AFTER = "after"  # the pass has read what was there before
 

@@ -27,7 +27,7 @@ from hip import (
     toolchain,
 )
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 MATH = """\
 #include "hip_in_short.hpp"

@@ -14,6 +14,8 @@ import pytest
 from hip import BARE, CUID, DEVICE_LIBRARIES, FULL, HIT, Lab
 from hipcache.making.depfile import parse
 
+pytestmark = pytest.mark.takes_turns("lab")
+
 SOURCES = sorted((Path(__file__).parent / "sources").glob("*.hip"))
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "cmake" / "src").glob("*.hip"))
 FLAGS = [("-O0",), ("-O2",), ("-O3",), ("-O2", "-g"), ("-O1", "-fPIC"), ("-O2", "-ffast-math"), ("-O3", "-g", "-gz")]

@@ -63,6 +63,7 @@ def _skip(lab: Lab, number: int, option: str) -> None:
         pytest.skip("the other version of clang: make test-full")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.every_compiler
 @pytest.mark.parametrize(("number", "option"), list(enumerate(option for option, _ in rows(CACHED))))
 def test_an_option_of_the_first_table_is_cached(options: Lab, number: int, option: str) -> None:
@@ -79,6 +80,7 @@ def test_an_option_of_the_first_table_is_cached(options: Lab, number: int, optio
     assert objects[0] == objects[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.every_compiler
 @pytest.mark.parametrize(("number", "option", "reason"), [(number, *row) for number, row in enumerate(rows(LEFT))])
 def test_an_option_of_the_second_table_passes_through(options: Lab, number: int, option: str, reason: str) -> None:

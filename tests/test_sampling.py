@@ -47,6 +47,11 @@ def test_three_values_take_turns_too() -> None:
     assert [turn for _, turn in run([case for cases in tests for case in cases])] == ["1", "2", "3", "1"]
 
 
+def test_a_case_that_is_skipped_stands_for_no_other() -> None:
+    cases = [Case("m.py", "m.py::test_a", str(n), turn, turns=1) for n in range(4) for turn in (None, "newest")]
+    assert len(run(cases)) == len(cases)
+
+
 def test_a_test_for_one_compiler_stays() -> None:
     cases = [case for case in matrix(5, turns=1, sampled=1) if case.turn == "19"]
     assert len(run(cases)) == 5
