@@ -5,7 +5,8 @@ export HIP_PLATFORM := amd
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-WORKERS ?= 2
+# One more than there are cores: tests wait now and then.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WARM_ARGS ?=
