@@ -40,7 +40,7 @@ from hip import (
 )
 from hipcache.making.depfile import parse
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 # Spellings
 
@@ -64,6 +64,7 @@ def test_every_spelling_of_architectures_is_recognised(lab: Lab, archs: list[str
     assert lab.compile(*archs).outcome == HIT
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["k.hip", "k.cu", "k.cpp", "k.cc", "k"])
 @pytest.mark.parametrize(
     "language", [["-x", "hip"], ["-xhip"], ["--language=hip"], ["--language", "hip"]], ids=" ".join

@@ -18,7 +18,7 @@ from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 ASKS = "#if {}\n#define VALUE 5\n#else\n#define VALUE 6\n#endif"
 BOM = "\ufeff"

@@ -13,7 +13,7 @@ from hipcache.inputs.includes import scan
 from hipcache.making import unnamed
 from hipcache.planning.cuid import clangs_hash
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 SOURCE = """\
 #include <hip_in_short.hpp>
