@@ -515,6 +515,7 @@ ONE_OUTPUT = [
 ]
 
 
+@pytest.mark.sampled(2)
 @only_19
 @pytest.mark.parametrize("flags", [*ONE_OUTPUT, "-S", "-S --offload-host-only"])
 def test_whatever_has_one_output_is_a_direct_hit(direct: Direct, flags: str) -> None:

@@ -203,6 +203,7 @@ def test_what_the_linkers_say_is_shown_each_time(program: Program) -> None:
         program.link("-O2", "-nogpulib", "-Xlinker", "--warn-common")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("more", "reason"),
     [

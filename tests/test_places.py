@@ -108,6 +108,7 @@ def test_a_backslash_in_a_directorys_name_is_left_to_clang_which_writes_a_slash(
     assert lab.compile("-I.", *RULE, source="a\\b/k.hip").outcome == PASSED_THROUGH
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["TMPDIR", "TMP", "TEMP", "TEMPDIR"])
 @pytest.mark.parametrize("place", ["/nonexistent/gone", "k.hip", "gone"])
 def test_without_a_place_for_temporary_files_it_fails_as_clang_does(lab: Lab, name: str, place: str) -> None:

@@ -303,6 +303,7 @@ BECOME = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", BECOME)
 @pytest.mark.parametrize("name", ["clang++", "cxx"])
 def test_a_script_that_becomes_clang_is_cached(lab: Lab, how: str, name: str) -> None:
