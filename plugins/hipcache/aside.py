@@ -1,25 +1,36 @@
-"""Long work of native code, done beside the main thread: signals reach Python in the main thread alone, and between two
-steps of Python only. Whoever waits here hears them at once."""
+"""Long work of native code, done beside the thread that needs it: signals reach Python in the main thread alone, and
+between two steps of Python only. Whoever waits here hears them at once; and a task that is to end (`abandon`) does not
+wait for work that nobody needs any more."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
 # Bytes below which native code takes less than some milliseconds.
 LARGE = 1 << 20
 
+_lock = threading.Lock()
+_waiting: dict[threading.Thread, threading.Semaphore] = {}
+_abandoned: WeakSet[threading.Thread] = WeakSet()
+
+
+class Abandoned(BaseException):
+    """The task is to end; no failure of its own, so no `except Exception` is meant."""
+
 
 def run(work: Callable[[], T], *, size: int) -> T:
-    """The result of `work`, which goes through `size` bytes without the interpreter's lock. A handler that raises
-    meanwhile leaves it to itself: the process is about to end."""
-    if size < LARGE or threading.current_thread() is not threading.main_thread():
+    """The result of `work`, which goes through `size` bytes without the interpreter's lock. Where a signal's handler
+    raises meanwhile, or the thread is abandoned, the work is left to itself: the process is about to end."""
+    if size < LARGE:
         return work()
+    thread = threading.current_thread()
     results: list[T] = []
-    failed: list[BaseException] = []
+    failed: list[Any] = []
     done = threading.Semaphore(0)
 
     def do() -> None:
@@ -30,8 +41,27 @@ def run(work: Callable[[], T], *, size: int) -> T:
         finally:
             done.release()
 
-    threading.Thread(target=do, daemon=True).start()
-    done.acquire()
+    with _lock:
+        if thread in _abandoned:
+            raise Abandoned
+        _waiting[thread] = done
+    try:
+        threading.Thread(target=do, daemon=True).start()
+        done.acquire()
+    finally:
+        with _lock:
+            _waiting.pop(thread, None)
     if failed:
         raise failed[0]
+    if not results:
+        raise Abandoned
     return results[0]
+
+
+def abandon(threads: Iterable[threading.Thread]) -> None:
+    """Have `run` raise Abandoned in those threads, now and from now on."""
+    with _lock:
+        for thread in threads:
+            _abandoned.add(thread)
+            if thread in _waiting:
+                _waiting[thread].release()

@@ -10,12 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from hipcache import aside
+
 T = TypeVar("T")
 
 
 def side_by_side(tasks: Mapping[int, Callable[[], T]], *, stop: Callable[[], None], patience: float) -> dict[int, T]:
     """What each task gave. Raises what the first one raised that failed, or what a signal's handler raised here, after
-    `stop` has ended what runs and its tasks had `patience` seconds to clean up."""
+    `stop` has ended what runs, long work of native code is abandoned, and its tasks had `patience` seconds to clean
+    up."""
     results: dict[int, T] = {}
     failed: list[BaseException] = []
     ended = threading.Semaphore(0)
@@ -42,6 +45,7 @@ def side_by_side(tasks: Mapping[int, Callable[[], T]], *, stop: Callable[[], Non
         return results
     except BaseException:
         stop()
+        aside.abandon(started)
         last = time.monotonic() + patience
         for thread in started:
             thread.join(max(0.0, last - time.monotonic()))

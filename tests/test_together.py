@@ -1,0 +1,45 @@
+"""Tasks side by side: who ends them early waits for their cleaning up, and not for work that nobody needs any more."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hipcache import aside
+from hipcache.processes.together import side_by_side
+
+PATIENCE = 20  # seconds; some milliseconds are enough
+
+
+def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
+    """As the lexer at a text of 100 MB, when a signal comes or another task fails."""
+    begun, go = threading.Event(), threading.Event()
+    worked: list[bool] = []
+    cleaned: list[int] = []
+
+    def work() -> None:
+        begun.set()
+        worked.append(go.wait(PATIENCE))
+
+    def task() -> None:
+        try:
+            aside.run(work, size=aside.LARGE)
+        finally:
+            with pytest.raises(aside.Abandoned):
+                aside.run(work, size=aside.LARGE)
+            cleaned.append(aside.run(lambda: 1, size=1))
+
+    def fails() -> None:
+        assert begun.wait(PATIENCE)
+        raise ValueError("another task fails")
+
+    with pytest.raises(ValueError, match="another task fails"):
+        side_by_side({0: task, 1: fails}, stop=lambda: None, patience=PATIENCE)
+    assert (worked, cleaned) == ([], [1])
+    go.set()
+
+
+def test_work_aside_gives_its_result_or_its_failure() -> None:
+    assert side_by_side({0: lambda: aside.run(lambda: 7, size=aside.LARGE)}, stop=lambda: None, patience=1) == {0: 7}
+    with pytest.raises(ZeroDivisionError):
+        aside.run(lambda: 1 // 0, size=aside.LARGE)
