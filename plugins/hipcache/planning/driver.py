@@ -24,6 +24,8 @@ from hipcache.values import dataclass, replace
 
 # Where no file is, nor can one be made.
 _NOWHERE = "/proc/hipcache-messages"
+# The value of an option (-march=native, --offload-arch=gfx906,native), and no part of a path.
+_NATIVE = re.compile(r"(?:^|[=,;])native(?![\w/.-])")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def answer(
     if found is None:
         found = _run(program, argv, engine, runner, Path(cwd), scratch())
         # What `native` stands for is asked of the machine, by ways that are no paths.
-        if any("native" in word for word in (*arguments, *_more_options(found.text, engine.environ))):
+        more = _more_options(found.text, engine.environ)
+        if any(map(_NATIVE.search, arguments)) or any("native" in word for word in more):
             found = Answer(found.text, ())
         answers.remember(engine, question, found)
     return program, found
