@@ -73,6 +73,15 @@ def test_a_hit_that_is_right_is_the_same(lab: Lab, served_by: dict[str, str], fl
     assert lab.hipcache("stats").out.decode().count("1 same, 0 different") == 1
 
 
+def test_nothing_stays_in_the_directory_for_temporary_files(lab: Lab, served_by: dict[str, str]) -> None:
+    lab.warm()
+    place = lab.root.parent / "temporary"
+    place.mkdir()
+    status, messages, _ = compile_again(lab, served_by | {"TMPDIR": str(place)})
+    assert (status, messages, verified(lab)) == (0, "", {"same": 1})
+    assert list(place.iterdir()) == []
+
+
 def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> None:
     before = lab.warm("-MD")
     wrong = poison(lab, before.object)

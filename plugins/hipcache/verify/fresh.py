@@ -30,8 +30,10 @@ class Fresh:
     def run(self, session: Session, words: Sequence[str] | None = None) -> int:
         """Its exit status; what it says is left out, since hipcache has said it. `words`: others than its own."""
         argv = [self.command.compiler, *(words if words is not None else self.words)]
+        # The driver leaves empty directories in TMPDIR (clang 15 a dozen), and the user has not run it.
+        env = {**self.environ, "TMPDIR": str(session.workdir)}
         with session.engine.slots.hold(session.runner.check):
-            return session.runner.run(argv, cwd=Path(self.command.cwd), env=self.environ).status
+            return session.runner.run(argv, cwd=Path(self.command.cwd), env=env).status
 
 
 def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
