@@ -22,7 +22,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
-SHARED = ("ask.c", "blake3.c", "hit.c", "output.c", "places.c", "seal.c", "state.c", "statistics.c", "store.c")
+SHARED = (
+    *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "hit.c", "output.c", "places.c", "reading.c"),
+    *("refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+)
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
 OBSERVER = ("observe.c", "observer.c")

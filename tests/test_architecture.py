@@ -42,7 +42,7 @@ LAYERS = r"""
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
-    store.opening
+    store.opening direct.contents
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes

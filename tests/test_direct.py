@@ -6,7 +6,6 @@ import ctypes
 import os
 import random
 import shutil
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +114,17 @@ def test_explain_tells_of_a_direct_hit(direct: Direct) -> None:
     assert direct.lab.hipcache("explain").out.decode() == told
 
 
+@only_19
+def test_only_an_option_that_says_native_asks_the_machine(direct: Direct) -> None:
+    """Not a project by that name."""
+    lab = direct.lab
+    (lab.root / "native").mkdir()
+    for flag, known in ((f"-I{lab.root}/native", True), ("-march=native", False)):
+        lab.compile(flag)
+        lab.compile(flag)
+        assert direct.ask(flag) is known
+
+
 # What makes it none
 
 Change = Callable[[Lab], object]
@@ -130,10 +140,6 @@ CHANGES: dict[str, Change] = {
     "a file that was looked for in vain": lambda lab: lab.write("first/value.h", "#error\n"),
     "a file by the name of an option's value": lambda lab: lab.write("225", ""),
     "the source is gone": lambda lab: (lab.root / "k.hip").unlink(),
-    "the source is a link to the same text": lambda lab: (
-        (lab.root / "k.hip").rename(lab.root / "other.hip"),
-        (lab.root / "k.hip").symlink_to("other.hip"),
-    ),
     "a config file": lambda lab: lab.write(lab.root.parent / "home/.config/hipcache/hipcache.yaml", "jobs: 1\n"),
 }
 
@@ -245,16 +251,6 @@ def test_a_file_system_mounted_over_a_directory_is_seen(direct: Direct) -> None:
     lab.counted()
     assert apart(lab, "mount --bind two one || exit 1", argv).status == 99
     assert direct.ask("-Ione", "-I.")
-
-
-def test_a_file_that_is_too_young_is_not_relied_on(direct: Direct) -> None:
-    """The engine as it is installed waits for two seconds; here it is asked at once."""
-    lab = direct.lab
-    patient = [str(Path(sys.executable).with_name("hipcache")), *lab.words()]
-    for _ in range(2):
-        lab.write("value.hpp", (lab.root / "value.hpp").read_bytes())
-        assert lab.run(patient).status == 0
-        assert not direct.ask()
 
 
 # A store that is damaged, and outputs that are no files

@@ -23,6 +23,10 @@ from test_direct import Direct, direct
 __all__ = ["direct"]
 
 
+# Bytes of the parts that are no strings: two digests, an age; three digests of what is of the system.
+FIXED = {0: 32, 1: 32, 2: 8, 11: 32, 12: 32, 13: 32}
+
+
 class Record:
     """A record of the store, taken apart; written with a right digest, which anybody can compute."""
 
@@ -31,8 +35,8 @@ class Record:
         self.key = key(direct.lab.words(*flags), str(direct.lab.root))
         rest = self.store.get_action(self.key) or b""
         self.parts: list[bytes] = []
-        for number in range(11):
-            size = 32 if number in (0, 8, 9) else 4 + struct.unpack_from("<I", rest)[0]
+        for number in range(15):
+            size = FIXED[number] if number in FIXED else 4 + struct.unpack_from("<I", rest)[0]
             self.parts.append(rest[:size])
             rest = rest[size:]
         assert not rest
@@ -48,7 +52,7 @@ class Record:
         return b"-" + digest + struct.pack("<Q", len(content)) + packed(path.encode())
 
 
-OUTPUTS, HISTORY, RULES = 2, 5, 10
+OUTPUTS, MESSAGES, HISTORY, SYSTEM_LIST, RULES = 4, 5, 7, 12, 14
 
 
 @only_19
@@ -195,7 +199,7 @@ def test_a_file_that_was_made_huge_is_a_miss(direct: Direct, huge: str) -> None:
     before = lab.warm()
     path = direct.record()
     if huge != "record":
-        listed = Record(direct).parts[9].hex()
+        listed = Record(direct).parts[SYSTEM_LIST].hex()
         name = blake3(before.object).hexdigest() if huge == "object" else listed
         path = lab.store / "v1/blobs" / name[:2] / name[2:]
     os.truncate(path, 20 << 30)
@@ -211,7 +215,7 @@ def test_without_memory_for_a_record_the_engine_is_asked(direct: Direct) -> None
     """It ended by SIGABRT, each time."""
     lab = direct.lab
     lab.warm()
-    Record(direct).write(3, b"?" * (15 << 20))
+    Record(direct).write(MESSAGES, b"?" * (15 << 20))
     command = shlex.join([str(direct.program), *lab.words()])
     ended = lab.run(["sh", "-c", f"ulimit -v 12000; exec {command}"])
     assert ended.status == 99, ended

@@ -1,15 +1,23 @@
 """The record of a whole compile: all that it depended on, and all that it wrote.
 
 Its key is the digest of the command as it was typed and of the working directory, and of whether its messages went to
-a terminal: there they look otherwise. (Without messages it is the same record.) What else it depended on is in the
-record, as one digest of the state of the variables and of every path that mattered (`inputs/watched.py`). A store holds
-the newest compile of each command only: after an edit and back again, the units are there (the engine finds them),
-and the record is made anew.
+a terminal: there they look otherwise. (Without messages it is the same record.) A store holds the newest compile of
+each command only: after an edit and back again, the units are there (the engine finds them), and the record is made
+anew.
+
+The variables and every path that mattered are in the record twice. Once as one digest of their *state*, which takes a
+`stat` for each file (`inputs/watched.py`). Where that differs (a fresh clone has other inodes and times; so has a store
+in a container), their *contents* decide, as in ccache's direct mode: see `direct/contents.py`. If these are as they
+were, the native program writes the state that it found into the record, in place of the old one, so that the next hit
+takes the short way (`native/refresh.c`). A state stands for the contents only if all files in it were old enough when
+they were read (git calls the others racily clean). So a record of young files has no state, until it is refreshed.
 
 Format, an action of the store; a string is its length (4 bytes, little-endian) and its bytes:
 
-    state         32 bytes, BLAKE3 of DOMAIN, the variables and what `watched.state` gives for `watched`
-    ignored       string: the names of variables that are not part of the state, each followed by NUL
+    variables     32 bytes, BLAKE3 of DOMAIN and the variables
+    state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.state` gives for `watched`; NO_STATE if not known
+    racy          8 bytes, little-endian: nanoseconds after which a file is old enough
+    ignored       string: the names of variables that do not matter, each followed by NUL
     outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; 8 bytes,
                   little-endian: its size; string: absolute path, which must be one that the command names
                   (`native/places.c`)
@@ -21,11 +29,14 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
+    contents      string: of `watched` (`direct/contents.py`); empty where they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
-                  `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`)
+                  `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`);
+                  NO_STATE if not known
     system list   32 bytes: digest of a blob, a list as `watched`, of paths of the system (see `is_of_system`). Apart
                   because there is a process that can answer for them: then nobody reads it. Sources that include
                   the same of the system share one
+    system contents  32 bytes: digest of a blob, the contents of those
     rules         string: for each dependency file string: absolute path, empty where none is written (SCons keeps the
                   content); string: list of its lines
 
@@ -46,7 +57,9 @@ from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
 from hipcache.values import dataclass
 
-DOMAIN = b"hipcache direct state 1\0"
+DOMAIN = b"hipcache direct variables 1\0"
+STATE_DOMAIN = b"hipcache direct state 2\0"
+NO_STATE = bytes(32).hex()
 SYSTEM_DOMAIN = b"hipcache system state 1\0"
 _LONGEST = 0xFFFF
 
@@ -86,9 +99,11 @@ class Outputs:
 
 @dataclass(frozen=True)
 class DirectRecord:
-    """See above. `outputs`: each with the size of its content; `uses`: (is it an action, digest)."""
+    """See above. `racy`: seconds; `outputs`: each with the size of its content; `uses`: (is it an action, digest)."""
 
+    variables: str
     state: str
+    racy: float
     ignored: tuple[str, ...]
     outputs: tuple[tuple[Output, int], ...]
     messages: bytes
@@ -96,15 +111,19 @@ class DirectRecord:
     history: tuple[str, ...]
     uses: tuple[tuple[bool, str], ...]
     watched: tuple[Watched, ...]
+    contents: bytes
     system: str
     system_list: str
+    system_contents: str
     rules: tuple[Rule, ...]
 
     def pack(self) -> bytes:
         """Raises ValueError where a path or a line is longer than any system allows."""
         return b"".join(
             [
+                bytes.fromhex(self.variables),
                 bytes.fromhex(self.state),
+                struct.pack("<Q", int(self.racy * 1e9)),
                 _string(_names(self.ignored)),
                 _string(b"".join(one.pack(size) for one, size in self.outputs)),
                 _string(self.messages),
@@ -112,8 +131,10 @@ class DirectRecord:
                 _string(_names(self.history)),
                 _string(b"".join((b"a" if action else b"b") + bytes.fromhex(one) for action, one in self.uses)),
                 _string(pack_list(self.watched)),
+                _string(self.contents),
                 bytes.fromhex(self.system),
                 bytes.fromhex(self.system_list),
+                bytes.fromhex(self.system_contents),
                 _string(b"".join(one.pack() for one in self.rules)),
             ]
         )
@@ -123,23 +144,28 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
     went to one."""
     words = [("word", word) for word in argv]
-    kind = "direct 2 on a terminal" if terminal else "direct 2"
+    kind = "direct 3 on a terminal" if terminal else "direct 3"
     return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
 
 
-def state_digest(environ: Mapping[str, str], ignored: Iterable[str], files: bytes) -> str:
+def variables_digest(environ: Mapping[str, str], ignored: Iterable[str]) -> str:
     names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
-    return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names) + files)
+    return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names))
+
+
+def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
+    """`found`: see `watched.look`."""
+    return digest_bytes(STATE_DOMAIN + b"".join(found.get((one.kind, one.path), b"") for one in each_once(watched)))
 
 
 def pack_list(watched: Sequence[Watched]) -> bytes:
     """Raises ValueError as `pack` does."""
-    return _list(map(_text, _once(watched)))
+    return _list(map(_text, each_once(watched)))
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
     """`found`: what `watched.look` gives."""
-    parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in _once(watched))
+    parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in each_once(watched))
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
 
 
@@ -158,12 +184,13 @@ def _is_below(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory + "/")
 
 
+def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
+    """As they stand in a list."""
+    return {(one.kind, one.path): one for one in watched}.values()
+
+
 def _text(one: Watched) -> bytes:
     return one.kind.encode() + os.fsencode(one.path)
-
-
-def _once(watched: Sequence[Watched]) -> Iterable[Watched]:
-    return {(one.kind, one.path): one for one in watched}.values()
 
 
 def _names(names: Iterable[str]) -> bytes:

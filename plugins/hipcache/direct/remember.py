@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import guards, variables
+from hipcache.direct.contents import ContentsUnknown, pack_contents
 from hipcache.direct.record import (
+    NO_STATE,
     DirectRecord,
     Output,
     Outputs,
@@ -17,13 +19,14 @@ from hipcache.direct.record import (
     pack_list,
     state_digest,
     system_digest,
+    variables_digest,
 )
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs import watched
-from hipcache.inputs.readset import status_of
+from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
-from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
+from hipcache.inputs.watched import ABSENT, FILE, LINK, SAME, Watched
 from hipcache.making.device import Product
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
@@ -36,6 +39,8 @@ from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace
 
+# Settings that tell how, and from where, a compile is served, and not what it comes to.
+_OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
 # What the kernel says in a file there changes without the file's status.
 _KERNELS = ("/proc/", "/sys/")
 
@@ -43,14 +48,15 @@ _KERNELS = ("/proc/", "/sys/")
 @dataclass(frozen=True)
 class Whole:
     """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
-    what of the store it used (action or not, digest), and the tools that ran (digest -> files; none where there may
-    have been others, such as scripts)."""
+    what of the store it used (action or not, digest), the tools that ran (digest -> files; none where there may have
+    been others, such as scripts), and digests of contents by the status that their file had."""
 
     began: float
     outputs: Outputs
     depends: tuple[Watched, ...]
     uses: tuple[tuple[bool, str], ...]
     tools: Mapping[str, tuple[str, ...]]
+    digests: Mapping[Status, str]
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
@@ -69,7 +75,9 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
     uses += [(False, file.digest) for one in products for file in one.beside]
     used = tuple(dict.fromkeys(one for one in uses if one[1]))
-    return Whole(session.began, outputs, depends, used, _tools(session, asked))
+    reads = (session.read_set(digest) for digest in {one.reads for one in products if one.reads})
+    digests = _digests(session, (one for one in reads if one))
+    return Whole(session.began, outputs, depends, used, _tools(session, asked), digests)
 
 
 def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output: Output) -> Whole | None:
@@ -78,7 +86,18 @@ def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output
     if depends is None:
         return None
     uses = ((True, key), (False, output.digest))
-    return Whole(session.began, Outputs((), (output,)), depends, uses, _tools(session, asked))
+    written = Outputs((), (output,))
+    return Whole(session.began, written, depends, uses, _tools(session, asked), _digests(session, ()))
+
+
+def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:
+    """Of tools only those of old files: nobody has looked whether they changed while they were read."""
+    old = (session.began - session.engine.racy) * 1e9
+    known = session.files.digests(reads)
+    for (device, inode, size, modified, changed), digest in session.identities.digests():
+        if max(modified, changed) < old:
+            known[device, inode, size, modified, changed] = digest
+    return known
 
 
 def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
@@ -104,7 +123,9 @@ def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole
     uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
     tools = {digest: paths for one in known for digest, paths in one.tools.items()}
     began = min(one.began for one in known)
-    return Whole(began, Outputs(rules, files), depends, uses, tools if all(one.tools for one in known) else {})
+    digests = {status: digest for one in known for status, digest in one.digests.items()}
+    of_all = tools if all(one.tools for one in known) else {}
+    return Whole(began, Outputs(rules, files), depends, uses, of_all, digests)
 
 
 def _tools(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
@@ -148,32 +169,51 @@ def remember(
     near: list[Watched] = []
     kinds = guards.file_systems()
     for one in guards.by_entries(depends, kinds):
-        (far if is_of_system(one.path, system, working) else near).append(one)
+        # Two names of one directory may stand in either part; so all are compared in one.
+        (far if one.kind != SAME and is_of_system(one.path, system, working) else near).append(one)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
-    files, system_files = watched.state(near, old), watched.look(far, old)
+    files, system_files = watched.look(near), watched.look(far)
     if files is None or system_files is None:
+        return
+    is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)
+    contents = _contents(guarded, files, whole.digests, old)
+    system_contents = _contents(system_guarded, system_files, whole.digests, old)
+    if not (is_old and system_is_old) and not (contents and system_contents):
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memos) if whole.tools else set()
     terminal = terminal and bool(messages)
-    ignored = tuple(
-        sorted((VOLATILE | foreign | {"HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}) - ({"COLUMNS"} if terminal else set()))
-    )
+    ignored = tuple(sorted((VOLATILE | foreign | _OF_THE_WAY) - ({"COLUMNS"} if terminal else set())))
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
+        system_contents_blob = engine.store.put_blob(system_contents)
         record = DirectRecord(
-            state_digest(environ, ignored, files),
+            variables_digest(environ, ignored),
+            state_digest(guarded, files) if is_old else NO_STATE,
+            engine.racy,
             ignored,
             tuple((one, size) for one, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
             b"".join(statistics.line(_as_hit(one)) for one in ended),
             tuple(history),
-            (*whole.uses, (False, system_list)),
+            (*whole.uses, (False, system_list), (False, system_contents_blob)),
             guarded,
-            system_digest(system_guarded, system_files),
+            contents,
+            system_digest(system_guarded, system_files) if system_is_old else NO_STATE,
             system_list,
+            system_contents_blob,
             outputs.rules,
         )
         engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
+
+
+def _contents(
+    paths: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
+) -> bytes:
+    """Empty where they are not known."""
+    try:
+        return pack_contents(paths, found, digests, old)
+    except ContentsUnknown:
+        return b""
 
 
 def _as_hit(outcome: CompileOutcome) -> CompileOutcome:

@@ -9,8 +9,8 @@ every place in them where one of the libraries could appear is watched too.
 A script in the place of a tool (a wrapper of lld) is its content, and all programs that its words may name: by path, on
 PATH, or beside it. Known weakness: a name that is put together when it runs.
 
-Format of a memo (an action of the store), one for each tool and loader environment: JSON {"format": 2, "watch": {path:
-status or null, ...}, "files": [path, ...], "digest": hex}.
+Format of a memo (an action of the store), one for each tool and loader environment: JSON {"format": 3, "watch": {path:
+status or null, ...}, "files": [path, ...], "digests": {path: hex of its content, ...}, "digest": hex}.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
-_FORMAT = 2
+_FORMAT = 3
 _WORD = re.compile(rb"[\w./+-]*[A-Za-z][\w./+-]*")
 
 Status = list[int]
@@ -51,6 +51,7 @@ class Identities:
         self._digests: dict[str, str] = {}
         self._watched: dict[str, Status | None] = {}
         self._contents: dict[str, tuple[str, ...]] = {}
+        self._of_files: dict[str, str] = {}
 
     def digest(self, tool: str) -> str:
         """Digest of the program at path `tool`. Raises OSError where it cannot be read."""
@@ -70,6 +71,13 @@ class Identities:
         """For each tool of this compile, by its digest: the files that it was made of, its own first."""
         return dict(self._contents)
 
+    def digests(self) -> Iterator[tuple[list[int], str]]:
+        """(status that it had before it was read, digest of its content) of each of their files."""
+        for path, digest in self._of_files.items():
+            status = self._watched.get(path)
+            if status:
+                yield status, digest
+
     def watched(self) -> Iterator[Watched]:
         """What the tools of this compile, and the libraries that they load, are known by."""
         for path, status in self._watched.items():
@@ -88,6 +96,7 @@ class Identities:
             if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
                 self._watched.update(memo["watch"])
                 self._contents[str(memo["digest"])] = tuple(memo["files"])
+                self._of_files.update(memo["digests"])
                 return str(memo["digest"])
         except (OSError, ValueError, KeyError, AttributeError, TypeError):
             return ""  # one that does not read: taken again below, and written anew
@@ -95,14 +104,14 @@ class Identities:
 
     def _take(self, tool: str) -> str:
         watch: dict[str, Status | None] = {path: _status(path) for path in (tool, *_LOADER_FILES)}
-        contents = [("tool", digest_file(tool))]
+        contents = [("tool", self._digest_of(tool))]
         libraries = self._libraries(tool)
         for directory in self._directories([tool, *libraries]):
             for name in ("glibc-hwcaps", *(os.path.basename(library) for library in libraries)):
                 watch[os.path.join(directory, name)] = _status(os.path.join(directory, name))
         for library in libraries:
             watch[library] = _status(library)
-            contents.append((Path(library).name, digest_file(library)))
+            contents.append((Path(library).name, self._digest_of(library)))
         if is_script(tool):
             self._digests[tool] = ""  # it may name itself
             contents += [(os.path.basename(program), self._any(program)) for program in self._named(tool, watch)]
@@ -112,6 +121,10 @@ class Identities:
         self._contents[digest] = (tool, *libraries)
         self._remember(tool, watch, digest)
         return digest
+
+    def _digest_of(self, path: str) -> str:
+        self._of_files[path] = digest_file(path)
+        return self._of_files[path]
 
     def _named(self, script: str, watch: dict[str, Status | None]) -> list[str]:
         """The programs that the words of a script may name; puts every place looked at into `watch`."""
@@ -145,7 +158,9 @@ class Identities:
             return  # too young to tell a second change from the first
         if any(_status(path) != status for path, status in watch.items()):
             return
-        memo = {"format": _FORMAT, "watch": watch, "files": self._contents[digest], "digest": digest}
+        files = self._contents[digest]
+        digests = {path: self._of_files[path] for path in files}
+        memo = {"format": _FORMAT, "watch": watch, "files": files, "digests": digests, "digest": digest}
         self._memos.keep(self._key(tool), json.dumps(memo).encode())
 
     def _libraries(self, tool: str) -> list[str]:

@@ -20,7 +20,7 @@ from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.inputs.readset import ReadFile, ReadSet, Status, status_of
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
-from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, SAME, Watched
+from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
 
 # A status younger than this may be shared by two contents on file systems with coarse times.
 RACY = 2.0
@@ -62,6 +62,7 @@ class Files:
         self._checked: dict[tuple[str, bool], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
+        self._numbers: dict[str, Status] = {}
         self._asked: dict[str, bool] = {}
         self._reading = threading.Lock()
         self.listings = Listings(self.resolve, self._settled)
@@ -78,6 +79,11 @@ class Files:
     def status(self, path: str) -> Status:
         """Raises OSError."""
         return status_of(os.stat(self.resolve(path)))
+
+    def numbered(self, path: str) -> Status:
+        """The status of a file whose inode is part of a key. Raises OSError."""
+        self._numbers[path] = self.status(path)
+        return self._numbers[path]
 
     def is_there(self, path: str) -> bool:
         """Is there anything at `path`, be it a link that leads nowhere?"""
@@ -228,6 +234,8 @@ class Files:
         """What was looked at for the keys of this compile."""
         for path, status in self._named.items():
             yield Watched(FILE, self.resolve(path), status)
+        for path, (device, inode, *_) in self._numbers.items():
+            yield Watched(NUMBER, self.resolve(path), (device, inode))
         for path, identity in self._identities.items():
             known = isinstance(identity, tuple)
             yield Watched(SAME, self.resolve(path), identity) if known else Watched(GONE, self.resolve(path))
@@ -258,6 +266,14 @@ class Files:
             yield Watched(ABSENT, self.resolve(path))
         for path in map(self.basedir.local, reads.present):
             yield Watched(MODE, self.resolve(path), DIRECTORY if path.endswith("/") else NO_DIRECTORY)
+
+    def digests(self, reads: Iterable[ReadSet]) -> dict[Status, str]:
+        """Digests of contents by the status that their file had when they were read, now or for one of `reads`."""
+        known: dict[Status, str] = {}
+        for one in reads:
+            known |= {file.status: file.digest for file in one.files if file.status}
+            known |= {file.status: file.digest for file in one.besides if file.status}
+        return {**known, **dict(self._digests.values())}
 
     def alike(self, files: Iterable[ReadFile]) -> tuple[tuple[str, str], ...]:
         """See `ReadSet`."""

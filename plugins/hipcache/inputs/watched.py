@@ -11,6 +11,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     FILE   f   stat:  device, inode, mode, size, modification time, change time
     MODE   m   stat:  mode
     SAME   i   stat:  device, inode
+    NUMBER o   the same, where the inode itself is in what was made (planning/inodes.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
@@ -35,7 +36,7 @@ from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
 from hipcache.processes.syscalls import LIST, READ
 from hipcache.values import dataclass
 
-FILE, MODE, SAME, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "l", "e", "n", "a"
+FILE, MODE, SAME, NUMBER, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "o", "l", "e", "n", "a"
 
 DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 
@@ -43,8 +44,8 @@ DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 @dataclass(frozen=True)
 class Watched:
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
-    digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME:
-    (device, inode); LINK: as `observe.sign`. None: whatever it is now."""
+    digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
+    and NUMBER: (device, inode); LINK: as `observe.sign`. None: whatever it is now."""
 
     kind: str
     path: str
@@ -69,43 +70,50 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*os.path.split(one.path), one.kind, str(one.known))))
 
 
-def state(watched: Sequence[Watched], old: float) -> bytes | None:
-    """The text that the digest goes over; None where something is not as it is known. `old`: seconds of the epoch;
-    a file that changed after that is too young."""
-    found = look(watched, old)
-    return None if found is None else b"".join(found.values())
-
-
-def look(watched: Sequence[Watched], old: float) -> Mapping[tuple[str, str], bytes] | None:
-    """The same, by kind and path."""
+def look(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
+    """The parts of the text that the digest goes over, by kind and path; None where something is not as it is known."""
     parts: dict[tuple[str, str], bytes] = {}
     for one in watched:
-        found = _look(one, old)
+        found = _look(one)
         if found is None:
             return None
         parts.setdefault((one.kind, one.path), found)
     return parts
 
 
-def _look(one: Watched, old: float) -> bytes | None:
+def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
+    """Had all files changed for the last time before that (seconds of the epoch), so that their status stands for their
+    content? `found`: see `look`."""
+    times = (struct.unpack_from("<qq", text, 32) for (kind, _), text in found.items() if kind == FILE)
+    return all(max(pair) < old * 1e9 for pair in times)
+
+
+def _look(one: Watched) -> bytes | None:
+    try:
+        return _look_at(one)
+    except OSError:
+        return None
+
+
+def _look_at(one: Watched) -> bytes | None:
     try:
         found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
     except OSError:
         return b"" if one.kind in (GONE, ABSENT) else None
     mode, known = found.st_mode, one.known
     if one.kind == ENTRIES:
-        return _entries(one.path) if observe.sign(LIST, one.path) == known else None
+        return entries_digest(one.path) if observe.sign(LIST, one.path) == known else None
     if one.kind == MODE:
         kinds = (oct(mode), DIRECTORY if stat.S_ISDIR(mode) else NO_DIRECTORY)
         return struct.pack("<Q", mode) if known is None or known in kinds else None
-    if one.kind == SAME:
+    if one.kind in (SAME, NUMBER):
         identity = (found.st_dev, found.st_ino)
         return struct.pack("<QQ", *identity) if known in (None, identity) else None
     if one.kind == LINK:
         text = os.fsencode(os.readlink(one.path)) if stat.S_ISLNK(mode) else b""
         sign = os.fsdecode(text) if text else oct(mode)
         return struct.pack("<QQ", mode, len(text)) + text if known in (None, sign) else None
-    if one.kind != FILE or max(found.st_mtime, found.st_ctime) >= old:
+    if one.kind != FILE:
         return None
     status = status_of(found)
     if stat.S_ISDIR(mode) and isinstance(known, str):
@@ -116,11 +124,9 @@ def _look(one: Watched, old: float) -> bytes | None:
     return status_text(found)
 
 
-def _entries(directory: str) -> bytes | None:
-    try:
-        names = sorted(os.listdir(os.fsencode(directory)))
-    except OSError:
-        return None
+def entries_digest(directory: str) -> bytes:
+    """What ENTRIES gives. Raises OSError."""
+    names = sorted(os.listdir(os.fsencode(directory)))
     return blake3(b"".join(name + b"\0" for name in names)).digest()
 
 

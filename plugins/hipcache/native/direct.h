@@ -50,19 +50,40 @@ typedef struct {
 
 /* A record, read and checked; the parts point into `content`. */
 typedef struct {
-    bytes content, state, ignored, outputs, messages, counted, history, uses, watched, system, system_list, rules;
+    bytes content, variables, state, racy, ignored, outputs, messages, counted, history, uses, watched, contents;
+    bytes system, system_list, system_contents, rules;
     bytes system_watched; /* the list itself, once it was needed */
     bool alone;           /* was there no resident to ask? */
     int store;            /* descriptor of STORE/v1 (store.h), or -1 */
-    char name[ENTRY_NAME_BYTES]; /* of the record itself */
+    char key[2 * DIGEST_BYTES + 1], name[ENTRY_NAME_BYTES]; /* of the record itself */
+    const uint8_t *secret; /* as in `request` */
+    uint64_t began;        /* nanoseconds of the epoch */
+    bytes guards;          /* digits that `watched` is to have (contents.c) */
+    uint8_t new_state[DIGEST_BYTES], new_system[DIGEST_BYTES];
+    bool refresh_state, refresh_system; /* are these to be written into the record? */
     uint8_t room[1 << 15];
 } record;
 
 /* state.c */
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context);
-bool state_holds(const record *found, char *const *environ); /* the variables, and what is not of the system */
+bool variables_hold(const record *found, char *const *environ);
+bool state_holds(const record *found); /* what is not of the system */
 bool system_holds(bytes watched, bytes digest);
 void append_status(bytes *text, const struct stat *found); /* 48 bytes */
+
+/* contents.c: is it all the same by its content? Then notes in the record which state it has now, if that lasts. */
+bool contents_hold(record *found);
+bool system_contents_hold(record *found); /* `system_watched` was read */
+
+/* refresh.c: writes what was noted into the record, whole, in the place of the old one. Failing here costs no object. */
+void refresh(record *found);
+
+/* action.c: actions of the store (store/layout.py). `key`: 64 hexadecimal digits, as `seal_name` gives them. */
+bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */
+bool action_write(const record *of, const char *key, const bytes *content); /* domain, key and payload, as it was read */
+/* What was found out of files by their status: a claim is known if there is an action under its digest. */
+bool claim_is_known(const record *of, bytes claim);
+void claim_keep(const record *of, bytes claim);
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;
@@ -71,10 +92,11 @@ void resident_start(void);
 
 /* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
 bool direct_system_holds(record *found);
+bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);
 bool direct_deliver(const record *found);
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
-void direct_count(const request *asked, const record *found);
+void direct_count(const request *asked, record *found);
 void direct_release(record *found);
 
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */

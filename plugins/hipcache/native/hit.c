@@ -3,7 +3,6 @@
 #include "direct.h"
 #include "places.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES };
+enum { HEX_BYTES = 2 * DIGEST_BYTES };
 enum { SIZE_BYTES = 8, MOST_RECORD = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
-static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
 static const char KEY_FORMAT[] = "4";                    /* inputs/keys.py: FORMAT */
 
 /* A text of a key, after its length: inputs/keys.py. */
@@ -26,7 +24,7 @@ static void key_text(bytes *key, const char *text) {
 static bool key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
     uint8_t digest[DIGEST_BYTES], room[1 << 14];
     bytes key = BEGINS_IN(room);
-    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct 2 on a terminal" : "direct 2");
+    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct 3 on a terminal" : "direct 3");
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
@@ -39,7 +37,7 @@ static bool key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]
     return whole;
 }
 
-static bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]) {
+bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]) {
     char digits[HEX_BYTES + 1];
     hexadecimal(digest, DIGEST_BYTES, digits);
     return store_entry_name(name, "blobs", digits);
@@ -62,13 +60,14 @@ static bool take_string(bytes *rest, bytes *part) {
     return take(rest, (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24, part);
 }
 
-static bool unpack(record *found, uint8_t *payload, size_t size) {
-    bytes rest = LENT(payload, size);
-    return take(&rest, DIGEST_BYTES, &found->state) && take_string(&rest, &found->ignored) &&
+static bool unpack(record *found, bytes rest) {
+    return take(&rest, DIGEST_BYTES, &found->variables) && take(&rest, DIGEST_BYTES, &found->state) &&
+           take(&rest, SIZE_BYTES, &found->racy) && take_string(&rest, &found->ignored) &&
            take_string(&rest, &found->outputs) && take_string(&rest, &found->messages) &&
            take_string(&rest, &found->counted) && take_string(&rest, &found->history) &&
            take_string(&rest, &found->uses) && take_string(&rest, &found->watched) &&
-           take(&rest, DIGEST_BYTES, &found->system) && take(&rest, DIGEST_BYTES, &found->system_list) &&
+           take_string(&rest, &found->contents) && take(&rest, DIGEST_BYTES, &found->system) &&
+           take(&rest, DIGEST_BYTES, &found->system_list) && take(&rest, DIGEST_BYTES, &found->system_contents) &&
            take_string(&rest, &found->rules) && rest.size == 0;
 }
 
@@ -123,31 +122,12 @@ static bool places_are_free(const request *asked, const record *found) {
            are_free(found->outputs, take_output, &named, places_allow_output);
 }
 
-/* The record under `key`, if it is one and whole: an action of the store (store/layout.py). */
-static bool read_record(const request *asked, record *found, const char key[HEX_BYTES + 1]) {
-    uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
-    struct stat status;
-    const int fd = store_open(found->store, found->name, O_RDONLY, MOST_RECORD, &status);
-    if (fd < 0)
-        return false;
-    bool good = status.st_size > HEADER_BYTES && read(fd, header, HEADER_BYTES) == HEADER_BYTES &&
-                memcmp(header, seal_magic(asked->secret), MAGIC_BYTES) == 0;
-    bytes *content = &found->content;
-    append(content, DOMAIN, sizeof DOMAIN), append(content, key, HEX_BYTES);
-    const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
-    good = good && make_room(content, size) && read(fd, content->at + prefix, size) == (ssize_t)size;
-    close(fd);
-    if (good)
-        seal_digest(asked->secret, content->at, prefix + size, digest);
-    return good && memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0 && unpack(found, content->at + prefix, size);
-}
-
 /* Looks at all of the system's files; their list is a blob, which sources that include the same share. */
 bool direct_system_holds(record *found) {
     char blob[ENTRY_NAME_BYTES];
     return blob_name(blob, found->system_list.at) &&
            read_blob(found->store, blob, found->system_list.at, &found->system_watched) &&
-           system_holds(found->system_watched, found->system);
+           (system_holds(found->system_watched, found->system) || system_contents_hold(found));
 }
 
 /* Are all blobs of the outputs there, as long as they should be? Their content is hashed as it is written. */
@@ -171,17 +151,23 @@ static bool system_is_as_it_was(const request *asked, record *found) {
 
 /* `terminal`: the record of those whose messages went to one. */
 static bool find(const request *asked, bool terminal, record *found) {
-    char key[HEX_BYTES + 1];
+    bytes payload;
+    struct timespec now;
     memset(found, 0, offsetof(record, room));
+    clock_gettime(CLOCK_REALTIME, &now);
+    found->began = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    found->secret = asked->secret;
     found->content = (bytes)BEGINS_IN(found->room);
     found->store = store_base(asked->store);
-    bool good = found->store >= 0 && key_of(asked, terminal, key);
+    bool good = found->store >= 0 && key_of(asked, terminal, found->key);
     PHASE("key");
-    good = good && store_entry_name(found->name, "actions", key) && read_record(asked, found, key);
+    good = good && store_entry_name(found->name, "actions", found->key) &&
+           action_read(found, found->key, MOST_RECORD, &found->content, &payload) && unpack(found, payload);
     PHASE("record");
     good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
            has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
-           state_holds(found, asked->environ) && system_is_as_it_was(asked, found);
+           variables_hold(found, asked->environ) && (state_holds(found) || contents_hold(found)) &&
+           system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
         direct_release(found);
@@ -233,12 +219,14 @@ bool direct_deliver(const record *found) {
     return found->outputs.size != 0;
 }
 
-/* Statistics, the history's time, and the uses that keep entries in the store. Failing here costs no object. */
-void direct_count(const request *asked, const record *found) {
+/* A better record, statistics, the history's time, and the uses that keep entries in the store. Failing here costs no
+ * object. */
+void direct_count(const request *asked, record *found) {
     char name[ENTRY_NAME_BYTES], digits[HEX_BYTES + 1];
     struct stat status;
     if (!statistics_append(asked->store, found->counted.at, found->counted.size))
         return; /* a store that cannot be written: nothing else can be noted there */
+    refresh(found);
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {
         const char *one = (const char *)found->history.at + at;
         size = strnlen(one, found->history.size - at);
@@ -261,6 +249,7 @@ void direct_count(const request *asked, const record *found) {
 void direct_release(record *found) {
     release(&found->content);
     release(&found->system_watched);
+    release(&found->guards);
     if (found->store >= 0)
         close(found->store);
     found->store = -1;

@@ -142,6 +142,25 @@ bool store_status(int base, const char *name, struct stat *found) {
     return good;
 }
 
+bool store_make_directory_of(int base, const char *name) {
+    char directory[PATH_MAX];
+    struct stat whole;
+    const char *slash = strrchr(name, '/'), *last;
+    if (!is_name(name) || !slash)
+        return false;
+    memcpy(directory, name, (size_t)(slash - name));
+    directory[slash - name] = 0;
+    const int parent = open_parent(base, directory, &last);
+    const bool made = parent >= 0 && fstat(parent, &whole) == 0 && mkdirat(parent, last, 0700) == 0;
+    if (made && geteuid() == 0 && whole.st_uid != 0)
+        (void)!fchownat(parent, last, whole.st_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW);
+    if (made)
+        (void)!fchmodat(parent, last, whole.st_mode & 02777, 0);
+    if (parent >= 0)
+        close(parent);
+    return made;
+}
+
 bool store_rename(int base, const char *from, const char *to) {
     const char *old, *new;
     const int source = open_parent(base, from, &old), target = open_parent(base, to, &new);

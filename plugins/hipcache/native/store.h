@@ -36,6 +36,9 @@ bool store_status(int base, const char *name, struct stat *found);
 /* Sets its times to now. */
 bool store_touch(int base, const char *name);
 
+/* The directory of a file that is to come, as open as the one that it is in. */
+bool store_make_directory_of(int base, const char *name);
+
 bool store_rename(int base, const char *from, const char *to);
 bool store_unlink(int base, const char *name);
 

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "watching.h"
 
+#include "look.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,17 +15,12 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 enum {
     LINKS = 40, /* on one way, as the kernel follows */
     SHARE = 4   /* of the watches that this user may have: editors want some too */
 };
-
-/* Local file systems whose changes all come by the kernel's file operations. Not: networks, FUSE, and overlays, whose
- * lower layers may change behind them. From linux/magic.h. */
-static const unsigned long WATCHABLE[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1};
 
 static const uint32_t DIRECTORY_EVENTS =
     IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF;
@@ -122,16 +119,6 @@ bool watching_is_quiet(watching *self) {
     return quiet && size < 0 && errno == EAGAIN;
 }
 
-static bool can_be_watched(const char *path) {
-    struct statfs system;
-    if (statfs(path, &system) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof WATCHABLE / sizeof *WATCHABLE; i++)
-        if ((unsigned long)system.f_type == WATCHABLE[i])
-            return true;
-    return false;
-}
-
 /* The watch of `path`, which is resolved, without links; 0 where it cannot be watched. */
 static int watch(watching *self, const char *path, bool directory) {
     uint8_t digest[DIGEST_BYTES];
@@ -139,7 +126,7 @@ static int watch(watching *self, const char *path, bool directory) {
     const int before = table_find(&self->watched, digest);
     if (before)
         return before;
-    if (self->watches >= self->most || !can_be_watched(path))
+    if (self->watches >= self->most || !look_keeps_times(path) /* then all changes come by the kernel's file operations */)
         return 0;
     const uint32_t events = IN_DONT_FOLLOW | (directory ? DIRECTORY_EVENTS | IN_ONLYDIR : FILE_EVENTS);
     const int made = inotify_add_watch(self->events, path, events);

@@ -37,7 +37,7 @@ def _number(job: Cc1Job, files: Files) -> str:
     if job.value(Role.CUID) or all(option.name != "-fgpu-rdc" for option in job.options):
         return ""
     try:
-        device, inode, *_ = files.status(job.value(Role.INPUT))
+        device, inode, *_ = files.numbered(job.value(Role.INPUT))
     except OSError:
         return "none"  # the compiler says why
     return f"{inode & _WIDTH:x}{device & _WIDTH:x}"

@@ -56,15 +56,15 @@ def blobs_of(entry: FrontEntry) -> list[str]:
 
 
 def _of_whole(payload: bytes) -> list[str]:
-    """The outputs, and the list of what is watched of the system: see `direct/record.py`."""
+    """The outputs, the list of what is watched of the system, and its contents: see `direct/record.py`."""
     rest = _Rest(payload)
-    rest.take(32)
+    rest.take(32 + 32 + 8)
     rest.string()
     outputs = _Rest(rest.string())
-    for _ in range(5):
+    for _ in range(6):
         rest.string()
     rest.take(32)
-    named = [rest.take(32)]
+    named = [rest.take(32), rest.take(32)]
     rest.string()
     if rest.left:
         raise ValueError("it is longer than it says")

@@ -1,0 +1,88 @@
+/* Reads and writes actions of the store, whose format stands in store/layout.py and seal.py. */
+#define _GNU_SOURCE
+#include "direct.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES, MOST_CLAIM = 1 << 12 };
+static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
+/* JSON, as every action that is no record of a whole compile (verify/named.py). */
+static const char CLAIMED[] = "{\"claim\":true}";
+
+bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload) {
+    uint8_t header[HEADER_BYTES], digest[DIGEST_BYTES];
+    char name[ENTRY_NAME_BYTES];
+    struct stat status;
+    const int fd = store_entry_name(name, "actions", key) ? store_open(of->store, name, O_RDONLY, most, &status) : -1;
+    if (fd < 0)
+        return false;
+    bool good = status.st_size > HEADER_BYTES && read(fd, header, HEADER_BYTES) == HEADER_BYTES &&
+                memcmp(header, seal_magic(of->secret), MAGIC_BYTES) == 0;
+    append(content, DOMAIN, sizeof DOMAIN), append(content, key, HEX_BYTES);
+    const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
+    good = good && make_room(content, size) && read(fd, content->at + prefix, size) == (ssize_t)size;
+    close(fd);
+    if (!good)
+        return false;
+    content->size += size;
+    seal_digest(of->secret, content->at, content->size, digest);
+    *payload = LENT(content->at + prefix, size);
+    return memcmp(digest, header + MAGIC_BYTES, DIGEST_BYTES) == 0;
+}
+
+bool action_write(const record *of, const char *key, const bytes *content) {
+    uint8_t header[HEADER_BYTES];
+    char temporary[64], name[ENTRY_NAME_BYTES];
+    uint64_t random[2];
+    const size_t prefix = sizeof DOMAIN + HEX_BYTES;
+    if (content->failed || content->size < prefix || !store_entry_name(name, "actions", key) ||
+        getrandom(random, sizeof random, 0) != sizeof random)
+        return false;
+    snprintf(temporary, sizeof temporary, "tmp/put-%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    memcpy(header, seal_magic(of->secret), MAGIC_BYTES);
+    seal_digest(of->secret, content->at, content->size, header + MAGIC_BYTES);
+    const int fd = store_create(of->store, temporary);
+    if (fd < 0)
+        return false;
+    bool good = write_all(fd, header, sizeof header) && write_all(fd, content->at + prefix, content->size - prefix);
+    good = close(fd) == 0 && good;
+    good = good && (store_rename(of->store, temporary, name) ||
+                    (store_make_directory_of(of->store, name) && store_rename(of->store, temporary, name)));
+    if (!good)
+        store_unlink(of->store, temporary);
+    return good;
+}
+
+static void key_of(const record *of, bytes claim, char key[HEX_BYTES + 1]) {
+    uint8_t digest[DIGEST_BYTES];
+    blake3(claim.at, claim.size, digest);
+    hexadecimal(digest, DIGEST_BYTES, key);
+    seal_name(of->secret, key);
+}
+
+bool claim_is_known(const record *of, bytes claim) {
+    char key[HEX_BYTES + 1];
+    uint8_t room[512];
+    bytes content = BEGINS_IN(room), payload;
+    key_of(of, claim, key);
+    const bool known = action_read(of, key, MOST_CLAIM, &content, &payload) && payload.size == sizeof CLAIMED - 1 &&
+                       memcmp(payload.at, CLAIMED, payload.size) == 0;
+    release(&content);
+    return known;
+}
+
+void claim_keep(const record *of, bytes claim) {
+    char key[HEX_BYTES + 1];
+    uint8_t room[512];
+    bytes content = BEGINS_IN(room);
+    key_of(of, claim, key);
+    append(&content, DOMAIN, sizeof DOMAIN), append(&content, key, HEX_BYTES);
+    append(&content, CLAIMED, sizeof CLAIMED - 1);
+    action_write(of, key, &content);
+    release(&content);
+}
