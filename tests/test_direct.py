@@ -19,7 +19,7 @@ from hipcache.direct.record import key
 from hipcache.inputs.memos import Memos
 from hipcache.store.local import LocalStore
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 VALUE = (
     '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\nint host() { return VALUE; }\n'
@@ -59,6 +59,7 @@ class Direct:
         return self.lab.store / "v1/actions" / name[:2] / name[2:]
 
 
+@pytest.mark.archs(2)
 def test_a_warm_compile_starts_no_engine_and_writes_what_the_compiler_would(direct: Direct) -> None:
     lab = direct.lab
     flags = ("-MD", "-MF", "out.d", "-Wall")

@@ -12,6 +12,8 @@ from hipcache.engine import open_engine
 from hipcache.planning.command import Command, parse
 from test_direct import Direct, direct
 
+pytestmark = pytest.mark.archs(1)
+
 __all__ = ["direct"]
 
 SOURCE = '#include "hip_in_short.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = ONE * 10 + TWO; }\n'
@@ -88,6 +90,7 @@ def test_it_is_no_direct_hit_after(nested: Direct, change: str) -> None:
     assert plain[1] != before
 
 
+@pytest.mark.archs(2)
 def test_what_it_says_anew_in_other_words_is_found_by_the_engine(nested: Direct) -> None:
     lab = nested.lab
     before = warm(nested)
@@ -119,6 +122,7 @@ def compiled(lab: Lab, command: Command) -> Compiled:
     return compile(engine, command, None)
 
 
+@pytest.mark.archs(2)
 @only_19
 def test_one_that_changes_after_the_command_was_read_is_not_relied_on(nested: Direct) -> None:
     lab = nested.lab

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hip import Lab, kernel
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 
 def switch(link: Path, target: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, script, toolchain
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 VALUE = "#ifndef VALUE\n#define VALUE 1\n#endif"
 

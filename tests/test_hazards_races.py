@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, toolchain, watched_compiler
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 BEFORE = "before"  # the pass reads what the change leaves
 AFTER = "after"  # the pass has read what was there before
@@ -129,6 +129,7 @@ def test_a_list_named_by_a_flag_that_changes_while_a_pass_runs_spoils_nothing(
     lab.compile(*flags)
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("moment", [BEFORE, AFTER])
 def test_device_libraries_that_change_while_a_pass_runs_spoil_nothing(lab: Lab, tmp_path: Path, moment: str) -> None:
     lab.write(
@@ -159,6 +160,7 @@ def test_device_libraries_that_change_while_a_pass_runs_spoil_nothing(lab: Lab, 
     lab.same(command)
 
 
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("moment", [BEFORE, AFTER])
 def test_a_linker_that_is_replaced_while_a_pass_runs_spoils_nothing(lab: Lab, tmp_path: Path, moment: str) -> None:
     root = tmp_path / "llvm"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 from hip import BARE, HIP_IN_SHORT, HIT, LAUNCHER, Lab, kernel, only_15
 
-pytestmark = pytest.mark.takes_turns("lab")
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 
+@pytest.mark.archs(2)
 def test_blanks_at_the_end_of_a_line_of_a_raw_string_count(lab: Lab) -> None:
     """In code of the device and of the host."""
     text = '(int)sizeof(R"(a  \nb)")'
