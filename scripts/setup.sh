@@ -17,6 +17,11 @@ PACKAGES=(
 )
 # Installed where the mirror has them: a newer clang, with which some tests try what comes after 19.
 NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
+# Likewise: builders of packages, and what hipcache's own package is built with.
+BUILDERS=(
+    debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
+    rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
+)
 EXTRAS=("${@:-test}")
 
 # step TEXT COMMAND...: run the command quietly and say that it runs: on a terminal with a spinner and the newest line
@@ -74,7 +79,7 @@ install_packages() {
     fi
     mapfile -t missing < <(missing_packages "${PACKAGES[@]}")
     if [ ${#missing[@]} -eq 0 ]; then
-        [ "$(id -u)" -ne 0 ] || install_newer
+        [ "$(id -u)" -ne 0 ] || install_others
         return 0
     fi
 
@@ -98,16 +103,25 @@ install_packages() {
         step "reading Debian's package lists" "${as_root[@]}" apt-get update
         step "installing Debian packages, second try" "${install[@]}"
     fi
-    install_newer "${as_root[@]}"
+    install_others "${as_root[@]}"
 }
 
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
-install_newer() {
-    local -a newer=()
-    mapfile -t newer < <(missing_packages "${NEWER[@]}")
-    if [ ${#newer[@]} -gt 0 ] && apt-get install -s --no-install-recommends "${newer[@]}" >/dev/null 2>&1; then
-        step "installing Debian packages: ${newer[*]}" "$@" env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y --no-install-recommends "${newer[@]}" || echo "==> going on without ${newer[*]}"
+install_others() {
+    install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
+    install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
+}
+
+# COUNT PACKAGE... [SUDO]
+install_if_there() {
+    local count=$1
+    local -a missing=()
+    shift
+    mapfile -t missing < <(missing_packages "${@:1:count}")
+    shift "$count"
+    if [ ${#missing[@]} -gt 0 ] && apt-get install -s --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+        step "installing Debian packages: ${missing[*]}" "$@" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y --no-install-recommends "${missing[@]}" || echo "==> going on without ${missing[*]}"
     fi
 }
 

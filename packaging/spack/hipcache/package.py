@@ -1,0 +1,31 @@
+# Copyright 2026 The hipcache authors
+#
+# SPDX-License-Identifier: MIT
+
+from spack.package import *
+
+
+class Hipcache(PythonPackage):
+    """Compile cache for AMD HIP that caches every GPU architecture on its own."""
+
+    homepage = "https://example.org/hipcache"
+    url = "https://example.org/hipcache-0.1.0.tar.gz"
+
+    license("MIT")
+
+    version("main", branch="main", git="https://example.org/hipcache.git")
+
+    depends_on("c", type="build")
+    depends_on("python@3.10:", type=("build", "run"))
+    depends_on("py-hatchling@1.12:", type="build")
+    depends_on("py-pyyaml@6:", type=("build", "run"))
+
+    def setup_build_environment(self, env):
+        env.set("HIPCACHE_BUILD", "package")
+
+    def setup_dependent_build_environment(self, env, dependent_spec):
+        """A package that depends on hipcache is compiled through it. Spack's `config:ccache` is not: its wrapper is
+        gone around by CXX=hipcc."""
+        env.set("CMAKE_HIP_COMPILER_LAUNCHER", self.prefix.bin.hipcache)
+        env.set("CMAKE_CXX_COMPILER_LAUNCHER", self.prefix.bin.hipcache)
+        env.set("HIP_CLANG_LAUNCHER", self.prefix.bin.hipcache)

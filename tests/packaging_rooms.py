@@ -1,0 +1,274 @@
+"""Builders of packages, for tests: each makes a package of a source tree, and hands back what is in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hip import HIP_IN_SHORT, LAUNCHER, kernel
+
+CHECKOUT = Path(__file__).parent.parent
+PACKAGING = CHECKOUT / "packaging"
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+# An ordinary user, who need not be known here: makepkg does not run as root.
+SOMEBODY = 54321
+
+CHANGELOG = """\
+demo ({version}-1) unstable; urgency=low
+
+  * Another entry.
+
+ -- Demo <demo@example.org>  {date}
+"""
+CONTROL = """\
+Source: demo
+Maintainer: Demo <demo@example.org>
+Build-Depends: debhelper-compat (= 13)
+
+Package: demo
+Architecture: any
+Description: test package
+"""
+# dwz does not read clang 15's debug information.
+RULES = """\
+#!/usr/bin/make -f
+%:
+	dh $@
+override_dh_dwz:
+"""
+SPEC = """\
+Name: demo
+Version: {version}
+Release: 1
+Summary: Test package
+License: MIT
+%global debug_package %{{nil}}
+%description
+Test package.
+%prep
+%setup -q -T -c -n demo-1
+cp -r {source}/. .
+%build
+{build}
+%install
+{install}
+%files
+/usr/lib
+%changelog
+* {date} Demo <demo@example.org> - {version}-1
+- Another entry
+"""
+PKGBUILD = """\
+pkgname=demo
+pkgver={version}
+pkgrel=1
+arch=(x86_64)
+options=(!strip debug)
+prepare() {{ mkdir -p demo-1; cp -r {source}/. demo-1; }}
+build() {{ cd demo-1; {build}; }}
+package() {{ cd demo-1; {install}; }}
+"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source tree; how it is built, and installed below $DESTDIR; and the file that is compared."""
+
+    files: Mapping[str, str]
+    build: str
+    install: str
+    made: str
+
+
+MAKEFILE = """\
+CXX = /usr/lib/llvm-19/bin/clang++
+all: libdemo.a
+%.o: %.hip
+	$(LAUNCHER) $(CXX) -x hip $(ARCHES:%=--offload-arch=%) -nogpuinc -nogpulib -I$(CURDIR) $(CXXFLAGS) -cuid=$* \\
+		-c $(CURDIR)/$< -o $@
+libdemo.a: one.o two.o
+	ar rcsD $@ $^
+clean:
+	rm -f *.o *.a
+install:
+	install -Dm644 libdemo.a $(DESTDIR)/usr/lib/libdemo.a
+"""
+SMALL = Source(
+    {
+        "Makefile": MAKEFILE,
+        "hip_in_short.hpp": HIP_IN_SHORT,
+        "one.hip": kernel("1"),
+        "two.hip": kernel("sizeof(__FILE__)"),
+    },
+    "make",
+    "make install",
+    "usr/lib/libdemo.a",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a package's changelog."""
+
+    version: str = "1"
+    day: int = 1
+
+    @property
+    def rfc2822(self) -> str:
+        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]}, {self.day:02} Nov 2026 12:00:00 +0000"
+
+    @property
+    def rpms(self) -> str:
+        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]} Nov {self.day:02} 2026"
+
+
+FIRST, NEXT = Entry(), Entry(day=2)
+
+
+class Builder:
+    """`place`: one that other users may enter."""
+
+    tools: tuple[str, ...] = ()
+    user: int | None = None
+
+    def __init__(self, place: Path) -> None:
+        for tool in self.tools:
+            if not shutil.which(tool, path=SYSTEM_PATH):
+                pytest.skip(f"{tool} is not installed (scripts/setup.sh)")
+        self.place = place
+        self.store = place / "store"
+        (place / "home").mkdir()
+        self._own(place, place / "home")
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        """Build the package in a directory of that name; the content of the file that it is made for."""
+        raise NotImplementedError
+
+    def cached(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        """The same through hipcache."""
+        launchers = ("LAUNCHER", "CMAKE_HIP_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
+        return self.build(name, source, entry, {**environ, **dict.fromkeys(launchers, LAUNCHER[0])})
+
+    def run(self, argv: Sequence[str | Path], cwd: Path, environ: Mapping[str, str]) -> bytes:
+        told = {
+            "PATH": SYSTEM_PATH,
+            "HOME": str(self.place / "home"),
+            "LC_ALL": "C.UTF-8",
+            "HIP_PLATFORM": "amd",
+            "HIPCACHE_DIR": str(self.store),
+            "TMPDIR": str(self.place),
+        }
+        as_user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+        done = subprocess.run(
+            argv,
+            cwd=cwd,
+            env={**told, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=1800,
+            **as_user,  # type: ignore[call-overload]
+        )
+        output: bytes = done.stdout
+        assert done.returncode == 0, output.decode(errors="replace")[-5000:]
+        return output
+
+    def top(self, name: str, source: Source) -> Path:
+        """An empty directory, and the source beside it."""
+        tree = self.place / "source"
+        for file, text in source.files.items():
+            path = tree / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        top = self.place / name
+        top.mkdir()
+        self._own(top)
+        return top
+
+    def _own(self, *paths: Path) -> None:
+        for path in paths:
+            if self.user is not None:
+                os.chown(path, self.user, self.user)
+
+
+class Dpkg(Builder):
+    tools = ("dpkg-buildpackage", "dh")
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        tree = self.top(name, source) / "demo-1"
+        shutil.copytree(self.place / "source", tree)
+        rules = RULES
+        if source.build != "make":
+            rules += f"override_dh_auto_configure override_dh_auto_test:\noverride_dh_auto_build:\n\t{source.build}\n"
+            rules += f"override_dh_auto_install:\n\tDESTDIR=$(CURDIR)/debian/demo {source.install}\n"
+        for file, text in {
+            "changelog": CHANGELOG.format(version=entry.version, date=entry.rfc2822),
+            "control": CONTROL,
+            "rules": rules,
+            "source/format": "3.0 (quilt)\n",
+        }.items():
+            path = tree / "debian" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (tree / "debian/rules").chmod(0o755)
+        self.run(["dpkg-buildpackage", "-b", "-us", "-uc"], tree, environ)
+        (package,) = tree.parent.glob("demo_*.deb")
+        content = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, check=True).stdout
+        return member(content, source.made)
+
+
+class Rpmbuild(Builder):
+    tools = ("rpmbuild", "rpm2archive")
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        top = self.top(name, source)
+        install = f"DESTDIR=%{{buildroot}} {source.install}"
+        spec = SPEC.format(
+            version=entry.version, source=self.place / "source", build=source.build, install=install, date=entry.rpms
+        )
+        (top / "demo.spec").write_text(spec)
+        flags = f"-O2 -g -ffile-prefix-map={top}/BUILD=."
+        argv = ["rpmbuild", "-bb", "--define", f"_topdir {top}", "--define", "source_date_epoch_from_changelog 1"]
+        self.run([*argv, "demo.spec"], top, {"CXXFLAGS": flags, **environ})
+        (package,) = top.glob("RPMS/*/demo-*.rpm")
+        self.run(["rpm2archive", package], top, {})
+        return member(Path(f"{package}.tgz").read_bytes(), source.made)
+
+
+class Makepkg(Builder):
+    tools = ("makepkg", "bsdtar", "fakeroot")
+    user = SOMEBODY
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        if os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        top = self.top(name, source)
+        (top / "PKGBUILD").write_text(
+            PKGBUILD.format(
+                version=entry.version,
+                source=self.place / "source",
+                build=source.build,
+                install=f'DESTDIR="$pkgdir" {source.install}',
+            )
+        )
+        self.run(["makepkg", "-d", "-f"], top, {"PKGEXT": ".pkg.tar.gz", **environ})
+        (package,) = (path for path in top.glob("demo-*.pkg.tar.gz") if "debug" not in path.name)
+        return member(package.read_bytes(), source.made)
+
+
+def member(archive: bytes, name: str) -> bytes:
+    """The content of a file in an archive."""
+    with tarfile.open(fileobj=BytesIO(archive)) as opened:
+        for one in opened:
+            if one.name.lstrip("./") == name:
+                file = opened.extractfile(one)
+                assert file
+                return file.read()
+    raise AssertionError(f"there is no {name} in the package")

@@ -1,0 +1,191 @@
+"""The recipes of packaging/: each is read by its own tool where that is here, its switch does what its page says, and
+nothing where nobody has switched it on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import hipcache
+import pytest
+import yaml
+
+PACKAGING = Path(__file__).parent.parent / "packaging"
+LAUNCHERS = ("CMAKE_HIP_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
+SHELL = (
+    *("arch/PKGBUILD", "arch/hipcache.sh", "conda/activate.sh", "conda/deactivate.sh", "debian/debian/tests/smoke"),
+    *("debian/pbuilderrc", "gentoo/bashrc", "gentoo/hipcache/hipcache-0.1.0.ebuild", "nix/setup-hook.sh"),
+)
+
+
+def needs(*tools: str) -> None:
+    for tool in tools:
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed (scripts/setup.sh)")
+
+
+def run(*words: str | Path, env: Mapping[str, str] | None = None, path: Path | None = None) -> str:
+    """What a command prints; `path`: where its programs are looked for first."""
+    found = f"{path}:/usr/bin:/bin" if path else "/usr/bin:/bin"
+    environ = {"PATH": found, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **(env or {})}
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A directory with a program `hipcache`."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    (directory / "hipcache").symlink_to("/bin/true")
+    return directory
+
+
+def shown(*names: str) -> str:
+    """Shell text that prints those variables."""
+    return "; ".join(f'echo "{name}=${{{name}-unset}}"' for name in names)
+
+
+def variables(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+# Reading
+
+
+@pytest.mark.parametrize("name", SHELL)
+def test_a_shell_reads_each_script(name: str) -> None:
+    run("bash", "-n", PACKAGING / name)
+
+
+@pytest.mark.parametrize("name", ["fedora/hipcache.py", "spack/hipcache/package.py"])
+def test_python_reads_each_recipe(name: str) -> None:
+    ast.parse((PACKAGING / name).read_text())
+
+
+@pytest.mark.parametrize("name", ["conda/recipe.yaml", "spack/packages.yaml"])
+def test_yaml_is_read(name: str) -> None:
+    assert isinstance(yaml.safe_load((PACKAGING / name).read_text()), dict)
+
+
+@pytest.mark.parametrize("name", ["package.nix", "module.nix"])
+def test_nix_reads_its_files(name: str) -> None:
+    needs("nix-instantiate")
+    run("nix-instantiate", "--parse", PACKAGING / "nix" / name)
+
+
+def test_guixs_parentheses_match() -> None:
+    text = re.sub(r'"(\\.|[^"\\])*"|;.*', "", (PACKAGING / "guix/hipcache.scm").read_text())
+    assert text.count("(") == text.count(")") > 10
+
+
+def test_perl_reads_sbuilds_configuration() -> None:
+    needs("perl")
+    text = (PACKAGING / "debian/sbuildrc").read_text()
+    code = "our ($unshare_bind_mounts, $build_environment, $manual_depends) = ([{}], {A => 1}, []); "
+    told = 'print "$build_environment->{HIPCACHE_DIR} $unshare_bind_mounts->[1]{mountpoint} @$manual_depends"'
+    assert run("perl", "-Mstrict", "-we", f"{code} {text} {told}") == "/build/hipcache /build/hipcache hipcache"
+
+
+def test_each_recipe_is_of_this_version() -> None:
+    version = re.escape(hipcache.__version__)
+    for name, pattern in {
+        "arch/PKGBUILD": "pkgver={}",
+        "conda/recipe.yaml": "version: {}",
+        "debian/debian/changelog": r"hipcache \({}-",
+        "fedora/hipcache.spec": r"Version: +{}",
+        "guix/hipcache.scm": r'version "{}"',
+        "nix/package.nix": 'version = "{}"',
+        "spack/packages.yaml": "hipcache@{}",
+    }.items():
+        assert re.search(pattern.format(version), (PACKAGING / name).read_text()), name
+    assert (PACKAGING / f"gentoo/hipcache/hipcache-{hipcache.__version__}.ebuild").is_file()
+
+
+def test_each_folder_has_a_page_of_10_to_20_lines_and_is_listed() -> None:
+    index = (PACKAGING / "README.md").read_text()
+    for folder in sorted(path for path in PACKAGING.iterdir() if path.is_dir()):
+        lines = (folder / "README.md").read_text().splitlines()
+        assert 10 <= len(lines) <= 20, folder.name
+        assert f"({folder.name}/README.md)" in index
+        assert "ot run" in "\n".join(lines), "the page says what was not run"
+
+
+# Switches
+
+
+def test_a_debian_rules_file_that_includes_the_switch(programs: Path, tmp_path: Path) -> None:
+    """The file looks for /usr/bin/hipcache, for which the test has one of its own."""
+    needs("make")
+    text = (PACKAGING / "debian/hipcache.mk").read_text()
+    switch = tmp_path / "hipcache.mk"
+    switch.write_text(text.replace("/usr/bin/hipcache", str(programs / "hipcache")))
+    rules = tmp_path / "rules"
+    rules.write_text(f"-include {switch}\nall:\n\t@{shown(*LAUNCHERS).replace('$', '$$')}\n")
+    told = variables(run("make", "-f", rules, env={"HIPCACHE_DIR": "/store"}))
+    assert told == dict.fromkeys(LAUNCHERS, "hipcache")
+    assert variables(run("make", "-f", rules)) == dict.fromkeys(LAUNCHERS, "unset")
+    switch.write_text(text)
+    if not Path("/usr/bin/hipcache").exists():
+        assert variables(run("make", "-f", rules, env={"HIPCACHE_DIR": "/store"})) == dict.fromkeys(LAUNCHERS, "unset")
+
+
+def test_fedoras_macro() -> None:
+    needs("rpm")
+    macros = PACKAGING / "fedora/macros.hipcache"
+
+    def built(*defined: str, **env: str) -> dict[str, str]:
+        script = run("rpm", "--load", str(macros), *defined, "--eval", "%{?hipcache_env}")
+        return variables(run("sh", "-c", f"{script}\n{shown('HIPCACHE_DIR', *LAUNCHERS)}", env=env))
+
+    on = dict.fromkeys(LAUNCHERS, "hipcache")
+    assert built() == {"HIPCACHE_DIR": "unset", **dict.fromkeys(LAUNCHERS, "unset")}
+    assert built(HIPCACHE_DIR="/a") == {"HIPCACHE_DIR": "/a", **on}
+    assert built("--define", "_hipcache_dir /b") == {"HIPCACHE_DIR": "/b", **on}
+    assert run("rpm", "--eval", "%{?hipcache_env}") == "\n"
+
+
+def test_archs_drop_in(programs: Path) -> None:
+    needs("makepkg")
+    library = Path("/usr/share/makepkg/util/option.sh")
+    script = (
+        f"build_options=(); buildenv_functions=(); options=(); source {library}; source {PACKAGING}/arch/hipcache.sh\n"
+    )
+    script += f'"${{buildenv_functions[0]}}"; echo options=$build_options; {shown(*LAUNCHERS)}'
+    for mark, value in (("", "hipcache"), ("!", "unset")):
+        told = variables(run("bash", "-c", f"BUILDENV=({mark}hipcache); {script}", path=programs))
+        assert told == {"options": "hipcache", **dict.fromkeys(LAUNCHERS, value)}
+
+
+def test_gentoos_hook_opens_the_sandbox_for_packages_with_architectures(programs: Path) -> None:
+    script = (
+        'addread() {{ echo "read=$1"; }}; addwrite() {{ echo "write=$1"; }}; IUSE="{}"\n'
+        f"source {PACKAGING}/gentoo/bashrc; pre_src_configure; echo launcher=$CMAKE_HIP_COMPILER_LAUNCHER"
+    )
+    rocm, store = "test +amdgpu_targets_gfx906 amdgpu_targets_gfx90a", {"HIPCACHE_DIR": "/store"}
+    on = {"read": "/store", "write": "/store", "launcher": "hipcache"}
+    assert variables(run("bash", "-c", script.format(rocm), env=store, path=programs)) == on
+    assert variables(run("bash", "-c", script.format("test"), env=store, path=programs)) == {"launcher": ""}
+    assert variables(run("bash", "-c", script.format(rocm), path=programs)) == {"launcher": ""}
+
+
+def test_nixs_hook_needs_a_store_that_may_be_written(tmp_path: Path) -> None:
+    script = (
+        f"preConfigureHooks=(); source {PACKAGING}/nix/setup-hook.sh; ${{preConfigureHooks[0]}}; {shown(*LAUNCHERS)}"
+    )
+    assert set(variables(run("bash", "-c", script, env={"HIPCACHE_DIR": str(tmp_path)})).values()) == {"hipcache"}
+    assert set(variables(run("bash", "-c", script, env={"HIPCACHE_DIR": "/no/such"})).values()) == {"unset"}
+
+
+def test_condas_scripts_switch_on_and_off_again() -> None:
+    place = PACKAGING / "conda"
+    script = f". {place}/activate.sh; {shown(*LAUNCHERS)}; . {place}/deactivate.sh; {shown(LAUNCHERS[0])}"
+    env = {"CONDA_PREFIX": "/env", "CONDA_HIPCACHE": "1"}
+    lines = run("sh", "-c", script, env=env).splitlines()
+    assert lines == [*(f"{name}=/env/bin/hipcache" for name in LAUNCHERS), f"{LAUNCHERS[0]}=unset"]
+    assert "/env" not in run("sh", "-c", script, env={"CONDA_PREFIX": "/env"})
