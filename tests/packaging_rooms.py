@@ -88,10 +88,10 @@ class Source:
 
 
 MAKEFILE = """\
-CXX = /usr/lib/llvm-19/bin/clang++
+HIPCXX ?= /usr/lib/llvm-19/bin/clang++
 all: libdemo.a
 %.o: %.hip
-	$(LAUNCHER) $(CXX) -x hip $(ARCHES:%=--offload-arch=%) -nogpuinc -nogpulib -I$(CURDIR) $(CXXFLAGS) -cuid=$* \\
+	$(LAUNCHER) $(HIPCXX) -x hip $(ARCHES:%=--offload-arch=%) -nogpuinc -nogpulib -I$(CURDIR) $(CXXFLAGS) -cuid=$* \\
 		-c $(CURDIR)/$< -o $@
 libdemo.a: one.o two.o
 	ar rcsD $@ $^
@@ -111,6 +111,19 @@ SMALL = Source(
     "make install",
     "usr/lib/libdemo.a",
 )
+
+
+def columns() -> Source:
+    """examples/cmake, with the HIP language of CMake and clang 15."""
+    example = CHECKOUT / "examples/cmake"
+    files = {str(path.relative_to(example)): path.read_text() for path in example.rglob("*") if path.is_file()}
+    build = (
+        "cmake -S . -B build --toolchain debian-12.cmake -DHIPCACHE=OFF"
+        f" -DCMAKE_MODULE_PATH={CHECKOUT}/cmake -DCMAKE_HIP_ARCHITECTURES=\"$(echo $ARCHES | tr ' ' ';')\""
+        " && cmake --build build --target columns"
+    )
+    install = "install -Dm644 build/libcolumns.a $DESTDIR/usr/lib/libcolumns.a"
+    return Source(files, build, install, "usr/lib/libcolumns.a")
 
 
 @dataclass(frozen=True)
@@ -188,7 +201,7 @@ class Builder:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         top = self.place / name
-        top.mkdir()
+        top.mkdir(parents=True)
         self._own(top)
         return top
 
@@ -206,8 +219,9 @@ class Dpkg(Builder):
         shutil.copytree(self.place / "source", tree)
         rules = RULES
         if source.build != "make":
-            rules += f"override_dh_auto_configure override_dh_auto_test:\noverride_dh_auto_build:\n\t{source.build}\n"
-            rules += f"override_dh_auto_install:\n\tDESTDIR=$(CURDIR)/debian/demo {source.install}\n"
+            build, install = (text.replace("$", "$$") for text in (source.build, source.install))
+            rules += f"override_dh_auto_configure override_dh_auto_test:\noverride_dh_auto_build:\n\t{build}\n"
+            rules += f"override_dh_auto_install:\n\texport DESTDIR=$(CURDIR)/debian/demo; {install}\n"
         for file, text in {
             "changelog": CHANGELOG.format(version=entry.version, date=entry.rfc2822),
             "control": CONTROL,
@@ -229,7 +243,7 @@ class Rpmbuild(Builder):
 
     def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
         top = self.top(name, source)
-        install = f"DESTDIR=%{{buildroot}} {source.install}"
+        install = f"export DESTDIR=%{{buildroot}}; {source.install}"
         spec = SPEC.format(
             version=entry.version, source=self.place / "source", build=source.build, install=install, date=entry.rpms
         )
@@ -255,7 +269,7 @@ class Makepkg(Builder):
                 version=entry.version,
                 source=self.place / "source",
                 build=source.build,
-                install=f'DESTDIR="$pkgdir" {source.install}',
+                install=f'export DESTDIR="$pkgdir"; {source.install}',
             )
         )
         self.run(["makepkg", "-d", "-f"], top, {"PKGEXT": ".pkg.tar.gz", **environ})

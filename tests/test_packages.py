@@ -4,17 +4,22 @@ the packages are those that are built without it."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hipcache
 import pytest
-from hip import LAUNCHER
-from packaging_rooms import FIRST, NEXT, SMALL, Builder, Dpkg, Makepkg, Rpmbuild, Source
+from hip import FULL, LAUNCHER
+from hipcache import native
+from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Dpkg, Makepkg, Rpmbuild, Source, columns
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")
 NEW = "gfx908"
+full = pytest.mark.skipif(not FULL, reason="make test-full builds this package, too")
 
 
 @pytest.fixture
@@ -33,20 +38,172 @@ def counted(builder: Builder) -> tuple[dict[str, int], set[str]]:
     return compiles, {name for name, unit in found["units"].items() if unit["misses"]}
 
 
-def check(builder: Builder, source: Source, sources: int, env: dict[str, str] | None = None) -> None:
-    four = {**(env or {}), "ARCHES": " ".join(ARCHES)}
-    five = {**(env or {}), "ARCHES": " ".join((*ARCHES, NEW))}
-    plain = builder.build("plain", source, FIRST, four)
-    assert builder.cached("cold-x1", source, FIRST, four) == plain
-    assert counted(builder) == ({"miss": sources}, {*ARCHES, "host"})
-    assert builder.cached("warm-another-place", source, FIRST, four) == plain
+def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = True) -> None:
+    """`thoroughly`: with more architectures, and one thing that is new at a time."""
+    few = ARCHES if thoroughly else ARCHES[:2]
+    env, more = {"ARCHES": " ".join(few)}, {"ARCHES": " ".join((*few, NEW))}
+    plain = builder.build("plain", source, FIRST, env)
+    assert builder.cached("cold-x1", source, FIRST, env) == plain
+    assert counted(builder) == ({"miss": sources}, {*few, "host"})
+    if thoroughly:
+        assert builder.cached("warm-another-place", source, FIRST, env) == plain
+        assert counted(builder) == ({"hit": sources}, set())
+    assert builder.cached("new-entry-y2", source, NEXT, env) == plain
     assert counted(builder) == ({"hit": sources}, set())
-    assert builder.cached("new-entry-y2", source, NEXT, four) == plain
-    assert counted(builder) == ({"hit": sources}, set())
-    assert builder.cached("more-zz3", source, NEXT, five) == builder.build("plain-more", source, NEXT, five)
+    made = builder.cached("more-zz3", source, NEXT, more)
     assert counted(builder) == ({"partial": sources}, {NEW})
+    if thoroughly:
+        assert made == builder.build("plain-more", source, NEXT, more)
 
 
 @pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg])
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
-    check(builder(place), SMALL, 2)
+    check(builder(place), SMALL, 2, thoroughly=FULL)
+
+
+@full
+@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg])
+def test_columns(place: Path, builder: type[Builder]) -> None:
+    check(builder(place), columns(), 7)
+
+
+# Where packagers put the parts
+
+
+def test_the_engine_may_stand_in_libexec(tmp_path: Path) -> None:
+    program, engine = tmp_path / "bin/hipcache", tmp_path / "libexec/hipcache/hipcache-engine"
+    for path in (program, engine):
+        path.parent.mkdir(parents=True)
+    shutil.copy(LAUNCHER[0], program)
+
+    def said() -> str:
+        return subprocess.run([program, "stats"], capture_output=True, text=True, check=False, timeout=60).stdout
+
+    assert said() == ""
+    engine.write_text("#!/bin/sh\necho in libexec: $*\n")
+    engine.chmod(0o755)
+    assert said() == "in libexec: stats\n"
+    (tmp_path / "bin/hipcache-engine").write_text("#!/bin/sh\necho beside: $*\n")
+    (tmp_path / "bin/hipcache-engine").chmod(0o755)
+    assert said() == "beside: stats\n"
+
+
+def test_a_library_that_dh_python3_has_renamed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed = tmp_path / "libhipcache.cpython-311-x86_64-linux-gnu.so"
+    shutil.copy(native.PATH, renamed)
+    monkeypatch.setattr(native, "PATH", tmp_path / "libhipcache.so")
+    opened = native._open.__wrapped__()
+    assert opened is not None
+    assert opened._name == str(renamed)
+    renamed.unlink()
+    assert native._open.__wrapped__() is None
+
+
+# hipcache itself
+
+
+def source_tree(place: Path) -> Path:
+    """The checkout's files, as a release has them."""
+    tree = place / f"hipcache-{hipcache.__version__}"
+    for name in ("plugins", "cmake", "meson", "docs", "completions", "packaging"):
+        shutil.copytree(CHECKOUT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "ARCHITECTURE.md", "SECURITY.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, tree)
+    return tree
+
+
+# A root of its own: the system's files below a layer that is gone afterwards, without the checkout.
+ROOT = """\
+set -e
+mount -t tmpfs none {place}/root
+cd {place}/root
+mkdir up work root
+mount -t overlay overlay -o lowerdir=/,upperdir=$PWD/up,workdir=$PWD/work root
+mount --bind /proc root/proc
+mount --rbind /dev root/dev
+mount -t tmpfs none root/tmp
+mount -t tmpfs none root{checkout}
+cp {packages} {smoke} root/tmp/
+exec chroot root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -ec 'cd /tmp; {install}; sh smoke'
+"""
+
+
+def installed_and_tried(place: Path, packages: list[Path], install: str) -> str:
+    """What the package's own smoke test prints where it is installed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can install packages")
+    (place / "root").mkdir()
+    script = ROOT.format(
+        place=place,
+        checkout=CHECKOUT,
+        packages=" ".join(map(str, packages)),
+        smoke=CHECKOUT / "packaging/debian/debian/tests/smoke",
+        install=install,
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=1800,
+    )
+    if "overlay" in done.stdout and done.returncode == 32:
+        pytest.skip(f"this machine has no overlays: {done.stdout}")
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_hipcache_is_a_package_of_debian(place: Path) -> None:
+    """Built in two directories it is the same; lintian finds no error in it; dpkg installs it, and it compiles."""
+    builder, built = Dpkg(place), []
+    for name in ("one", "another/place") if FULL else ("one",):
+        tree = source_tree(place / name)
+        shutil.copytree(tree / "packaging/debian/debian", tree / "debian")
+        builder.run(["dpkg-buildpackage", "-b", "-us", "-uc"], tree, {})
+        (package,) = (place / name).glob("hipcache_*.deb")
+        built.append(package)
+    assert len({package.read_bytes() for package in built}) == 1
+    if shutil.which("lintian"):
+        (changes,) = built[0].parent.glob("*.changes")
+        builder.run(["lintian", "--fail-on", "error", changes], place, {})
+    said = installed_and_tried(place, built[:1], "dpkg -i --force-depends hipcache_*.deb >/dev/null")
+    assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
+
+
+def _archive(place: Path) -> Path:
+    tree = source_tree(place)
+    made = shutil.make_archive(str(tree), "gztar", place, tree.name)
+    shutil.rmtree(tree)
+    return Path(made)
+
+
+@full
+def test_hipcache_is_a_package_of_rpm(place: Path) -> None:
+    builder = Rpmbuild(place)
+    for name in ("SOURCES", "SPECS"):
+        (place / name).mkdir()
+    shutil.move(_archive(place), place / "SOURCES")
+    spec = CHECKOUT / "packaging/fedora/hipcache.spec"
+    argv = ["rpmbuild", "-bb", "--nodeps", "--define", f"_topdir {place}", spec]
+    builder.run(argv, place, {"DEB_PYTHON_INSTALL_LAYOUT": "deb"})
+    (package,) = (path for path in place.glob("RPMS/*/hipcache-*.rpm") if "debug" not in path.name)
+    if shutil.which("rpmlint"):
+        assert " 0 errors" in builder.run(["rpmlint", package], place, {}).decode()
+    install = "rpm2archive hipcache-*.rpm && tar -C / --keep-directory-symlink -xzf hipcache-*.tgz"
+    said = installed_and_tried(place, [package], install)
+    assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
+
+
+@full
+def test_hipcache_is_a_package_of_arch(place: Path) -> None:
+    builder = Makepkg(place)
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    _archive(place)
+    shutil.copy(CHECKOUT / "packaging/arch/PKGBUILD", place)
+    builder.run(["makepkg", "-d"], place, {"PKGEXT": ".pkg.tar.gz", "DEB_PYTHON_INSTALL_LAYOUT": "deb"})
+    (package,) = (path for path in place.glob("hipcache-*.pkg.tar.gz") if "debug" not in path.name)
+    install = "tar -C / --keep-directory-symlink --exclude=.[A-Z]* -xzf hipcache-*.pkg.tar.gz"
+    said = installed_and_tried(place, [package], install)
+    assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
