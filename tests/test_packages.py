@@ -56,7 +56,7 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
         assert made == builder.build("plain-more", source, NEXT, more)
 
 
-@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg])
+@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, pytest.param(Makepkg, marks=full)])
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
     check(builder(place), SMALL, 2, thoroughly=FULL)
 
