@@ -189,7 +189,7 @@ def test_hipcache_is_a_package_of_rpm(place: Path) -> None:
     builder.run(argv, place, {"DEB_PYTHON_INSTALL_LAYOUT": "deb"})
     (package,) = (path for path in place.glob("RPMS/*/hipcache-*.rpm") if "debug" not in path.name)
     if shutil.which("rpmlint"):
-        assert " 0 errors" in builder.run(["rpmlint", package], place, {}).decode()
+        builder.run(["rpmlint", "-r", spec.with_suffix(".rpmlintrc"), package], place, {})
     install = "rpm2archive hipcache-*.rpm && tar -C / --keep-directory-symlink -xzf hipcache-*.tgz"
     said = installed_and_tried(place, [package], install)
     assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
