@@ -113,19 +113,6 @@ SMALL = Source(
 )
 
 
-def columns() -> Source:
-    """examples/cmake, with the HIP language of CMake and clang 15."""
-    example = CHECKOUT / "examples/cmake"
-    files = {str(path.relative_to(example)): path.read_text() for path in example.rglob("*") if path.is_file()}
-    build = (
-        "cmake -S . -B build --toolchain debian-12.cmake -DHIPCACHE=OFF"
-        f" -DCMAKE_MODULE_PATH={CHECKOUT}/cmake -DCMAKE_HIP_ARCHITECTURES=\"$(echo $ARCHES | tr ' ' ';')\""
-        " && cmake --build build --target columns"
-    )
-    install = "install -Dm644 build/libcolumns.a $DESTDIR/usr/lib/libcolumns.a"
-    return Source(files, build, install, "usr/lib/libcolumns.a")
-
-
 @dataclass(frozen=True)
 class Entry:
     """One entry of a package's changelog."""

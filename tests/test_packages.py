@@ -15,7 +15,7 @@ import hipcache
 import pytest
 from hip import FULL, LAUNCHER
 from hipcache import native
-from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Dpkg, Makepkg, Rpmbuild, Source, columns
+from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Dpkg, Makepkg, Rpmbuild, Source
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")
 NEW = "gfx908"
@@ -59,12 +59,6 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
 @pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, pytest.param(Makepkg, marks=full)])
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
     check(builder(place), SMALL, 2, thoroughly=FULL)
-
-
-@full
-@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg])
-def test_columns(place: Path, builder: type[Builder]) -> None:
-    check(builder(place), columns(), 7)
 
 
 # Where packagers put the parts
