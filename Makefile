@@ -21,8 +21,9 @@ help:
 	@echo "make test-full  the same with every case of every matrix"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
+# `make test` also builds packages; who tries the demo need not have their builders.
 setup:
-	@scripts/setup.sh test
+	@scripts/setup.sh $(SETUP_ARGS) test
 
 demo: setup
 	@.venv/bin/python scripts/demo.py
@@ -36,6 +37,7 @@ check: setup
 
 # worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
+test: SETUP_ARGS := --builders
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
-#     scripts/setup.sh [EXTRA...]      (test, bench)
+#     scripts/setup.sh [--builders] [EXTRA...]      (test, bench)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
 # run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
@@ -17,11 +17,16 @@ PACKAGES=(
 )
 # Installed where the mirror has them: a newer clang, with which some tests try what comes after 19.
 NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
-# Likewise: builders of packages, and what hipcache's own package is built with.
+# Likewise, with --builders: builders of packages, and what hipcache's own package is built with.
 BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
     rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
 )
+builders=false
+if [ "${1:-}" = --builders ]; then
+    builders=true
+    shift
+fi
 EXTRAS=("${@:-test}")
 
 # step TEXT COMMAND...: run the command quietly and say that it runs: on a terminal with a spinner and the newest line
@@ -109,7 +114,9 @@ install_packages() {
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
 install_others() {
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
-    install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
+    if $builders; then
+        install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
+    fi
 }
 
 # COUNT PACKAGE... [SUDO]
