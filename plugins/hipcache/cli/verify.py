@@ -32,7 +32,12 @@ _PATIENCE = 5.0  # seconds for compilers that are to end
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--compile", action="store_true", help="compile stored objects anew, and compare them")
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="compile stored objects anew, and compare them; not links and programs: compile_commands.json does not"
+        " list them, and the driver runs their last step each time",
+    )
     parser.add_argument(
         "--sample", type=int, default=SAMPLE, metavar="N", help=f"so many of them, chosen at random (default: {SAMPLE})"
     )
