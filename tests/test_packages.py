@@ -56,7 +56,7 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
         assert made == builder.build("plain-more", source, NEXT, more)
 
 
-@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, pytest.param(Makepkg, marks=full)])
+@pytest.mark.parametrize("builder", [Dpkg, *(pytest.param(one, marks=full) for one in (Rpmbuild, Makepkg))])
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
     check(builder(place), SMALL, 2, thoroughly=FULL)
 
@@ -150,7 +150,8 @@ def installed_and_tried(place: Path, packages: list[Path], install: str) -> str:
 
 
 def test_hipcache_is_a_package_of_debian(place: Path) -> None:
-    """Built in two directories it is the same; lintian finds no error in it; dpkg installs it, and it compiles."""
+    """dpkg installs it, and it compiles. In a full run: built in two directories it is the same, and lintian finds no
+    error in it."""
     builder, built = Dpkg(place), []
     for name in ("one", "another/place") if FULL else ("one",):
         tree = source_tree(place / name)
@@ -159,7 +160,7 @@ def test_hipcache_is_a_package_of_debian(place: Path) -> None:
         (package,) = (place / name).glob("hipcache_*.deb")
         built.append(package)
     assert len({package.read_bytes() for package in built}) == 1
-    if shutil.which("lintian"):
+    if FULL and shutil.which("lintian"):
         (changes,) = built[0].parent.glob("*.changes")
         builder.run(["lintian", "--fail-on", "error", changes], place, {})
     said = installed_and_tried(place, built[:1], "dpkg -i --force-depends hipcache_*.deb >/dev/null")
