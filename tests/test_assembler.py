@@ -121,7 +121,7 @@ def test_a_source_written_anew_is_served_by_its_text(kernel: Lab, tmp_path: Path
     warm(kernel, command)
     (kernel.root / "k.s").unlink()
     kernel.write("k.s", SOURCE)
-    assert not is_direct(kernel, command, tmp_path / "alone")
+    assert is_direct(kernel, command, tmp_path / "alone")
     assert kernel.same(command).outcome == HIT
 
 

@@ -18,6 +18,7 @@ from hip import (
     PARTIAL,
     PASSED_THROUGH,
     Lab,
+    explained,
     kernel,
     only_15,
     only_19,
@@ -59,7 +60,7 @@ def test_what_changed_is_compiled_alone(sources: Lab) -> None:
     sources.write("value.hpp", "#define VALUE 5\n")
     after = both(sources, "k.hip", "l.hip")
     assert after.program != first.program
-    assert (after.counted.outcome, after.counted.front_ends) == (PARTIAL, 2)
+    assert (after.counted.outcome, after.counted.front_ends) == (PARTIAL, 2), explained(sources.environ)
     said = sources.hipcache("explain", "program").out.decode()
     assert re.search(r"gfx906 of 'k\.hip' +compiled\n +file 'value.hpp' changed", said)
     assert re.search(r"gfx906 of 'l\.hip' +hit", said)
@@ -113,7 +114,7 @@ def test_other_ends_are_plain_clangs(sources: Lab) -> None:
     for more in (["--offload-new-driver"], ["-Wl,-Map=/dev/null"], ["-static-libgcc"]):
         for _ in range(2):
             found = both(sources, "k.hip", *more)
-        assert found.counted.outcome == HIT, more
+        assert found.counted.outcome == HIT, (more, explained(sources.environ))
 
 
 def test_a_library_that_gets_device_code_is_seen(sources: Lab) -> None:

@@ -271,6 +271,11 @@ def _text(path: Path, value: str) -> None:
     path.write_text(path.read_text().replace("VALUE 1", f"VALUE {value}"))
 
 
+def _link_in_its_place(system: System) -> None:
+    system.header.rename(system.tree / "include/other.hpp")
+    system.header.symlink_to("other.hpp")
+
+
 CHANGES: dict[str, Change] = {
     "other text": lambda system: _text(system.header, "12"),
     "same size and time": lambda system: rewrite(system.header, system.header.read_text().replace("1", "3")),
@@ -281,9 +286,9 @@ CHANGES: dict[str, Change] = {
     "written through memory": _mapped,
     "a header of that name earlier on the path": lambda system: shutil.copy(system.header, system.tree / "first"),
     "a header that is gone": lambda system: system.header.unlink(),
-    "a link to the same text": lambda system: (
-        system.header.rename(system.tree / "include/other.hpp"),
-        system.header.symlink_to("other.hpp"),
+    "a link to another text": lambda system: (
+        _link_in_its_place(system),
+        _text(system.tree / "include/other.hpp", "7"),
     ),
     "a directory became a link": _directory_for_a_link,
     "a directory moved away": lambda system: (system.tree / "include").rename(system.tree / "old"),
@@ -304,6 +309,17 @@ def test_it_says_nothing_old_after(system: System, change: str) -> None:
     assert system.ask(question) != HOLDS
     if system.header.exists():
         system.lab.compile(*system.flags, env={"HIPCACHE_RESIDENT": "1"})
+
+
+def test_a_link_to_the_same_text_is_served_by_its_content(system: System) -> None:
+    question = system.warm()
+    before = (system.lab.root / "out.o").read_bytes()
+    _link_in_its_place(system)
+    assert system.ask(question) != HOLDS
+    assert system.served()
+    assert (system.lab.root / "out.o").read_bytes() == before
+    system.lab.run(system.lab.words(*system.flags))
+    assert (system.lab.root / "out.o").read_bytes() == before
 
 
 def test_edits_without_a_pause_are_all_seen(system: System) -> None:
