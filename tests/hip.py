@@ -69,6 +69,9 @@ def _session() -> Path:
 
 
 SESSION = _session()
+# Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
+# would count as moved, and would not be kept. So this run has one of its own.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SESSION))
 
 
 # The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
