@@ -22,27 +22,35 @@ LAYERS = r"""
     launcher plain cli.verify
     verify.delivered verify.compiles
     stories
-    assemble link several program
-    compile
+    several program front
+    compile planners.registry
+    planners.assembler planners.link world
+    planners.bundled_link planners.wrapped_link
+    planners
+    compiled
     direct.remember
-    making.relocatable
-    making.account making.bundled_link making.delivery making.wrapped_link verify.fresh
-    making.holder making.host_link making.one_source making.unbundling
-    making.assembly making.device_link making.host
+    making.account making.delivery verify.fresh
+    making.one_source making.unbundling
+    making.assembly making.host
     making.device
-    making.passes
+    making.passes planners.wrapper_tools execution.wrapper_link
+    execution.holder execution.host_link planners.device_images
+    execution.local
     making.auxiliary
     making.elsewhere
-    planning.driver session planning.wrapper
+    planning.driver session planning.wrapper build
     planning.program_plan
     planning.answers
     engine planning.wrapper_plan planning.units
     planning.frontend report.notices
-    ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
+    delivery.files cache.content execution.inputs execution.in_process \
+        ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         verify.entries
-    store.opening direct.contents
+    store.opening execution model.progress planners.device_link direct.contents
+    storage.local storage.memory storage.tiered model.graph
+    model.end
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
@@ -51,8 +59,9 @@ LAYERS = r"""
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
-    store.layout
-    planning.assembler verify.difference verify.named
+    store.layout storage
+    planning.assembler verify.difference verify.named model.action
+    model.contents
     masquerade report.sums
     inputs.comments
     inputs.lexed
@@ -67,11 +76,16 @@ LAYERS = r"""
     hashing
     native.hashing
     aside builders errors inputs.memos native
-    direct store making planning inputs processes report verify hipcache removal permissions settings
+    direct store making planning inputs processes report verify hipcache removal permissions settings \
+        model cache delivery
     values
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
+
+# The packages of the loop: none of them is in a circle of packages, and no module there imports more than 12 others.
+LOOP = ("model", "storage", "cache", "execution", "delivery", "planners")
+MOST_IMPORTS = 12
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where
 # the engine cannot go on, and `plain` where there is nothing for it to do.
@@ -145,6 +159,31 @@ def test_each_module_has_its_place_among_the_layers() -> None:
 def test_imports_run_only_downwards(module: str) -> None:
     wrong = [other for other in _imported_modules(module) if LEVEL[other] >= LEVEL[module]]
     assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
+
+
+def _packages_below(package: str) -> set[str]:
+    """All packages that it reaches by imports; a module of no package counts as one."""
+    found: set[str] = set()
+    left = {package}
+    while left:
+        this = left.pop()
+        modules = [module for module in SOURCES if module.split(".")[0] == this]
+        below = {other.split(".")[0] for module in modules for other in _imported_modules(module)} - {this}
+        left |= below - found
+        found |= below
+    return found
+
+
+@pytest.mark.parametrize("package", LOOP)
+def test_a_package_of_the_loop_is_in_no_circle(package: str) -> None:
+    assert package not in _packages_below(package)
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in SOURCES if name.split(".")[0] in (*LOOP, "build", "front", "world")]
+)
+def test_a_module_of_the_loop_imports_few_others(module: str) -> None:
+    assert len(_imported_modules(module)) <= MOST_IMPORTS
 
 
 @pytest.mark.parametrize("module", SOURCES)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hip import FAILED, HIT, LAUNCHER, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script, settle, toolchain
-from hipcache.assemble import assemble
+from hipcache import stories
 from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.errors import PassThrough
@@ -331,7 +331,8 @@ def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, wh
     runner = Editing(kernel.root / "k.s", when)
     settle()
     engine = replace(open_engine(Config(dir=kernel.store), kernel.environ, racy=0.03), runner=runner)
-    done = assemble(engine, parse(tuple(words(kernel)), str(kernel.root), kernel.environ), None)
+    command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
+    (done,), _ = stories.tell(engine, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
     assert done.whole is None
     for text in (SOURCE, SOURCE + "s_nop 1\n"):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from fake_compiler import Compiler, host_template
 from hipcache.cli.explain import describe
-from hipcache.compile import Compiled, compile
+from hipcache.compile import compile
+from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
 from hipcache.planning import command

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
-from hipcache.compile import Compiled, compile
+from hipcache.compile import compile
+from hipcache.compiled import Compiled
 from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.planning.command import Command, parse

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import os
 
-from hipcache.direct.remember import Whole, whole_of
+from hipcache.compiled import Compiled
+from hipcache.direct.remember import whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.making import account, assembly, delivery, one_source
-from hipcache.outcome import CompileOutcome
 from hipcache.planning import driver, wrapper
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
-from hipcache.report.history import Record
 from hipcache.session import Session, in_session
-from hipcache.values import dataclass
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
-    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them;
-    `plan`: the driver's (None of a link)."""
-
-    outcome: CompileOutcome
-    messages: str
-    record: Record
-    whole: Whole | None
-    files: tuple[str, ...]
-    plan: Plan | None
 
 
 def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
@@ -59,7 +43,7 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.
     outputs = delivery.deliver(session, made, objects)
     # 7. Say what happened, and what all of it depended on: while none of that changes, the next one is a direct hit.
-    record, outcome = account.of(session, [made], [], command.path(plan.outputs[0]))
+    record, outcome = account.of(session, [made], command.path(plan.outputs[0]))
     whole = whole_of(session, asked, made.cut, made.products, outputs)
     return Compiled(outcome, made.messages, record, whole, made.files, plan)
 

@@ -22,7 +22,7 @@ from hipcache.report import conditions, notices, telling
 from hipcache.report.conditions import Condition
 
 if TYPE_CHECKING:
-    from hipcache.compile import Compiled
+    from hipcache.compiled import Compiled
     from hipcache.direct.remember import Whole
     from hipcache.engine import Engine
     from hipcache.processes.runner import Runner

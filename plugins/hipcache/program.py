@@ -10,53 +10,62 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.compile import Compiled
+from hipcache.build import build
+from hipcache.compiled import Compiled
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
-from hipcache.inputs.identity import is_script
-from hipcache.making import account, assembly, delivery, host_link, one_source, relocatable, unbundling
+from hipcache.errors import HostLinkFailed
+from hipcache.execution import host_link
+from hipcache.making import account, assembly, delivery, one_source, unbundling
 from hipcache.making.one_source import Made
-from hipcache.planning import driver, program_plan, tools
+from hipcache.model.action import Action, Process
+from hipcache.model.end import End
+from hipcache.model.graph import Graph
+from hipcache.planners import link, refuse_script
+from hipcache.planners.device_link import CODE
+from hipcache.planning import driver, program_plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan, ToolJob
 from hipcache.planning.program_plan import ProgramPlan, outputs_of
 from hipcache.session import Session, decode, in_session
+from hipcache.world import world_of
 
 
 def make_program(engine: Engine, command: Command, columns: int | None) -> Compiled:
-    """Make the program of `command`. Raises as `link.link` does."""
-    if is_script(tools.which(command.compiler, command.cwd, engine.environ)):
-        raise PassThrough("wrapper", "a script that links may do more than that")
+    """Make the program of `command`. Raises as `front.make` does; what the host's linker has written by then is what it
+    would have written for the compiler, too."""
     return in_session(engine, command, lambda session: _make(session, columns))
 
 
 def _make(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan: a compile for each source, and the link.
+    refuse_script(session, "links")
     plan = _plan(session, columns)
     for library in plan.libraries:
         unbundling.check_without_device_code(session, library)
     # 2. to 5. The object of each source, with its device code or beside it: its units found or made, put together.
     made, texts = _compile_all(session, plan)
-    # 2. to 4. again, for relocatable device code: the code object of each arch, found or linked.
-    if isinstance(plan.link, ToolJob):
-        codes = []
-    else:
-        sources = {name: one.first.source for one in plan.compiles if isinstance(one, Plan) for name in one.outputs}
-        codes = relocatable.link_devices(session, plan.link, sources)
-        texts |= {str(code.unit.code): code.text for code in codes}
-    # 5. and 6. Write the dependency files, and have the host's linker write the program.
+    # 6. Write the dependency files. 2. to 6. again, for relocatable device code and the program.
     for together in _by_dependency_file(made):
         delivery.write_dependencies(session, together)
-    messages = plan.messages + _in_order(plan.order, texts)
-    if isinstance(plan.link, ToolJob):
-        messages = host_link.run(session, plan.link, messages, columns=columns)
-    else:
-        messages = relocatable.finish(session, plan.link, codes, messages, columns=columns)
+    graph, ends = _link_graph(session, plan, columns), dict[str, End]()
+    try:
+        build(graph, world_of(session), ends)
+    except HostLinkFailed as failed:
+        text = plan.messages + _in_order(session, plan.order, texts, graph, ends) + failed.text
+        raise HostLinkFailed(failed.status, text) from failed
+    messages = plan.messages + _in_order(session, plan.order, texts, graph, ends)
     # 7. Say what happened.
-    record, outcome = account.of(session, made, codes, session.command.path(plan.output))
+    record, outcome = account.of_program(session, made, graph, ends)
     files = tuple(dict.fromkeys(name for one in made for name in one.files))
     return Compiled(outcome, messages, record, None, files, None)
+
+
+def _link_graph(session: Session, plan: ProgramPlan, columns: int | None) -> Graph:
+    if isinstance(plan.link, ToolJob):
+        return Graph((host_link.action(session, plan.link, {}, columns),), (), (), session.command.path(plan.output))
+    sources = {name: one.first.source for one in plan.compiles if isinstance(one, Plan) for name in one.outputs}
+    return link.graph(session, plan.link, sources, columns)
 
 
 def _plan(session: Session, columns: int | None) -> ProgramPlan:
@@ -104,7 +113,19 @@ def _by_dependency_file(made: list[Made]) -> list[list[Made]]:
     return list(found.values())
 
 
-def _in_order(order: tuple[str, ...], texts: Mapping[str, str]) -> str:
+def _in_order(
+    session: Session, order: tuple[str, ...], texts: Mapping[str, str], graph: Graph, ends: Mapping[str, End]
+) -> str:
     """What was said, as the driver's jobs would have said it; what is not of one of them (a link within the linker
-    wrapper) last."""
-    return "".join(texts[name] for name in dict.fromkeys([*order, *texts]) if name in texts)
+    wrapper, the host's link) last."""
+    said = dict(texts)
+    for action in graph.actions:
+        if action.id in ends:
+            said[_written_by(session, action)] = ends[action.id].result.text
+    return "".join(said[name] for name in dict.fromkeys([*order, *said]) if name in said)
+
+
+def _written_by(session: Session, action: Action) -> str:
+    """The file of the driver's plan that a device link writes; else its name."""
+    places = dict(action.work.places) if isinstance(action.work, Process) else {}
+    return str(session.scratch(places[CODE])) if CODE in places else action.id

@@ -86,6 +86,16 @@ class Session:
                 self._workdir = self._resources.enter_context(self.engine.store.workdir())
             return self._workdir
 
+    def scratch(self, name: str) -> Path:
+        """The place in the directory for intermediate files that `name` stands for."""
+        path = self.workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def name(self, path: str) -> str:
+        """The reverse, for a path there; a path elsewhere is its own name."""
+        return path.removeprefix(f"{self.workdir}/")
+
     def run(
         self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
     ) -> Completed:
@@ -153,10 +163,22 @@ class Session:
             self.notes.append(f"not stored: {error.message}")
             return digest_bytes(content)
 
-    def keep_action(self, key: str, record: bytes) -> None:
+    def changed(self) -> str:
+        """In words, whether a tool or a file that an option names has changed; then no record may be stored."""
         changed = self.identities.changed() or self.files.named_changed()
+        return f"'{changed}' changed while the compiler ran" if changed else ""
+
+    def tool(self, program: str) -> str:
+        """The digest of a program that the plan names, with all that is of it. Raises PassThrough."""
+        try:
+            return self.identities.digest(self.files.resolve(program))
+        except OSError as error:
+            raise PassThrough("tool", f"'{program}': {error}") from error
+
+    def keep_action(self, key: str, record: bytes) -> None:
+        changed = self.changed()
         if changed:
-            self.notes.append(f"not stored: '{changed}' changed while the compiler ran")
+            self.notes.append(f"not stored: {changed}")
             return
         try:
             self.engine.store.put_action(key, record)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipcache.compile import Compiled, compile
+from hipcache.compile import compile
+from hipcache.compiled import Compiled
 from hipcache.direct.remember import Whole, together
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough

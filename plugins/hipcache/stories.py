@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.planners import registry
+
 if TYPE_CHECKING:
-    from hipcache.compile import Compiled
+    from hipcache.compiled import Compiled
     from hipcache.direct.remember import Whole
     from hipcache.engine import Engine
     from hipcache.planning.command import Command
@@ -23,12 +25,14 @@ def tell(engine: Engine, commands: Sequence[Command], columns: int | None) -> tu
 
         return compile_each(engine, commands, columns)
     (command,) = commands
-    if command.links:
-        from hipcache.link import link as story
-    elif command.makes_program:
+    planner = registry.of(command)
+    if planner:
+        from hipcache.front import make
+
+        done = make(engine, command, columns, planner)
+        return [done], done.whole
+    if command.makes_program:
         from hipcache.program import make_program as story
-    elif command.assembles:
-        from hipcache.assemble import assemble as story
     else:
         from hipcache.compile import compile as story
     done = story(engine, command, columns)

@@ -16,7 +16,7 @@ from typing import Any
 
 from hipcache import config as settings
 from hipcache import native, outcome, stories
-from hipcache.compile import Compiled
+from hipcache.compiled import Compiled
 from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember

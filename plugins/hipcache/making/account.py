@@ -2,59 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from hipcache.making.device import Product
-from hipcache.making.device_link import Linked
 from hipcache.making.one_source import Made
+from hipcache.model.end import End
+from hipcache.model.graph import Graph
 from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.report.history import Record, UnitRecord, why
-from hipcache.report.statistics import LINK
 from hipcache.session import Session
-from hipcache.values import replace
+from hipcache.values import dataclass, replace
 
 
-def of(session: Session, made: Sequence[Made], codes: Sequence[Linked], path: str) -> tuple[Record, CompileOutcome]:
-    """How each unit ended, and why those that missed did: compared with the last compile of this object or program.
-    `codes`: of the device links. Each counts as a link, and its arch as one that was served or not."""
-    products = [product for one in made for product in one.products]
-    ends: list[Product | Linked] = [*products, *codes]
-    old = session.last(path) if any(one.why for one in ends) else None
-    told = [record for one in made for record in _units(session, one, old, apart=len(made) > 1)]
-    told += _links(session, codes, old, apart=bool(made))
+@dataclass(frozen=True)
+class Ended:
+    """A unit that is counted under `names`. `hit`: was all of it served? `missed`: why not; empty for a hit."""
+
+    unit: UnitRecord
+    names: tuple[str, ...]
+    hit: bool
+    missed: str
+    seconds: float
+
+
+def of_graph(session: Session, graph: Graph, ends: Mapping[str, End]) -> tuple[Record, CompileOutcome]:
+    return _of(session, list(_actions(graph, ends)), graph.path)
+
+
+def of(session: Session, made: Sequence[Made], path: str) -> tuple[Record, CompileOutcome]:
+    return _of(session, [unit for one in made for unit in _units(one, apart=len(made) > 1)], path)
+
+
+def of_program(
+    session: Session, made: Sequence[Made], graph: Graph, ends: Mapping[str, End]
+) -> tuple[Record, CompileOutcome]:
+    """`graph`: of the link."""
+    units = [unit for one in made for unit in _units(one, apart=len(made) > 1)]
+    return _of(session, [*units, *_actions(graph, ends)], graph.path)
+
+
+def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
+    """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
+    old = session.last(path) if any(one.missed for one in units) else None
+    told = [_explained(session, one, old) for one in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
-    end = HIT if all(one.hit for one in ends) else PARTIAL if hits or jobs else MISS
+    end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS
     record = session.record(path, end, told)
-    names: list[tuple[str, ...]] = [(name,) for one in made for name in one.names]
-    names += [(code.unit.arch, LINK) for code in codes]
     outcomes = tuple(
         UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
-        for counted, unit, one in zip(names, told, ends, strict=True)
-        for name in counted
+        for unit, one in zip(told, units, strict=True)
+        for name in one.names
     )
-    saved = sum(one.seconds for one in ends if one.hit)
+    saved = sum(one.seconds for one in units if one.hit)
     outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
 
 
-def _units(session: Session, made: Made, old: Record | None, *, apart: bool) -> Iterator[UnitRecord]:
+def _units(made: Made, *, apart: bool) -> Iterator[Ended]:
     """`apart`: are they of one source among others?"""
     fronts = [(unit.front, unit.inputs) for unit in made.cut.devices] + ([(made.cut.host, ())] if made.cut.host else [])
     for name, (front, more), product in zip(made.names, fronts, made.products, strict=True):
         told = f"{name} of '{front.source}'" if apart else name
-        served = product.hit or product.back is True
-        unit = UnitRecord(told, served, product.front, product.back, (), (*front.key.inputs, *more), product.reads)
-        yield _explained(session, unit, product.why, old)
+        served, inputs = product.hit or product.back is True, (*front.key.inputs, *more)
+        unit = UnitRecord(told, served, product.front, product.back, (), inputs, product.reads)
+        yield Ended(unit, (name,), product.hit, product.why, product.seconds)
 
 
-def _links(session: Session, codes: Sequence[Linked], old: Record | None, *, apart: bool) -> Iterator[UnitRecord]:
-    """`apart`: are there other units of the same archs?"""
-    for code in codes:
-        told = f"link of {code.unit.arch}" if apart else code.unit.arch
-        unit = UnitRecord(told, code.hit, None, None, (), code.unit.key.inputs, "")
-        yield _explained(session, unit, code.why, old)
+def _actions(graph: Graph, ends: Mapping[str, End]) -> Iterator[Ended]:
+    for unit in graph.units:
+        end = ends[unit.action]
+        backend = end.hit if unit.backend else None
+        record = UnitRecord(unit.told, end.hit, None, backend, (), end.bound.key.inputs, "")
+        yield Ended(record, unit.names, end.hit, end.why, end.result.seconds)
 
 
-def _explained(session: Session, unit: UnitRecord, missed: str, old: Record | None) -> UnitRecord:
-    """`missed`: why it is no hit; empty for one."""
-    return replace(unit, why=why(unit, missed, old, session.variables(), session.read_set)) if missed else unit
+def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
+    if not one.missed:
+        return one.unit
+    return replace(one.unit, why=why(one.unit, one.missed, old, session.variables(), session.read_set))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import atomic
+from hipcache.delivery import files
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.errors import PassThrough
 from hipcache.making import auxiliary, depfile
@@ -21,33 +21,24 @@ from hipcache.session import Damaged, Session
 
 def deliver(session: Session, made: Made, objects: Sequence[Object]) -> Outputs:
     plan = made.plan
-    check_places(session, plan.outputs)
+    files.check_places(map(session.command.path, plan.outputs))
     rules = write_dependencies(session, [made])
     beside = auxiliary.deliver(session, [one for product in made.products for one in product.beside])
-    files = [Output(path, digest) for path, digest in beside.items()]
+    written = [Output(path, digest) for path, digest in beside.items()]
     for output, one in zip(plan.outputs, objects, strict=True):
         path = session.command.path(output)
         write_object(session, one, Path(path))
         if plan.links_alone:
             _make_executable(Path(path))
-        files.append(Output(path, one.digest, plan.links_alone))
-    return Outputs(rules, tuple(files))
+        written.append(Output(path, one.digest, plan.links_alone))
+    return Outputs(rules, tuple(written))
 
 
 def write_object(session: Session, one: Object, path: Path) -> None:
     if one.content is not None:
-        _write_whole(path, one.content)
+        files.write(path, one.content)
     elif not session.engine.store.copy_blob(one.digest, path):
         raise Damaged
-
-
-def check_places(session: Session, outputs: Sequence[str]) -> None:
-    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
-    for path in map(session.command.path, outputs):
-        is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
-        kept = os.path.lexists(path) and os.path.isfile(path) and not os.access(path, os.W_OK)
-        if kept or os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
-            raise PassThrough("store", f"'{path}' cannot be written")
 
 
 def _make_executable(path: Path) -> None:
@@ -86,12 +77,5 @@ def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ..
     rule = depfile.write(targets, names, phony=phony, clang=plan.clang)
     # As clang does, which replaces an object, and writes into a dependency file that is there.
     content = os.fsencode(rule)
-    _write_whole(Path(whole), content, through_links=True)
+    files.write(Path(whole), content, through_links=True)
     return (Rule(whole, content),)
-
-
-def _write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
-    try:
-        atomic.write_whole(path, content, through_links=through_links)
-    except OSError as error:
-        raise PassThrough("store", f"'{path}': {error.strerror}") from error

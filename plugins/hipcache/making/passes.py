@@ -23,10 +23,6 @@ from hipcache.processes.runner import Completed
 from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
 
-# How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
-# what ntpd's slewing takes from a long pass.
-CLOCK_SLACK = 0.005
-
 NEVER = "nothing is stored for this command"
 
 
@@ -100,7 +96,7 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
         done, observed = _run(session, name, argv)
-        set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK
+        set_back = session.engine.clock() - started < done.seconds - recording.CLOCK_SLACK
     search = SearchPath.of(front.job.options)
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
     read, user = _read_files(session, front, rule, first, search, observed)

@@ -34,10 +34,7 @@ def check_without_device_code(session: Session, one: Unbundle) -> None:
 
 
 def _key(session: Session, one: Unbundle) -> str:
-    try:
-        inputs = [("bundler", session.identities.digest(session.files.resolve(one.job.program)))]
-    except OSError as error:
-        raise PassThrough("tool", f"'{one.job.program}': {error}") from error
+    inputs = [("bundler", session.tool(one.job.program))]
     try:
         inputs.append(("library", session.files.named(one.source)))
     except OSError as error:

@@ -59,9 +59,10 @@ class AssemblerJob:
     output: str
     arch: str
 
-    def argv(self, output: str) -> list[str]:
-        words = (word for option in self.options for word in option)
-        return [self.program, "-cc1as", *words, "-o", output, self.source]
+    @property
+    def command(self) -> tuple[str, ...]:
+        """All but the output and the source."""
+        return (self.program, "-cc1as", *(word for option in self.options for word in option))
 
     def inputs(self, content: bytes, digest: str) -> list[tuple[str, str]]:
         """What of the job and of its source, whose `content` has that digest, is in the output."""

@@ -7,12 +7,65 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from hipcache import aside
 
 T = TypeVar("T")
+Name = TypeVar("Name")
+
+# Seconds for the other tasks where one has failed.
+_PATIENCE = 1.0
+
+
+class Pool(Generic[Name, T]):
+    """Tasks that end one after the other. Where the `with` ends by an exception, `stop` ends what runs, and the tasks
+    have a moment to clean up: who does not end in time must not keep the process alive.
+
+    Each is in a thread also where it is only one: signals reach the main thread, which must not hold one of make's
+    tokens."""
+
+    def __init__(self, *, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._threads: list[threading.Thread] = []
+        self._done: deque[tuple[Name, T | None, BaseException | None]] = deque()
+        self._ended = threading.Semaphore(0)
+        self.busy = 0  # tasks whose end has not been told
+
+    def __enter__(self) -> Pool[Name, T]:
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        if kind is not None:
+            self._stop()
+            last = time.monotonic() + _PATIENCE
+            for thread in self._threads:
+                thread.join(max(0.0, last - time.monotonic()))
+
+    def submit(self, name: Name, task: Callable[[], T]) -> None:
+        thread = threading.Thread(target=self._run, args=(name, task), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+        self.busy += 1
+
+    def _run(self, name: Name, task: Callable[[], T]) -> None:
+        try:
+            self._done.append((name, task(), None))
+        except BaseException as error:  # it is raised again below, in the thread that waits
+            self._done.append((name, None, error))
+        finally:
+            self._ended.release()
+
+    def next_done(self) -> tuple[Name, T]:
+        """Waits. Raises what the task raised."""
+        self._ended.acquire()
+        self.busy -= 1
+        name, result, error = self._done.popleft()
+        if error is not None:
+            raise error
+        return name, result  # type: ignore[return-value]
 
 
 def side_by_side(tasks: Mapping[int, Callable[[], T]], *, stop: Callable[[], None], patience: float) -> dict[int, T]:

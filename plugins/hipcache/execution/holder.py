@@ -8,12 +8,11 @@ else is in the object says nothing of the bundle, not even its size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.making import splice
-from hipcache.making.device_link import Unit
 from hipcache.making.splice import UnknownObject
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.session import Session, decode
@@ -24,17 +23,19 @@ _BUNDLE, _OBJECT = f"{_NAME}.hipfb", f"{_NAME}.hip.image.wrapper.o"
 _TARGET = "hip-amdgcn-amd-amdhsa--"
 
 
-def make(session: Session, plan: WrapperPlan, units: Sequence[Unit], nothing: str) -> Path:
-    """Its path. The code objects of `units` are there; `nothing`: a program that does nothing. Raises JobFailed,
+def make(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing: str) -> Path:
+    """Its path. `codes`: paths of code objects by arch; `nothing`: a program that does nothing. Raises JobFailed,
     PassThrough."""
     place = session.workdir / "holder"
     place.mkdir()
+    first_code = next(iter(codes.values()))
+    environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
     words = [plan.job.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
-    words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={units[0].code}"]
-    done = session.run_now("linker wrapper", words, directory=place, environ=units[0].environ)
+    words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={first_code}"]
+    done = session.run_now("linker wrapper", words, directory=place, environ=environ)
     try:
         first, template = (place / _BUNDLE).read_bytes(), (place / _OBJECT).read_bytes()
-        bundled = session.run_now("bundler", _bundler(decode(done.stderr), units), directory=place)
+        bundled = session.run_now("bundler", _bundler(decode(done.stderr), codes), directory=place)
         if bundled.stderr:
             raise PassThrough("job_output", f"the bundler said: {decode(bundled.stderr)[:200]}")
         spliced = splice.splice(template, (place / _BUNDLE).read_bytes(), first)
@@ -45,23 +46,23 @@ def make(session: Session, plan: WrapperPlan, units: Sequence[Unit], nothing: st
     return session.write(place / _OBJECT, spliced)
 
 
-def _bundler(said: str, units: Sequence[Unit]) -> list[str]:
-    """The command of the bundler for all `units`, in the wrapper's order."""
+def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:
+    """The command of the bundler for all `codes`, in the wrapper's order."""
     # The one line of its two that is not the host linker's: its first word is quoted, the others are not.
     lines = said.splitlines()
     if len(lines) != 2 or not lines[0].startswith(' "') or f" -output={_BUNDLE}" not in lines[0]:
         raise PassThrough("job_output", f"the linker wrapper said: {said[:200]}")
     program, _, rest = lines[0][2:].partition('" ')
     # The store may have a blank in its name.
-    rest = rest.replace(f" -input={units[0].code}", "")
-    codes = sorted(units, key=lambda unit: unit.arch, reverse=True)
+    rest = rest.replace(f" -input={next(iter(codes.values()))}", "")
+    archs = sorted(codes, reverse=True)
     words = [program]
     for word in rest.split():
         host, comma, _ = word.partition(f",{_TARGET}")
         if comma:
-            words.append(",".join([host, *(_TARGET + unit.arch for unit in codes)]))
+            words.append(",".join([host, *(_TARGET + arch for arch in archs)]))
         elif not word.startswith("-input="):
             words.append(word)
         elif word == "-input=/dev/null":
-            words += [word, *(f"-input={unit.code}" for unit in codes)]
+            words += [word, *(f"-input={codes[arch]}" for arch in archs)]
     return words

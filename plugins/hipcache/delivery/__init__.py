@@ -1,0 +1,1 @@
+"""What the user gets, written whole or not at all."""

@@ -1,0 +1,43 @@
+"""Files that appear in the user's tree: where they can be written, and how."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hipcache import atomic
+from hipcache.errors import PassThrough
+from hipcache.model.end import End
+from hipcache.model.graph import Graph
+from hipcache.storage import ContentStore
+
+
+def check_places(paths: Iterable[str]) -> None:
+    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
+    for path in paths:
+        is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
+        kept = os.path.lexists(path) and os.path.isfile(path) and not os.access(path, os.W_OK)
+        if kept or os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+            raise PassThrough("store", f"'{path}' cannot be written")
+
+
+def write(path: Path, content: bytes, *, through_links: bool = False) -> None:
+    """Raises PassThrough."""
+    try:
+        atomic.write_whole(path, content, through_links=through_links)
+    except OSError as error:
+        raise PassThrough("store", f"'{path}': {error.strerror}") from error
+
+
+def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> set[str]:
+    """Write what the user gets, each file whole or not at all; the actions whose content is lost."""
+    check_places(one.path for one in graph.deliveries)
+    lost = set()
+    for path, output in ((Path(one.path), one.output) for one in graph.deliveries):
+        end = ends[output.action]
+        if output.name in end.held:
+            write(path, end.held[output.name].read())
+        elif not contents.copy(end.hash(output.name), path):
+            lost.add(output.action)
+    return lost

@@ -1,0 +1,17 @@
+"""Where actions run: `local` (a process of this machine) and `in_process` (a function or a step of this program)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hipcache.model.action import Bound
+from hipcache.model.contents import Inputs, Ran
+
+
+class Executor(Protocol):
+    """Runs one kind of work. It is told the inputs as contents, and the outputs by name: one that runs elsewhere sends
+    the first there and fetches the second."""
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        """Raises JobFailed, PassThrough, StoreError, Lost."""
+        ...

@@ -1,0 +1,20 @@
+"""Functions and steps of this program."""
+
+from __future__ import annotations
+
+import time
+
+from hipcache.model.action import Bound, Function, Step
+from hipcache.model.contents import Held, Inputs, Ran
+
+
+class InProcess:
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        work = bound.action.work
+        if isinstance(work, Step):
+            return work.run(inputs)
+        assert isinstance(work, Function)
+        started = time.monotonic()
+        made = work.call({name: inputs.of(name).read() for name, _ in bound.action.inputs})
+        outputs = {name: Held(content=made[name]) for name in bound.action.outputs}
+        return Ran(outputs, "", time.monotonic() - started)

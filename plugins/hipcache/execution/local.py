@@ -1,0 +1,70 @@
+"""Processes of this machine, in the slots that all compilers of a user share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+
+from hipcache.errors import PassThrough
+from hipcache.inputs.recording import CLOCK_SLACK, TICK
+from hipcache.model.action import Action, Bound, Diagnostics, File, Process, render
+from hipcache.model.contents import Held, Inputs, Ran
+from hipcache.session import Session, decode
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class LocalProcess:
+    session: Session
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        action, session = bound.action, self.session
+        work = action.work
+        assert isinstance(work, Process)
+        root = session.workdir / work.root if work.root else Path(session.command.cwd)
+        paths = {name: place(session, name, inputs) for name, _ in action.inputs}
+        paths |= {name: str(session.scratch(dict(work.places).get(name, name))) for name in action.outputs}
+        words = {name: os.path.relpath(path, root) if work.root else path for name, path in paths.items()}
+        argv = [render(word, words) for word in work.command]
+        environ = {**session.engine.environ, "TMPDIR": str(session.workdir)} if work.root else None
+        with session.engine.slots.hold(session.runner.check) if action.policy.slot else nullcontext():
+            started = session.engine.clock()
+            done = session.run_now(action.label, argv, directory=root, environ=environ)
+            set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK
+        text = said(session, done.stderr)
+        if text and action.policy.diagnostics is Diagnostics.REFUSED:
+            article = "" if " " in action.label else "the "
+            raise PassThrough("job_output", f"{article}{action.label} said: {text[:200]}")
+        outputs = {name: Held(path=Path(paths[name])) for name in action.outputs}
+        return Ran(outputs, text, done.seconds, self._unsettled(action, started, set_back=set_back))
+
+    def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
+        """In words, whether a file that went in may have changed meanwhile; nobody can set a change time back."""
+        files, oldest = self.session.files, (started - TICK) * 1e9
+        for _, source in action.inputs:
+            if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):
+                return f"'{source.path}' changed while the compiler ran, or just before"
+        return ""
+
+
+def place(session: Session, name: str, inputs: Inputs) -> str:
+    """Where the input lies: the user's file, or that place in the scratch which has its name."""
+    held, wanted = inputs.of(name), session.scratch(name)
+    if held.path is None:
+        return str(session.write(wanted, held.read()))
+    if held.path == wanted or not held.path.is_relative_to(session.workdir):
+        return str(held.path)
+    wanted.unlink(missing_ok=True)
+    try:
+        os.link(held.path, wanted)
+    except OSError:
+        shutil.copyfile(held.path, wanted)
+    return str(wanted)
+
+
+def said(session: Session, output: bytes) -> str:
+    """What a process printed. Where it names a temporary file, that is one of the driver's: with a name that is another
+    one each time, in the user's directory for such."""
+    return decode(output).replace(str(session.workdir), session.engine.environ.get("TMPDIR") or "/tmp")

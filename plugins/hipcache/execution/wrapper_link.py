@@ -1,0 +1,52 @@
+"""The last action of a link by the new offload driver: the program, with the code objects that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipcache.errors import PassThrough
+from hipcache.execution import holder, host_link
+from hipcache.execution.local import place, said
+from hipcache.model.action import Action, Output, Step
+from hipcache.model.contents import Inputs, Ran
+from hipcache.planning import driver
+from hipcache.planning.plan import ToolJob
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.session import Session
+
+# Begins the names of a device link's inputs. What is said of them names no file of the user's.
+INPUT = "hipcache-input-"
+
+
+def action(
+    session: Session, plan: WrapperPlan, codes: Mapping[str, Output], nothing: str, columns: int | None
+) -> Action:
+    """`codes`: by arch; `nothing`: a program that does nothing."""
+    inputs = {f"{arch}/code": code for arch, code in codes.items()}
+
+    def link(read: Inputs) -> Ran:
+        if any(INPUT in read.said(name) for name in inputs):
+            raise PassThrough("job_output", "a device link said something about one of its inputs")
+        paths = {arch: place(session, name, read) for arch, name in zip(codes, inputs, strict=True)}
+        return _link(session, plan, paths, nothing, columns)
+
+    return host_link.last(Step(link), inputs)
+
+
+def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing: str, columns: int | None) -> Ran:
+    """Have the user's command (where it does nothing but link), the wrapper, or the host's linker write the program.
+    `codes`: paths of code objects by arch. Raises HostLinkFailed, JobFailed, PassThrough."""
+    if any(":" in arch for arch in codes):
+        # Where the linker fails, the whole command is run again: what the driver says then is not known here.
+        made = holder.make(session, plan, codes, nothing)
+        done = session.run_now("host link", plan.host_link(str(made)))
+        return Ran({}, said(session, done.stderr), done.seconds)
+    images = [f"--override-image=hip={code}" for code in codes.values()]
+    command = session.command
+    if not command.links:
+        return host_link.run(session, ToolJob(plan.job.program, (*images, *plan.job.arguments)), columns=columns)
+    words = [command.compiler, *driver.look(session.engine.environ, columns)]
+    for image in images:
+        words += ["-Xlinker", image]
+    # The driver speaks before the device links, the host's linker after them.
+    return host_link.run_command(session, [*words, *command.argv[1:]], plan.messages)

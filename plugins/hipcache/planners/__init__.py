@@ -1,0 +1,47 @@
+"""Planners: a command becomes a graph of actions, in one module for each kind of command.
+
+A new kind is a module with a `Planner`, and a line in `registry`. A planner runs nothing but the driver, which it asks
+for its plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hipcache.errors import PassThrough
+from hipcache.inputs.identity import is_script
+from hipcache.model.end import End
+from hipcache.model.graph import Graph
+from hipcache.planning import tools
+from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.direct.remember import Whole
+    from hipcache.session import Session
+
+Ends = Mapping[str, End]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`direct`: what a direct hit of the same command needs, once the graph is built; None where not all is known.
+    `files`: all that is read, as clang names it."""
+
+    graph: Graph
+    files: tuple[str, ...] = ()
+    direct: Callable[[Ends], Whole | None] = lambda _: None
+
+
+# A command, and the width of the terminal that will show its messages (None where there is none), to its graph. Raises
+# PassThrough, JobFailed, StoreError.
+Planner = Callable[["Session", "int | None"], Planned]
+
+
+def refuse_script(session: Session, verb: str, *, unwrapped: bool = False) -> None:
+    """Raises PassThrough where the compiler is a script that cannot be seen through. `unwrapped`: or was one."""
+    command = session.command
+    if (unwrapped and command.unwrapped) or is_script(
+        tools.which(command.compiler, command.cwd, session.engine.environ)
+    ):
+        raise PassThrough("wrapper", f"a script that {verb} may do more than that")

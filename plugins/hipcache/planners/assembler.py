@@ -1,0 +1,69 @@
+"""A source of a GPU's assembler: one action.
+
+The assembler writes its object into the file that is there, also through a link, and tells of no file that it read.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hipcache.direct.record import Output as Written
+from hipcache.direct.remember import Whole, whole_of_assembly
+from hipcache.errors import PassThrough
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.trace import Untraceable
+from hipcache.model.action import Action, Diagnostics, File, Output, Policy, Process, Ref
+from hipcache.model.graph import Delivery, Graph, Unit
+from hipcache.planners import Ends, Planned, refuse_script
+from hipcache.planning import assembler, driver
+from hipcache.planning.assembler import AssemblerJob
+from hipcache.session import Session
+
+_NAME = "assembler"
+_CODE = "code"
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    command = session.command
+    refuse_script(session, "assembles", unwrapped=True)
+    asked = driver.ask_assembler(command, session.engine, session.runner, lambda: session.workdir)
+    job = asked.job
+    path = command.path(job.output)
+    if os.path.islink(path):
+        raise PassThrough("linked_output", job.output)
+    output = Output(_NAME, _CODE)
+    graph = Graph(
+        (_action(session, job),), (Delivery(path, output),), (Unit(_NAME, job.arch, (job.arch,), True),), path
+    )
+
+    def direct(ends: Ends) -> Whole | None:
+        end = ends[_NAME]
+        return whole_of_assembly(session, asked, end.bound.key.digest, Written(path, end.hash(_CODE)))
+
+    return Planned(graph, (job.source,), direct)
+
+
+def _action(session: Session, job: AssemblerJob) -> Action:
+    """Keyed with everything that can change its output. What it says names the source as spelled, and looks another way
+    on a terminal: so it must say nothing."""
+    try:
+        content = Path(session.files.resolve(job.source)).read_bytes()
+        digest = session.files.named(job.source)
+    except (OSError, Untraceable) as error:
+        raise PassThrough("named_file", f"'{job.source}': {error}") from error
+    if digest_bytes(content) != digest:
+        raise PassThrough("named_file", f"'{job.source}' changed while it was read")
+    if assembler.may_read_files(content):
+        raise PassThrough("assembler_files", job.source)
+    return Action(
+        id=_NAME,
+        kind=_NAME,
+        label=_NAME,
+        work=Process((*job.command, "-o", (Ref(_CODE),), (Ref("source"),))),
+        parts=(("compiler", session.tool(job.program)), *job.inputs(content, digest)),
+        inputs=(("source", File(job.source)),),
+        outputs=(_CODE,),
+        policy=Policy(diagnostics=Diagnostics.REFUSED),
+        missing="nothing is stored for this command",
+    )

@@ -1,0 +1,97 @@
+"""A link as the driver plans it with clang-offload-bundler: the plan's own jobs, one action each.
+
+Objects are taken apart, lld links for each arch, the bundler, llvm-mc and the host's linker make the program. Only the
+device links are stored; all else is run each time, as it stands: the host's linker has the last word on what the
+program is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from hipcache.errors import PassThrough
+from hipcache.execution import host_link
+from hipcache.inputs.keys import digest_bytes, digest_file
+from hipcache.model.action import EACH_TIME, Action, Literal, Output, Process, Ref, Source, Word
+from hipcache.model.graph import Graph
+from hipcache.planners import device_link
+from hipcache.planners.device_link import CODE
+from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after
+from hipcache.planning.plan import ToolJob
+from hipcache.session import Session
+
+
+def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
+    """`sources`: of temporary files that are there already. Raises PassThrough where something that goes in cannot be
+    read."""
+    made: dict[str, Output] = {}
+    unbundles = list(_unbundles(session, plan, made))
+    links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
+    pairs = list(zip(plan.devices, links, strict=True))
+    units = [device_link.unit(one.arch, link, apart=bool(sources)) for one, link in pairs]
+    codes = {session.name(one.code): device_link.output(link) for one, link in pairs}
+    bundle = _job(session, "bundler", plan.bundle, codes, _bundled(plan.bundle))
+    content = os.fsencode(plan.script)
+    script = Literal(digest_bytes(content), lambda: content)
+    read: dict[str, Source] = {**outputs(bundle), session.name(plan.script_file): script}
+    embed = _job(session, "llvm-mc", plan.embed, read, [value_after(plan.embed, "-o")])
+    host = host_link.action(session, plan.host, {**made, **outputs(embed)}, columns)
+    path = session.command.path(plan.output)
+    return Graph((*unbundles, *links, bundle, embed, host), (), tuple(units), path, plan.messages)
+
+
+def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Iterator[Action]:
+    """Fills in what they have `made`. The driver means to take each object apart twice, once for the host and once for
+    the devices."""
+    first: dict[tuple[str, ...], Action] = {}
+    for one in plan.unbundles:
+        same = (one.job.program, *(word for word in one.job.arguments if "output=" not in word))
+        if same not in first:
+            action = first[same] = _job(session, f"unbundling of '{one.source}'", one.job, {}, one.outputs)
+            yield action
+        names = map(session.name, one.outputs)
+        made |= dict(zip(names, outputs(first[same]).values(), strict=True))
+
+
+def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source], written: Iterable[str]) -> Action:
+    """A job of the plan, run as it stands: it names files in the scratch by their paths."""
+    names = tuple(map(session.name, written))
+    work = Process((job.program, *job.arguments))
+    return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
+
+
+def outputs(action: Action) -> dict[str, Output]:
+    return {name: Output(action.id, name) for name in action.outputs}
+
+
+def _bundled(job: ToolJob) -> list[str]:
+    return [value for name, _, value in (word.partition("=") for word in job.arguments) if name.lstrip("-") == "output"]
+
+
+def _device_link(
+    session: Session, plan: LinkPlan, link: DeviceLink, sources: Mapping[str, str], made: Mapping[str, Output]
+) -> Action:
+    parts: list[tuple[str, Word]] = [("linker", session.tool(link.job.program))]
+    inputs = {}
+    for word in link.job.arguments:
+        name = session.name(word)
+        if word not in link.inputs:
+            parts.append(("linker option", "code object" if word == link.code else word))
+        elif name in made:
+            inputs[name] = made[name]
+            parts.append((f"device code of '{os.path.basename(plan.origin(word))}'", (Ref(name),)))
+        else:
+            parts.append(_file(session, word, sources.get(word, "")))
+    refs = {word: session.name(word) for word in link.inputs if session.name(word) in inputs} | {link.code: CODE}
+    command = (link.job.program, *((Ref(refs[word]),) if word in refs else word for word in link.job.arguments))
+    return device_link.action(link.arch, command, session.name(link.code), parts, tuple(inputs.items()))
+
+
+def _file(session: Session, name: str, source: str) -> tuple[str, str]:
+    try:
+        if source:
+            return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
+        return f"content of {os.path.basename(name)}", session.files.named(name)
+    except OSError as error:
+        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

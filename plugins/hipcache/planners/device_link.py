@@ -1,0 +1,44 @@
+"""The device link (LTO) of one offload arch: an action keyed by the content of all that goes in, its options and tools.
+
+Names of the user's files are in the key as far as `explain` shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hipcache.model.action import Action, Output, Process, Source, Word
+from hipcache.model.graph import Unit
+from hipcache.report.statistics import LINK
+
+CODE = "code"
+
+
+def action(
+    arch: str,
+    command: tuple[Word, ...],
+    place: str,
+    parts: Sequence[tuple[str, Word]],
+    inputs: Sequence[tuple[str, Source]],
+    root: str = "",
+) -> Action:
+    """`command` writes `CODE`, which lies at `place` in the scratch."""
+    return Action(
+        id=f"device link of {arch}",
+        kind="device link",
+        label=f"device link of {arch}",
+        work=Process(command, root, ((CODE, place),)),
+        parts=tuple(parts),
+        inputs=tuple(inputs),
+        outputs=(CODE,),
+        missing="nothing is stored for this device code",
+    )
+
+
+def output(action: Action) -> Output:
+    return Output(action.id, CODE)
+
+
+def unit(arch: str, action: Action, *, apart: bool) -> Unit:
+    """It counts as a link, and its arch as one that was served or not. `apart`: are there other units of the arch?"""
+    return Unit(action.id, f"link of {arch}" if apart else arch, (arch, LINK))

@@ -1,0 +1,26 @@
+"""A link of relocatable device code, whichever offload driver plans it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipcache.model.graph import Graph
+from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
+from hipcache.planning import driver
+from hipcache.planning.link_plan import LinkPlan
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.session import Session
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    """Asks the driver anew each time. The host's linker writes the program as the compiler would have had it do."""
+    refuse_script(session, "links")
+    found = driver.ask_link(session.command, session.engine, session.runner, columns=columns, scratch=session.workdir)
+    return Planned(graph(session, found, {}, columns))
+
+
+def graph(session: Session, plan: LinkPlan | WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
+    """`sources`: of the temporary files that the command itself has compiled."""
+    if isinstance(plan, WrapperPlan):
+        return wrapped_link.graph(session, plan, sources, columns)
+    return bundled_link.graph(session, plan, sources, columns)

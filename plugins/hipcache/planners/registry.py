@@ -1,0 +1,30 @@
+"""Which planner a command is for. Each is imported when it is needed: the launcher starts a process for one command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hipcache.planners import Planner
+from hipcache.planning.command import Command
+
+
+def _assembler() -> Planner:
+    from hipcache.planners.assembler import plan
+
+    return plan
+
+
+def _link() -> Planner:
+    from hipcache.planners.link import plan
+
+    return plan
+
+
+KINDS: tuple[tuple[Callable[[Command], bool], Callable[[], Planner]], ...] = (
+    (lambda command: command.links, _link),
+    (lambda command: command.assembles, _assembler),
+)
+
+
+def of(command: Command) -> Planner | None:
+    return next((planner() for claims, planner in KINDS if claims(command)), None)

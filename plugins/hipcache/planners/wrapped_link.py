@@ -1,0 +1,61 @@
+"""A link by the new offload driver: its device links, and the program put together of them.
+
+Each device link is run by clang-linker-wrapper, from inputs that hold that arch's images alone (`embedded`); the host
+linker that it is given does nothing, and clang is told where to write the code object. Then the user's own command
+runs, with the code objects: the wrapper bundles, registers and links them as it would have those of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+
+from hipcache.execution import wrapper_link
+from hipcache.execution.wrapper_link import INPUT
+from hipcache.inputs.keys import digest_bytes
+from hipcache.model.action import Action, Literal, Ref, Source, Word
+from hipcache.model.graph import Graph
+from hipcache.planners import device_images, device_link, wrapper_tools
+from hipcache.planners.device_images import File
+from hipcache.planners.device_link import CODE
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.session import Session
+
+
+def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
+    """The device link of each arch, keyed with the images that go in, and the link. `sources`: of temporary objects.
+    Raises PassThrough."""
+    files = device_images.read(session, plan)
+    archs = device_images.archs_of(files)
+    tools = wrapper_tools.keyed(session, plan, archs[0].partition(":")[0])
+    nothing = wrapper_tools.nothing(session)
+    links = {arch: _device_link(plan, arch, files, sources, tools, nothing) for arch in archs}
+    units = tuple(device_link.unit(arch, link, apart=bool(sources)) for arch, link in links.items())
+    codes = {arch: device_link.output(link) for arch, link in links.items()}
+    program = wrapper_link.action(session, plan, codes, nothing, columns)
+    return Graph((*links.values(), program), (), units, session.command.path(plan.output), plan.messages)
+
+
+def _device_link(
+    plan: WrapperPlan,
+    arch: str,
+    files: list[File],
+    sources: Mapping[str, str],
+    tools: list[tuple[str, str]],
+    nothing: str,
+) -> Action:
+    parts: list[tuple[str, Word]] = [*tools, *(("option", word) for word in plan.options), ("arch", arch)]
+    command: list[Word] = [plan.job.program, *plan.options, f"--linker-path={nothing}"]
+    command += [("--device-linker=-o", Ref(CODE)), "-o", os.path.basename(plan.output)]
+    inputs: list[tuple[str, Source]] = []
+    for number, file in enumerate(files):
+        content = file.of(arch)
+        if content:
+            base = os.path.basename(sources.get(file.path, file.path))
+            name = f"{arch}/{INPUT}{number}/{base}"
+            what = f"device code of library '{base}'" if file.is_lazy else f"device code of '{base}'"
+            inputs.append((name, Literal(digest_bytes(content), partial(file.of, arch))))
+            parts.append((what, (Ref(name),)))
+            command.append((Ref(name),))
+    return device_link.action(arch, tuple(command), f"{arch}/{CODE}", parts, inputs, root=arch)

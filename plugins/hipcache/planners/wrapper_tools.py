@@ -1,0 +1,41 @@
+"""What clang-linker-wrapper runs for a device link: of that a key has the content."""
+
+from __future__ import annotations
+
+import os
+
+from hipcache.errors import PassThrough
+from hipcache.planners.device_images import TRIPLE
+from hipcache.planning import driver, tools
+from hipcache.planning.lld import known_link
+from hipcache.planning.plan import split
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.session import Session
+
+
+def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:
+    """What each key has of the wrapper, of the clang that it runs, and of the lld that this runs. (What of that differs
+    from arch to arch follows from the arch.)"""
+    beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.job.program)))
+    clang = os.path.join(beside, "clang")
+    level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
+    words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={TRIPLE}", f"-mcpu={processor}"]
+    words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
+    _, said = driver.answer(words, words, session.command.cwd, session.engine, session.runner, lambda: session.workdir)
+    jobs, messages = split(said.text)
+    if len(jobs) != 1:
+        raise PassThrough("plan", f"clang links device code by {len(jobs)} jobs")
+    program, *options = jobs[0]
+    # It will say so in each device link: that some of its words, which variables choose, too, are of no use.
+    inputs = [("compiler's message", messages)] if messages else []
+    for name, path in (("linker wrapper", plan.job.program), ("compiler", clang), ("linker", program)):
+        inputs.append((name, session.tool(path)))
+    return inputs + [("linker option", word.replace(processor, "arch")) for word in known_link(tuple(options))]
+
+
+def nothing(session: Session) -> str:
+    """A program that does nothing."""
+    found = tools.which("true", session.command.cwd, session.engine.environ)
+    if not found:
+        raise PassThrough("tool", "no 'true' on PATH")
+    return found

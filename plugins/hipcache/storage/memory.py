@@ -1,0 +1,75 @@
+"""The four protocols in memory, for tests and for what is not to outlive this process."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hipcache import atomic
+from hipcache.inputs.keys import digest_bytes
+from hipcache.model.contents import Digest
+from hipcache.values import dataclass, field
+
+
+@dataclass(frozen=True)
+class MemoryActions:
+    records: dict[str, bytes] = field(default_factory=dict)
+
+    def get(self, keys: Iterable[str]) -> dict[str, bytes]:
+        return {key: self.records[key] for key in keys if key in self.records}
+
+    def put(self, key: str, record: bytes) -> None:
+        self.records[key] = record
+
+
+@dataclass(frozen=True)
+class MemoryContents:
+    """A content that is not what its name says is dropped when it is read."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+
+    def sizes(self, hashes: Iterable[str]) -> dict[str, int]:
+        return {hash: len(self.contents[hash]) for hash in hashes if hash in self.contents}
+
+    def read(self, hash: str) -> bytes | None:
+        content = self.contents.get(hash)
+        if content is not None and digest_bytes(content) != hash:
+            self.contents.pop(hash, None)
+            return None
+        return content
+
+    def write(self, content: bytes) -> Digest:
+        hash = digest_bytes(content)
+        self.contents[hash] = content
+        return Digest(hash, len(content))
+
+    def copy(self, hash: str, destination: Path) -> bool:
+        content = self.read(hash)
+        if content is not None:
+            atomic.write_whole(destination, content)
+        return content is not None
+
+
+@dataclass(frozen=True)
+class MemoryFlight:
+    """A lock for each key that was ever held."""
+
+    locks: dict[str, threading.Lock] = field(default_factory=dict)
+    guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        with self.guard:
+            lock = self.locks.setdefault(key, threading.Lock())
+        with lock:
+            yield
+
+
+class MemoryScratch:
+    @contextmanager
+    def directory(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="hipcache-") as made:
+            yield Path(made)

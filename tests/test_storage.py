@@ -1,0 +1,197 @@
+"""What every storage must do: one contract for each of the four protocols, over each implementation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hipcache.errors import StoreError
+from hipcache.inputs.keys import digest_bytes
+from hipcache.model.contents import Digest
+from hipcache.storage import ActionCache, ContentStore, Scratch, SingleFlight
+from hipcache.storage.local import LocalActions, LocalContents, LocalFlight, LocalScratch
+from hipcache.storage.memory import MemoryActions, MemoryContents, MemoryFlight, MemoryScratch
+from hipcache.storage.tiered import TieredActions, TieredContents
+from hipcache.store.local import LocalStore
+
+KEY, OTHER = "0123456789abcdef" * 4, "f" * 64
+CONTENT = bytes(range(256)) * 64
+
+
+def store(tmp_path: Path, name: str = "store") -> LocalStore:
+    return LocalStore(tmp_path / name, max_bytes=0)
+
+
+ACTIONS: dict[str, Callable[[Path], ActionCache]] = {
+    "local": lambda path: LocalActions(store(path)),
+    "memory": lambda _: MemoryActions(),
+    "memory, then local": lambda path: TieredActions(MemoryActions(), LocalActions(store(path))),
+    "two local": lambda path: TieredActions(LocalActions(store(path)), LocalActions(store(path, "far"))),
+}
+CONTENTS: dict[str, Callable[[Path], ContentStore]] = {
+    "local": lambda path: LocalContents(store(path)),
+    "memory": lambda _: MemoryContents(),
+    "memory, then local": lambda path: TieredContents(MemoryContents(), LocalContents(store(path))),
+    "two local": lambda path: TieredContents(LocalContents(store(path)), LocalContents(store(path, "far"))),
+}
+FLIGHTS: dict[str, Callable[[Path], SingleFlight]] = {
+    "local": lambda path: LocalFlight(store(path)),
+    "memory": lambda _: MemoryFlight(),
+}
+SCRATCHES: dict[str, Callable[[Path], Scratch]] = {
+    "local": lambda path: LocalScratch(store(path)),
+    "memory": lambda _: MemoryScratch(),
+}
+
+
+@pytest.fixture(params=ACTIONS)
+def actions(request: pytest.FixtureRequest, tmp_path: Path) -> ActionCache:
+    return ACTIONS[request.param](tmp_path)
+
+
+@pytest.fixture(params=CONTENTS)
+def contents(request: pytest.FixtureRequest, tmp_path: Path) -> ContentStore:
+    return CONTENTS[request.param](tmp_path)
+
+
+@pytest.fixture(params=FLIGHTS)
+def flight(request: pytest.FixtureRequest, tmp_path: Path) -> SingleFlight:
+    return FLIGHTS[request.param](tmp_path)
+
+
+@pytest.fixture(params=SCRATCHES)
+def scratch(request: pytest.FixtureRequest, tmp_path: Path) -> Scratch:
+    return SCRATCHES[request.param](tmp_path)
+
+
+def test_one_question_gets_the_records_that_are_there(actions: ActionCache) -> None:
+    actions.put(KEY, b"record")
+    assert actions.get([KEY, OTHER]) == {KEY: b"record"}
+    assert actions.get([]) == {}
+
+
+def test_a_later_record_takes_the_place_of_an_earlier_one(actions: ActionCache) -> None:
+    actions.put(KEY, b"old")
+    actions.put(KEY, b"new")
+    assert actions.get([KEY]) == {KEY: b"new"}
+
+
+def test_a_content_is_named_by_its_digest(contents: ContentStore, tmp_path: Path) -> None:
+    digest = contents.write(CONTENT)
+    assert digest == Digest(digest_bytes(CONTENT), len(CONTENT))
+    assert contents.sizes([digest.hash, OTHER]) == {digest.hash: len(CONTENT)}
+    assert contents.read(digest.hash) == CONTENT
+    assert contents.copy(digest.hash, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == CONTENT
+
+
+def test_a_content_that_is_not_there_is_none(contents: ContentStore, tmp_path: Path) -> None:
+    assert contents.sizes([OTHER]) == {}
+    assert contents.read(OTHER) is None
+    assert not contents.copy(OTHER, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_content_is_a_content(contents: ContentStore) -> None:
+    digest = contents.write(b"")
+    assert contents.sizes([digest.hash]) == {digest.hash: 0}
+    assert contents.read(digest.hash) == b""
+
+
+def test_one_at_a_time_holds_a_key(flight: SingleFlight) -> None:
+    order: list[str] = []
+    begun = threading.Event()
+
+    def second() -> None:
+        begun.set()
+        with flight.alone(KEY):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with flight.alone(KEY):
+        other.start()
+        assert begun.wait(60)
+        with flight.alone(OTHER):
+            order.append("first")
+    other.join(60)
+    assert order == ["first", "second"]
+
+
+def test_a_key_is_free_after_a_failure(flight: SingleFlight) -> None:
+    with pytest.raises(ValueError, match="failed"), flight.alone(KEY):
+        raise ValueError("failed")
+    with flight.alone(KEY):
+        pass
+
+
+def test_a_scratch_directory_is_private_and_goes(scratch: Scratch) -> None:
+    with scratch.directory() as one, scratch.directory() as other:
+        assert one != other
+        (one / "file").write_bytes(CONTENT)
+        assert one.stat().st_mode & 0o077 == 0
+    assert not one.exists()
+
+
+# Two tiers
+
+
+def damaged(path: Path, hash: str) -> None:
+    """Damage the content in the local store at `path`."""
+    (blob,) = (file for file in path.rglob("*") if file.is_file() and hash[4:] in file.name)
+    blob.chmod(0o600)
+    blob.write_bytes(b"!" + CONTENT[1:])
+
+
+def test_the_far_tier_is_asked_for_what_the_near_one_lacks() -> None:
+    near, far = MemoryActions({KEY: b"near"}), MemoryActions({KEY: b"far", OTHER: b"other"})
+    both = TieredActions(near, far)
+    assert both.get([KEY, OTHER]) == {KEY: b"near", OTHER: b"other"}
+    assert near.records[OTHER] == b"other", "the next time it is near"
+
+
+def test_what_is_written_is_in_both_tiers() -> None:
+    near, far = MemoryContents(), MemoryContents()
+    digest = TieredContents(near, far).write(CONTENT)
+    assert near.contents == far.contents == {digest.hash: CONTENT}
+
+
+def test_a_content_of_the_far_tier_comes_near(tmp_path: Path) -> None:
+    near, far = MemoryContents(), MemoryContents()
+    digest = far.write(CONTENT)
+    both = TieredContents(near, far)
+    assert both.sizes([digest.hash]) == {digest.hash: len(CONTENT)}
+    assert both.copy(digest.hash, tmp_path / "out")
+    assert near.contents == {digest.hash: CONTENT}
+
+
+def test_what_is_damaged_near_is_taken_from_the_far_tier(tmp_path: Path) -> None:
+    near, far = LocalContents(store(tmp_path)), MemoryContents()
+    both = TieredContents(near, far)
+    digest = both.write(CONTENT)
+    damaged(tmp_path / "store", digest.hash)
+    assert both.read(digest.hash) == CONTENT
+    assert near.read(digest.hash) == CONTENT, "mended"
+
+
+class Full(MemoryContents):
+    def write(self, content: bytes) -> Digest:
+        raise StoreError("no room")
+
+
+def test_a_near_tier_without_room_still_serves_from_the_far_one(tmp_path: Path) -> None:
+    far = MemoryContents()
+    digest = far.write(CONTENT)
+    both = TieredContents(Full(), far)
+    assert both.read(digest.hash) == CONTENT
+    assert both.copy(digest.hash, tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage", [b"", b"!", CONTENT[:-1], CONTENT + b"!"])
+def test_a_damaged_content_in_memory_is_dropped(damage: bytes) -> None:
+    contents = MemoryContents()
+    digest = contents.write(CONTENT)
+    contents.contents[digest.hash] = damage
+    assert contents.read(digest.hash) is None
+    assert contents.sizes([digest.hash]) == {}
