@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hipcache.planners import registry
-
 if TYPE_CHECKING:
     from hipcache.compiled import Compiled
     from hipcache.direct.remember import Whole
@@ -19,12 +17,14 @@ if TYPE_CHECKING:
 
 def tell(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
     """What each of `commands` (one for each source of the user's) came to, and what a direct hit of all needs. Raises
-    as `compile` does, or as `link`."""
+    as `front.make` does."""
     if len(commands) > 1:
         from hipcache.several import compile_each
 
         return compile_each(engine, commands, columns)
     (command,) = commands
+    from hipcache.planners import registry
+
     planner = registry.of(command)
     if planner:
         from hipcache.front import make
