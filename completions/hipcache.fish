@@ -11,7 +11,7 @@ complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recentl
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'
 complete -c hipcache -n __fish_use_subcommand -a clear -d 'remove every entry'
 complete -c hipcache -n __fish_use_subcommand -a verify -d 'check every entry of the store, or compile some anew and compare'
-complete -c hipcache -n '__fish_seen_subcommand_from verify' -l compile -d 'compile stored objects anew, and compare them'
+complete -c hipcache -n '__fish_seen_subcommand_from verify' -l compile -d 'compile stored objects anew, and compare them; not links and programs: compile_commands.json does not list them, and the driver runs their last step each time'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l sample -r -d 'so many of them, chosen at random (default: 20)'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l json -d 'print JSON'
 complete -c hipcache -n __fish_use_subcommand -a config -d 'show every setting and where it comes from'
