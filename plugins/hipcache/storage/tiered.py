@@ -64,9 +64,5 @@ class TieredContents:
     def copy(self, hash: str, destination: Path) -> bool:
         if self.near.copy(hash, destination):
             return True
-        content = self.far.read(hash)
-        if content is None:
-            return False
-        with suppress(StoreError):
-            self.near.write(content)
-        return self.far.copy(hash, destination)
+        # Once it is read it lies near, if there is room: the far tier is asked for it once.
+        return self.read(hash) is not None and (self.near.copy(hash, destination) or self.far.copy(hash, destination))
