@@ -59,6 +59,14 @@ class Direct:
         return self.lab.store / "v1/actions" / name[:2] / name[2:]
 
 
+def at_once(number: int, task: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=task) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 @pytest.mark.archs(2)
 def test_a_warm_compile_starts_no_engine_and_writes_what_the_compiler_would(direct: Direct) -> None:
     lab = direct.lab
@@ -355,11 +363,7 @@ def test_many_direct_hits_at_once_are_all_right_and_all_counted(direct: Direct) 
             if (lab.root / "out.o").read_bytes() != before.object:
                 wrong.append("object")
 
-    threads = [threading.Thread(target=build) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(4, build)
     assert not wrong
     assert lab.stats()["compiles"]["hit"] == counted + 40  # type: ignore[index]
 

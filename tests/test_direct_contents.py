@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from hip import LAUNCHER, Ended, Lab, apart, only_19, replace, rewrite, settle, toolchain
 from hipcache.direct.record import NO_STATE, key
 from hipcache.store.local import LocalStore
-from test_direct import Direct, direct
+from test_direct import Direct, at_once, direct
 from test_direct_trust import Record
 
 __all__ = ["direct"]
@@ -309,11 +308,7 @@ def test_many_that_refresh_one_record_at_once_leave_a_whole_one(direct: Direct) 
         if (lab.root / "out.o").read_bytes() != before.object:
             wrong.append("object")
 
-    threads = [threading.Thread(target=build) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(6, build)
     assert not wrong
     lab.count_anew()
     served_twice(direct)
