@@ -101,7 +101,7 @@ install_packages() {
         apt-get install -y --no-install-recommends "${missing[@]}")
 
     # An old package list names versions that the mirror no longer has. `-s` only plans; downloading shows the rest.
-    if ! apt-get install -s --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    if ! can_install "${missing[@]}"; then
         step "reading Debian's package lists" "${as_root[@]}" apt-get update
         step "installing Debian packages: ${missing[*]}" "${install[@]}"
     elif ! step "installing Debian packages: ${missing[*]}" "${install[@]}"; then
@@ -119,17 +119,38 @@ install_others() {
     fi
 }
 
-# COUNT PACKAGE... [SUDO]
+# COUNT PACKAGE... [SUDO]: one that cannot be had does not keep the others away.
 install_if_there() {
-    local count=$1
-    local -a missing=()
+    local count=$1 package
+    local -a missing=() there=()
     shift
     mapfile -t missing < <(missing_packages "${@:1:count}")
     shift "$count"
-    if [ ${#missing[@]} -gt 0 ] && apt-get install -s --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
-        step "installing Debian packages: ${missing[*]}" "$@" env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y --no-install-recommends "${missing[@]}" || echo "==> going on without ${missing[*]}"
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! can_install "${missing[@]}" && lists_are_old; then
+        step "reading Debian's package lists" "$@" apt-get update || return 0
     fi
+    for package in "${missing[@]}"; do
+        if can_install "$package"; then
+            there+=("$package")
+        fi
+    done
+    if [ ${#there[@]} -gt 0 ]; then
+        step "installing Debian packages: ${there[*]}" "$@" env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y --no-install-recommends "${there[@]}" || echo "==> going on without ${there[*]}"
+    fi
+    if [ ${#there[@]} -lt ${#missing[@]} ]; then
+        echo "==> not to be had here: $(missing_packages "${missing[@]}" | tr '\n' ' ')"
+    fi
+}
+
+can_install() {
+    apt-get install -s --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+# apt-get puts what it reads there, each time.
+lists_are_old() {
+    [ -z "$(find /var/lib/apt/lists/partial -maxdepth 0 -mmin -1440 2>/dev/null)" ]
 }
 
 is_recent() {
