@@ -75,7 +75,7 @@ LAYERS = r"""
         cli.screen native.observing store.space confined inflating
     hashing
     native.hashing
-    aside builders errors inputs.memos native
+    aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings \
         model cache delivery
     values

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hip import FULL
 from hipcache.inputs import pasted
-from hipcache.inputs.includes import Scan, pieces_of_code, scan, scan_macro
+from hipcache.inputs.includes import Scan, scan, scan_macro
 from hipcache.inputs.search import Listings, Probes, SearchPath, probes
 from hipcache.making import depfile
 from hipcache.planning import cc1
@@ -448,12 +448,12 @@ def test_single_letters_are_no_pieces() -> None:
     ],
 )
 def test_only_words_that_a_macro_can_put_together_are_pieces_of_code(text: str, words: set[str]) -> None:
-    assert pieces_of_code(text.encode()) == words
+    assert scan(text.encode()).pieces == words
 
 
 def test_the_pieces_of_code_are_pieces() -> None:
     headers = [*Path("/usr/include/rocprim").rglob("*.hpp"), *Path("/usr/include/hip").rglob("*.h")]
-    found = [(pasted.pieces(header.read_bytes()), pieces_of_code(header.read_bytes())) for header in headers]
+    found = [(pasted.pieces(header.read_bytes()), scan(header.read_bytes()).pieces) for header in headers]
     assert sum(code < words for words, code in found) > len(headers) / 2, "no comments: the test shows nothing"
     assert all(code <= words for words, code in found)
 
@@ -498,7 +498,7 @@ def test_each_word_that_clang_takes_for_code_is_a_piece_of_code(tmp_path: Path) 
     for start in range(0, len(texts), 1000):
         some = texts[start : start + 1000]
         for text, words in zip(some, words_of_clang(tmp_path, some), strict=True):
-            found = pieces_of_code(text.encode())
+            found = scan(text.encode()).pieces
             assert words & {"has", "__", "_", "include"} <= found, repr(text)
             fewer += found < pasted.pieces(text.encode())
     assert fewer > count / 20, "nothing was left out: the test shows nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hipcache.inputs import portions
 from hipcache.values import dataclass
 
 _READING = (b"include", b"include_next", b"import", b"embed")
@@ -45,7 +46,7 @@ def read(lines: bytes) -> Directives:
     macros: list[bytes] = []
     includes_computed = asks_computed = embeds = False
     unclear = ""
-    for line in lines.split(b"\n"):
+    for line in portions.lines(lines):
         head = _NAME.match(line)
         if not head:
             continue
@@ -63,7 +64,7 @@ def read(lines: bytes) -> Directives:
             macros.append(line)
         elif kind == b"pragma" and (b"dependency" in rest or b"include_alias" in rest):
             unclear = unclear or "has a pragma that names a file"
-        if kind in _NAMING:
+        if kind in _NAMING or b"__has_" not in rest:
             continue
         for asked, is_next in _questions(rest, defines=kind == b"define"):
             (following if is_next else names).append(asked)

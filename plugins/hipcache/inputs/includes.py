@@ -13,13 +13,12 @@ import os
 import re
 from collections.abc import Iterable
 
-from hipcache.inputs import directives, lexed, lexer_span, pasted, shown
+from hipcache.inputs import directives, lexed, lexer_span, pasted, portions, shown
 from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
 _DIAGNOSTIC = re.compile(rb"diagnostic +(?:warning|error|fatal)")
-_COMPARES_TIMES = re.compile(rb"\b(?:GCC|clang)\b[^\n]{0,400}?\bdependency\b")
 _DEPENDENCY = re.compile(rb"GCC +dependency")
 _ASSEMBLER_INCLUDE = re.compile(rb"\.include\b")
 _DEFINED_WORD = re.compile(rb"\w{1,200}")
@@ -61,7 +60,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     if found.flags & (lexer_span.UNPLAIN | lexer_span.AMBIGUOUS):
         code |= _words(lexed.lex(content, lexed.RAW).words)[0]
     words = code | in_directives
-    macros = {word.decode() for line in said.macros for word in _DEFINED_WORD.findall(line)}
+    macros = {word.group().decode() for line in said.macros for word in _DEFINED_WORD.finditer(line)}
     strings = found.strings
     places = frozenset() if own else _names((*pasted.PLACES, *pasted.MORE_PLACES), words, strings)
     return Scan(
@@ -92,12 +91,20 @@ def _compares_times(lines: bytes, code: set[str], strings: bytes) -> bool:
     """Has it a `#pragma GCC dependency`, or a _Pragma?"""
     if "dependency" in code and not code.isdisjoint(("GCC", "clang")):
         return True
-    return any(b"dependency" in text and _COMPARES_TIMES.search(text) for text in (lines, strings))
+    texts = [text for text in (lines, strings) if b"dependency" in text]
+    return any(
+        b"dependency" in line.partition(name)[2]
+        for text in texts
+        for line in portions.lines(text)
+        for name in (b"GCC", b"clang")
+    )
 
 
 def _words(text: bytes) -> tuple[set[str], set[str]]:
     """(those of code, those of directives)"""
-    found = set(text.decode().split())
+    found: set[str] = set()
+    for part in portions.cut(text, b" "):
+        found.update(part.decode().split())
     in_directives = {word[1:] for word in found if word.startswith("#")}
     return {word for word in found if not word.startswith("#")}, in_directives
 
@@ -114,21 +121,22 @@ def _pieces(words: set[str]) -> frozenset[str]:
 
 
 def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:
-    if "incbin" in words or b"incbin" in strings or _ASSEMBLER_INCLUDE.search(strings):
+    if "incbin" in words or b"incbin" in strings or (b".include" in strings and _ASSEMBLER_INCLUDE.search(strings)):
         return True
     return b"asm" in content and pasted.assembles_in_pieces(lexed.lex(content, lexed.ALL).lines)
 
 
 def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:
     """A warning that is switched on in a directive, in the string of a _Pragma, or in what a macro makes one of."""
-    in_text = [line for line in (*lines.split(b"\n"), *strings.split(b"\n")) if _DIAGNOSTIC.search(line)]
+    texts = [text for text in (lines, strings) if b"diagnostic" in text]
+    in_text = [line for text in texts for line in portions.lines(text) if _DIAGNOSTIC.search(line)]
     if "diagnostic" in code and not code.isdisjoint(("warning", "error", "fatal")):
         in_text.append(strings)
     return any(name in line.translate(None, b'\n\\" ') for line in in_text for name in _COMMENTS_TALK)
 
 
 def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
-    if "NDEBUG" in words and any(line.startswith(b"#undef") and b"NDEBUG" in line for line in lines.split(b"\n")):
+    if "NDEBUG" in words and any(line.startswith(b"#undef") and b"NDEBUG" in line for line in portions.lines(lines)):
         return True
     return b"NDEBUG" in strings and (not words.isdisjoint(("push_macro", "pop_macro")) or b"_macro" in strings)
 
@@ -139,15 +147,10 @@ def _unclear(flags: int, code: set[str], strings: bytes) -> str:
     asked = next((name for name in pasted.QUESTIONS if name in code), "")
     if asked:
         return f"has {asked} outside of a directive"
-    in_string = b"include_alias" in strings or _DEPENDENCY.search(strings)
+    in_string = b"include_alias" in strings or (b"dependency" in strings and _DEPENDENCY.search(strings))
     if in_string or {"GCC", "dependency"} <= code or "include_alias" in code:
         return "may have a pragma that names a file"
     return ""
-
-
-def pieces_of_code(content: bytes) -> frozenset[str]:
-    """The pieces of `scan`."""
-    return scan(content).pieces
 
 
 def scan_macro(value: str) -> Scan:

@@ -4,8 +4,8 @@ What a pass reads is found by looking for names in its files (`includes`). A mac
 words that stand anywhere, in several files and on the command line. Which words meet, only the preprocessor knows; but
 all of them must be there. So if the words of a pass can be put together to such a name, its result is
 not kept. In the headers of rocPRIM 5.7 and HIP 5.2 they cannot (2.1 MB, measured). Words of comments and strings do
-not count where they decide (`recording`): in googletest 1.11, the "__" of a string, the "has" of a comment, "_" and
-`#include` would make `__has_include`.
+not count: in googletest 1.11, the "__" of a string, the "has" of a comment, "_" and `#include` would make
+`__has_include`.
 
 The headers of the compiler and of libc are left out: they put names together all the time, but none of these. Known
 weaknesses: a name put together letter by letter (single letters are names of template parameters everywhere); an
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+
+from hipcache.inputs import portions
 
 # Macros and directives that make a pass read something, or depend on something that is not in its files.
 TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")
@@ -40,6 +42,7 @@ _WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
 _ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
 _HEAD = re.compile(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
 _TAIL = re.compile(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
+_LONGEST_DIRECTIVE = len('.include"')
 _BETWEEN_STRINGS = re.compile(rb"\"\s*\"")
 
 
@@ -70,14 +73,22 @@ def _is_composed(name: str, words: Collection[str]) -> bool:
     return any(end == len(name) for end, _ in ends)
 
 
-def assembles_in_pieces(text: bytes) -> bool:
+def assembles_in_pieces(text: bytes, portion: int = portions.SIZE) -> bool:
     """May a string of inline assembly read a file, though none spells `.incbin` or `.include`? `text`: all lines but
     those of #include, without comments."""
-    plain = _ESCAPED.sub(_character, text)
-    whole = _BETWEEN_STRINGS.sub(b"", plain)
-    if b".incbin" in whole or b".include" in whole:
-        return True
-    heads, tails = set(_HEAD.findall(plain)), set(_TAIL.findall(plain))
+    heads: set[bytes] = set()
+    tails: set[bytes] = set()
+    before = b""
+    for part in portions.cut(text, b"\n", portion):
+        plain = _ESCAPED.sub(_character, part)
+        whole = _BETWEEN_STRINGS.sub(b"", before + plain)
+        if b".incbin" in whole or b".include" in whole:
+            return True
+        heads.update(_HEAD.findall(plain))
+        tails.update(_TAIL.findall(plain))
+        # The first string of the next portion goes on where the last one of this ends.
+        end = whole.rstrip()
+        before = end[-_LONGEST_DIRECTIVE:] if end.endswith(b'"') else b""
     return any(head + tail in _READS for head in heads for tail in tails)
 
 

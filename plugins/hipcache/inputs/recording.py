@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 from hipcache.inputs import includes, observing, pasted
 from hipcache.inputs.includes import Scan
-from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status
 from hipcache.inputs.search import Probes, SearchPath, probes
@@ -61,29 +59,21 @@ def record(
         scan = includes.scan_macro(macro)
         _refuse(f"-D {macro}", scan, dated=dated, observed=observed is not None)
         given |= scan.pieces
-    looked: list[tuple[str, Status, str]] = []
-    scans: dict[str, Scan] = {}
-    for path in read:
-        try:
-            status, digest, scan = files.read(path, own=search.is_own(path, files.basedir))
-        except OSError as error:
-            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if status[4] >= began:  # the change time: nobody can set it back
-            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+    looked = _read(files, read, search, began)
+    scans = {path: scan for path, (_, _, scan) in looked.items()}
+    for path, scan in scans.items():
         _refuse(path, scan, dated=dated, observed=observed is not None)
-        scans[path] = scan
-        looked.append((path, status, digest))
     times = ("__TIMESTAMP__",) if dated else pasted.TIMES
     questions = () if observed else pasted.QUESTIONS
-    name = _put_together(files, looked, scans, given, (*questions, *times))
+    name = _put_together(scans.values(), given, (*questions, *times))
     if name:
         kind = Unobserved if name in pasted.QUESTIONS else Untraceable
         raise kind(f"its files may put {name} together from pieces")
-    shown = dated and _shows_date(files, looked, scans, given, macros)
+    shown = dated and _shows_date(scans.values(), given, macros)
     # What #embed reads is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
-    for path, status, digest in looked:
+    for path, (status, digest, _) in looked.items():
         system = user is not None and path not in user
         # A header of the system is not edited.
         try:
@@ -107,18 +97,25 @@ def record(
     return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found), others, links, epoch)
 
 
-def _shows_date(
-    files: Files,
-    looked: list[tuple[str, Status, str]],
-    scans: dict[str, Scan],
-    given: set[str],
-    macros: Iterable[str],
-) -> bool:
+def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:
+    """By its path, each file's status, digest and scan."""
+    found: dict[str, tuple[Status, str, Scan]] = {}
+    for path in paths:
+        try:
+            found[path] = files.read(path, own=search.is_own(path, files.basedir))
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
+        if found[path][0][4] >= began:  # the change time: nobody can set it back
+            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+    return found
+
+
+def _shows_date(scans: Collection[Scan], given: set[str], macros: Iterable[str]) -> bool:
     """May one of the texts show the date that SOURCE_DATE_EPOCH gives?"""
-    named = [*scans.values(), *map(includes.scan_macro, macros)]
+    named = [*scans, *map(includes.scan_macro, macros)]
     if any(scan.time_macros & {"DATE", "TIME"} for scan in named):
         return True
-    return bool(_put_together(files, looked, scans, given, ("__DATE__", "__TIME__")))
+    return bool(_put_together(scans, given, ("__DATE__", "__TIME__")))
 
 
 def _settled(
@@ -171,45 +168,10 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
         yield OtherFile(path, digest, files.lasting(status))
 
 
-def _put_together(
-    files: Files,
-    looked: list[tuple[str, Status, str]],
-    scans: dict[str, Scan],
-    given: set[str],
-    names: tuple[str, ...],
-) -> str:
+def _put_together(scans: Collection[Scan], given: set[str], names: tuple[str, ...]) -> str:
     """The first of the names that the words of a pass can be put together to; empty if there is none. `given`: words of
-    -D.
-
-    Words of comments and strings cannot ("has", "include"): where they would decide, it is looked at where they stand,
-    at the rarest first.
-    """
-    words = given.union(*(scan.pieces for scan in scans.values()))
-    found: dict[str, frozenset[str]] = {}
-    name = pasted.composed(words, names)
-    if not name:
-        return ""
-    holders = {word: [entry for entry in looked if word in scans[entry[0]].pieces] for word in words - given}
-    for word in sorted(holders, key=lambda word: len(holders[word])):
-        if word in name and not any(word in _code(files, path, digest, found) for path, _, digest in holders[word]):
-            words.discard(word)
-            name = pasted.composed(words, names)
-            if not name:
-                break
-    return name
-
-
-def _code(files: Files, path: str, digest: str, found: dict[str, frozenset[str]]) -> frozenset[str]:
-    """The words of a file's code that may be part of a name, once for each file. `digest`: of what was read."""
-    if path not in found:
-        try:
-            content = Path(files.resolve(path)).read_bytes()
-        except OSError as error:
-            raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if digest_bytes(content) != digest:
-            raise Untraceable(f"'{path}' changed while it was read")
-        found[path] = includes.pieces_of_code(content)
-    return found[path]
+    -D."""
+    return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
 
 
 def _moved(files: Files, paths: Iterable[str], began: float) -> str:

@@ -1,0 +1,145 @@
+"""Measures the observer: a device front end alone, under hipcache's observer, and with a library in LD_PRELOAD.
+
+The three take turns. The figures are CPU time, that of the observing process included, and wall-clock time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import page
+from hipcache.processes.runner import SubprocessRunner
+from measure import Times
+from page import say
+from tool import base_environment, find_program
+from trouble import BenchError
+from workload import DEBIAN
+
+HERE = Path(__file__).resolve().parent
+WAYS = ("plain", "observed", "preloaded")
+#: Of the time of a front end.
+TARGET = 1.03
+HIP = "#include <hip/hip_runtime.h>\n__global__ void k(float *a) { a[threadIdx.x] *= 2.0f; }\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = page.parser("observer", __doc__, rounds=30)
+    parser.add_argument("--compiler", nargs="*", default=["clang++-15", "clang++-19"], help="the compilers")
+    options = parser.parse_args(argv)
+
+    def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        found = {
+            f"{name}, {os.path.basename(compiler)}": Pass(directory, compiler, source).measure(options.rounds)
+            for compiler in options.compiler
+            for name, source in sources(directory).items()
+        }
+        return {name: {way: [vars(one) for one in of] for way, of in ways.items()} for name, ways in found.items()}, (
+            render(found, options)
+        )
+
+    return page.write("observer", options.out, measure)
+
+
+def sources(directory: Path) -> dict[str, Path]:
+    """By what they are called in the tables."""
+    small = directory / "small.hip"
+    small.write_text(HIP)
+    return {"hip_runtime.h": small, "rocPRIM, sort": HERE / "sources" / "sort.hip"}
+
+
+class Pass:
+    """The device front end of one source, as hipcache runs it."""
+
+    def __init__(self, directory: Path, compiler: str, source: Path) -> None:
+        self._directory = directory
+        self._environ = base_environment(os.environ)
+        self._argv = self._front_end(find_program(compiler, "install Debian's package, or name another one"), source)
+        library = directory / "preload.so"
+        compiled = [shutil.which("cc") or "cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "preload.c", "-ldl"]
+        subprocess.run(compiled, check=True)
+        self._preloaded = {**self._environ, "LD_PRELOAD": str(library), "OBSERVED_TO": str(directory / "list")}
+
+    def _front_end(self, compiler: str, source: Path) -> list[str]:
+        words = [compiler, "-###", "-x", "hip", "-std=c++17", "-O3", *DEBIAN, "--offload-arch=gfx90a"]
+        words += ["--cuda-device-only", "-c", str(source), "-o", str(self._directory / "out.o")]
+        asked = subprocess.run(words, capture_output=True, text=True, env=self._environ, check=True).stderr
+        job = next(shlex.split(line) for line in asked.splitlines() if '"-cc1"' in line)
+        job[job.index("-emit-obj")] = "-emit-llvm-bc"
+        return [*job, "-disable-llvm-passes"]
+
+    def measure(self, rounds: int) -> dict[str, list[Times]]:
+        runner = SubprocessRunner()
+        found: dict[str, list[Times]] = {way: [] for way in WAYS}
+
+        def run(environ: Mapping[str, str]) -> None:
+            ended = runner.run(self._argv, cwd=self._directory, env=environ)
+            if ended.status != 0:
+                raise BenchError(f"the front end ended with status {ended.status}", os.fsdecode(ended.stderr))
+
+        def trace() -> None:
+            traced = runner.trace(self._argv, cwd=self._directory, env=self._environ)
+            if traced.looked is None or traced.ended.status != 0:
+                raise BenchError(f"the front end was not observed: {traced.why}")
+
+        ways: dict[str, Callable[[], None]] = {
+            "plain": lambda: run(self._environ),
+            "observed": trace,
+            "preloaded": lambda: run(self._preloaded),
+        }
+        say(f"{self._argv[0]}, {self._argv[-2]}")
+        run(self._environ)
+        for _ in range(rounds):
+            for way in WAYS:
+                found[way].append(_timed(ways[way]))
+        return found
+
+
+def _timed(task: Callable[[], None]) -> Times:
+    before, start = _cpu(), time.perf_counter()
+    task()
+    return Times(time.perf_counter() - start, _cpu() - before)
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def render(found: Mapping[str, Mapping[str, list[Times]]], options: argparse.Namespace) -> str:
+    """The tables."""
+    lines = [
+        "# The observer of a front end\n",
+        f"Medians of {options.rounds} rounds; the ratios are made round by round.\n",
+    ]
+    rows, ratios = [], []
+    for name, ways in found.items():
+        plain = ways["plain"]
+        for way in WAYS:
+            cpu, wall = (
+                statistics.median(
+                    getattr(one, kind) / getattr(first, kind) for one, first in zip(ways[way], plain, strict=True)
+                )
+                for kind in ("cpu", "wall")
+            )
+            seconds = statistics.median(one.cpu for one in ways[way])
+            rows.append((name, way, f"{seconds:.3f}", f"{cpu:.3f}", f"{wall:.3f}"))
+            if way == "observed":
+                ratios.append((f"{name}, CPU", cpu))
+    lines += page.table(("front end", "", "CPU s", "CPU / plain", "wall / plain"), rows)
+    checked = [(name, f"{value:.3f}", *page.checked(value, TARGET)) for name, value in ratios]
+    lines += ["", *page.table(("target", "is", "limit", ""), checked)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

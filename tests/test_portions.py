@@ -1,0 +1,39 @@
+"""Long texts in portions."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hipcache.inputs import pasted, portions
+
+WORDS = [b'"', b"\n", b" ", b".inc", b".in", b"bin", b"lude", b"c", b"asm", b"(", b",", b"\\x2e", b'"\n  "', b"l"]
+
+
+def some_text(dice: Random) -> bytes:
+    return b"".join(dice.choice(WORDS) for _ in range(dice.randrange(40)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_the_portions_of_a_text_are_the_text_and_end_behind_a_mark(size: int) -> None:
+    for seed in range(300):
+        text = some_text(Random(seed))
+        parts = list(portions.cut(text, b"\n", size))
+        assert b"".join(parts) == text
+        assert all(part.endswith(b"\n") for part in parts[:-1])
+        assert [line for line in portions.lines(text, size) if line] == [line for line in text.split(b"\n") if line]
+
+
+def test_a_portion_is_little_more_than_its_size() -> None:
+    assert max(map(len, portions.cut(b"some words\n" * 100_000, b"\n"))) < portions.SIZE + 100
+
+
+def test_assembly_in_pieces_is_found_over_the_ends_of_portions() -> None:
+    found = set()
+    for seed in range(3000):
+        text = some_text(Random(seed))
+        whole = pasted.assembles_in_pieces(text)
+        assert pasted.assembles_in_pieces(text, 1) == pasted.assembles_in_pieces(text, 5) == whole, text
+        found.add(whole)
+    assert found == {True, False}
+    assert pasted.assembles_in_pieces(b'asm(".in"\n"c"\n\n  "bin");', 1)
