@@ -29,9 +29,10 @@ LAYERS = r"""
     planners
     compiled
     direct.remember
+    making.failing
     making.account making.delivery verify.fresh
     making.one_source making.unbundling
-    making.assembly making.host
+    making.assembly making.host making.gate
     making.device
     making.passes planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images

@@ -8,7 +8,8 @@ from hipcache.compiled import Compiled
 from hipcache.direct.remember import whole_of
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.making import account, assembly, delivery, one_source
+from hipcache.making import account, assembly, delivery, failing, one_source
+from hipcache.making.passes import PassFailed
 from hipcache.planning import driver, wrapper
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
@@ -21,7 +22,8 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     `columns`: width of the terminal that will show the messages, None where there is none.
 
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where
-    it must be run because it fails; in each case nothing has been written.
+    it must be run because it fails; in each case nothing has been written. Raises CommandFailed where it has failed as
+    the compiler would have, and left what that would have left.
     """
     if command.assembles:  # among other sources
         raise PassThrough("not_hip", command.source)
@@ -37,7 +39,10 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     plan = asked.plan
     _refuse_links(session, plan)
     # 2. Cut the plan into units, and key each; 3. look up each; 4. run what is missing, side by side.
-    made = one_source.make(session, plan)
+    try:
+        made = one_source.make(session, plan)
+    except PassFailed as failed:
+        raise failing.told(session, plan, failed) from failed
     # 5. Put the object together (or, where each pass has an output of its own, leave them as they are).
     objects = assembly.assemble(session, made.cut, made.products)
     # 6. Write the dependency file, what passes write besides, and the object, each whole or not at all.

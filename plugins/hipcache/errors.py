@@ -6,7 +6,8 @@
     |   `-- StoreFull      its disk has no room, or a quota is used up
     |-- PassThrough        not an error: this compile is not ours, run the user's command
     `-- JobFailed          a compiler job ended with a status other than 0
-        `-- HostLinkFailed    the last job of a link, and what it said is what the compiler would have said
+        `-- CommandFailed  and what is told is what the compiler would have told
+            `-- HostLinkFailed    the last job of a link
 
 An error says what is wrong, which thing ('quoted'), and why; `hint` says what to do about it.
 """
@@ -50,20 +51,29 @@ class PassThrough(HipcacheError):
 
 
 class JobFailed(HipcacheError):
-    """A job of the plan ended with `status` (as from `subprocess.Popen.returncode`)."""
+    """A job of the plan ended with `status` (as from `subprocess.Popen.returncode`). `said`: on standard error, if
+    nothing was said elsewhere."""
 
-    def __init__(self, job: str, status: int) -> None:
+    def __init__(self, job: str, status: int, said: bytes = b"") -> None:
         super().__init__(f"{job} ended with status {status}")
         self.job = job
         self.status = status
+        self.said = said
 
 
-class HostLinkFailed(JobFailed):
-    """The host's link ended with `status`: that of the whole command, which would have printed `text`."""
+class CommandFailed(JobFailed):
+    """A job ended with `status`: that of the whole command, which would have printed `text`."""
+
+    def __init__(self, job: str, status: int, text: str) -> None:
+        super().__init__(job, status)
+        self.text = text
+
+
+class HostLinkFailed(CommandFailed):
+    """The host's link did."""
 
     def __init__(self, status: int, text: str) -> None:
-        super().__init__("host link", status)
-        self.text = text
+        super().__init__("host link", status, text)
 
 
 # What the kernel answers where a limit of the process or the machine is reached: open files, processes, memory.

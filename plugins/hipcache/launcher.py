@@ -13,7 +13,7 @@ from hipcache import config as settings
 from hipcache import ending, outcome, stories
 from hipcache.config import Config
 from hipcache.ending import Interrupted, become, die, end_by_signals, take_signals
-from hipcache.errors import ConfigError, HipcacheError, HostLinkFailed, JobFailed, PassThrough, left_by
+from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, left_by
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
@@ -108,7 +108,7 @@ def _compile(
     except Interrupted:
         _end(runner)
         raise
-    except HostLinkFailed as failed:
+    except CommandFailed as failed:
         _end(runner)
         return _tell_failure(argv, config, failed)
     except (JobFailed, Killed) as failed:
@@ -227,7 +227,7 @@ def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
     become(argv)
 
 
-def _tell_failure(argv: list[str], config: Config, failed: HostLinkFailed) -> int:
+def _tell_failure(argv: list[str], config: Config, failed: CommandFailed) -> int:
     """The command has failed as the compiler's would have, so it need not run again."""
     try:
         telling.say(failed.text)

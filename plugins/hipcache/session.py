@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.planning.spelling import Spelling
 from hipcache.processes.runner import Completed, Runner, Traced
-from hipcache.processes.together import side_by_side
+from hipcache.processes.together import in_order
 from hipcache.report.history import VARIABLES, Record, UnitRecord
 from hipcache.store import space
 from hipcache.values import dataclass, field
@@ -49,7 +50,6 @@ class Session:
     engine: Engine
     command: Command
     began: float = field(init=False)
-    runner: Runner = field(init=False)
     files: Files = field(init=False)
     identities: Identities = field(init=False)
     notes: list[str] = field(default_factory=list)
@@ -61,14 +61,16 @@ class Session:
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _runner: Runner = field(init=False)
+    _of_thread: threading.local = field(default_factory=threading.local)
 
     def __post_init__(self) -> None:
         self.began = now = self.engine.clock()
         self._scans = Scans(self.action, self.engine.keep_for_speed)
         basedir, epoch = Basedir(self.engine.basedir), self.engine.environ.get("SOURCE_DATE_EPOCH", "")
         self.files = Files(self.command.cwd, now, basedir, self._scans, racy=self.engine.racy, epoch=epoch)
-        self.runner = self.engine.runner.group()
-        self.identities = Identities(self.runner, self.engine.environ, self.engine.memos, now, racy=self.engine.racy)
+        self._runner = self.engine.runner.group()
+        self.identities = Identities(self._runner, self.engine.environ, self.engine.memos, now, racy=self.engine.racy)
 
     def __enter__(self) -> Session:
         return self
@@ -77,6 +79,12 @@ class Session:
         self._resources.close()
         if kind is None:
             self._scans.save()
+
+    @property
+    def runner(self) -> Runner:
+        """That of the task which this thread is at (see `side_by_side`), else of the whole compile."""
+        found: Runner = getattr(self._of_thread, "runner", self._runner)
+        return found
 
     @property
     def workdir(self) -> Path:
@@ -135,7 +143,7 @@ class Session:
             if lacking or space.tells_of_full_disk(done.stderr):
                 raise StoreFull(f"{name} had no room in '{self._workdir.parent}'{lacking and f': {lacking}'}")
         if done.status != 0:
-            raise JobFailed(name, done.status)
+            raise JobFailed(name, done.status, b"" if done.stdout else done.stderr)
         if done.stdout:
             raise PassThrough("job_output", f"{name} printed to standard output")
         return done
@@ -195,9 +203,49 @@ class Session:
         with self.engine.store.lock(key):
             yield not self.engine.recache
 
-    def side_by_side(self, tasks: Mapping[int, Callable[[], Result]]) -> dict[int, Result]:
-        """What each task comes to. If one fails, what the others have started is ended."""
-        return side_by_side(tasks, stop=self.runner.kill, patience=_PATIENCE)
+    def side_by_side(
+        self,
+        tasks: Mapping[int, Callable[[], Result]],
+        results: dict[int, Result],
+        *,
+        kind: type[Exception],
+        gate: int | None = None,
+    ) -> None:
+        """Put what each task comes to into `results`. If one fails, what the others have started is ended; by a failure
+        of that `kind`, only what those behind it have (see `together.in_order`). No task behind `gate` begins before
+        that one says `is_through`, or has ended."""
+        through = threading.Event()
+        if gate not in tasks:
+            through.set()
+        runners = {number: self._runner.group() for number in tasks}
+
+        def begin(number: int) -> Result:
+            self._of_thread.runner = runners[number]
+            if gate is not None and number > gate:
+                through.wait()
+                self.runner.check()
+            self._of_thread.through = through if number == gate else None
+            result = tasks[number]()
+            if number == gate:
+                through.set()
+            return result
+
+        def stop(first: int) -> None:
+            if first < 0:
+                self._runner.kill()
+            for number, runner in runners.items():
+                if number > first:
+                    runner.kill()
+            through.set()
+
+        begun = {number: partial(begin, number) for number in tasks}
+        in_order(begun, results, kind=kind, stop=stop, patience=_PATIENCE)
+
+    def is_through(self) -> None:
+        """The task which this thread is at has done what others wait for."""
+        through: threading.Event | None = getattr(self._of_thread, "through", None)
+        if through:
+            through.set()
 
     def last(self, path: str) -> Record | None:
         """How `path` was made before."""

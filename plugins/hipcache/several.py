@@ -11,7 +11,7 @@ from hipcache.compile import compile
 from hipcache.compiled import Compiled
 from hipcache.direct.remember import Whole, together
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
+from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.inputs import watched
 from hipcache.inputs.identity import is_script
 from hipcache.planning import driver, tools
@@ -29,7 +29,10 @@ def compile_each(
     jobs, looked = driver.count_jobs(first.part_of, first.cwd, engine)
     if first.output:
         raise PassThrough("several_sources", "one output for all of them")
-    done = [compile(engine, command, columns) for command in commands]
+    try:
+        done = [compile(engine, command, columns) for command in commands]
+    except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
+        raise JobFailed(failed.job, failed.status) from failed
     plans = [one.plan for one in done if one.plan]
     if sum(plan.jobs for plan in plans) != jobs or any(plan.messages for plan in plans):
         raise PassThrough("several_sources", "the driver has another plan for all of them")

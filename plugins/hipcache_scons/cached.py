@@ -21,7 +21,7 @@ from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
-from hipcache.errors import ConfigError, HostLinkFailed, JobFailed, PassThrough, StoreError, left_by
+from hipcache.errors import CommandFailed, ConfigError, JobFailed, PassThrough, StoreError, left_by
 from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
@@ -105,19 +105,25 @@ def _notice(found: Iterable[Condition]) -> None:
 def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
-    return _direct(cache, argv, cwd) or _guarded(cache, lambda engine: _compile(cache, engine, argv, cwd))
+    return _direct(cache, argv, cwd) or _guarded(cache, argv, cwd, _compile)
 
 
 def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """The same for a link of device code."""
-    return _guarded(cache, lambda engine: _link(cache, engine, argv, cwd))
+    return _guarded(cache, argv, cwd, _link)
 
 
-def _guarded(cache: Cache, story: Callable[[Engine], Ended]) -> Ended:
+def _guarded(
+    cache: Cache, argv: tuple[str, ...], cwd: str, story: Callable[[Cache, Engine, tuple[str, ...], str], Ended]
+) -> Ended:
     if cache.engine is None:
         return Ended(left=PassThrough("store", "it cannot be opened"))
     try:
-        return story(cache.engine)
+        return story(cache, cache.engine, argv, cwd)
+    except CommandFailed as failed:
+        say(failed.text)
+        telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd)
+        return Ended(status=failed.status, why=f"Error {failed.status}")
     except JobFailed as failed:
         return _interrupted(-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
     except Killed:
@@ -182,12 +188,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
     command, engine = _command(cache, engine, argv, cwd)
     if not command.links:
         raise PassThrough("link")
-    try:
-        (done,), _ = stories.tell(engine, (command,), telling.columns(cache.environ))
-    except HostLinkFailed as failed:
-        say(failed.text)
-        telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd)
-        return Ended(status=failed.status, why=f"Error {failed.status}")
+    (done,), _ = stories.tell(engine, (command,), telling.columns(cache.environ))
     _tell(cache, done, argv, cwd)
     return Ended()
 

@@ -30,6 +30,12 @@ def write(path: Path, content: bytes, *, through_links: bool = False) -> None:
         raise PassThrough("store", f"'{path}': {error.strerror}") from error
 
 
+def clean_up(output: str) -> None:
+    """As the driver does after a job that failed (`Compilation::CleanupFile`); a linker may leave an old program."""
+    if os.path.isfile(output) and os.access(output, os.W_OK):
+        os.unlink(output)
+
+
 def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> set[str]:
     """Write what the user gets, each file whole or not at all; the actions whose content is lost."""
     check_places(one.path for one in graph.deliveries)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
+from hipcache.delivery import files
 from hipcache.errors import HostLinkFailed
 from hipcache.execution.local import place, said
 from hipcache.model.action import EACH_TIME, Action, Source, Step
@@ -39,7 +39,7 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
     # With colours the driver's line would look otherwise, and hipcc may add one of its own.
     known = columns is None and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
-        _clean_up(session.command.path(value_after(job, "-o")))
+        files.clean_up(session.command.path(value_after(job, "-o")))
         last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
         raise HostLinkFailed(done.status, f"{text}{name}: {last}")
     session.ended_well("host link", done)
@@ -54,12 +54,6 @@ def run_command(session: Session, words: list[str], messages: str) -> Ran:
         raise HostLinkFailed(done.status, text)
     session.ended_well("host link", done)
     return Ran({}, text, done.seconds)
-
-
-def _clean_up(output: str) -> None:
-    """As the driver does after a job that failed (`Compilation::CleanupFile`); a linker may leave an old program."""
-    if os.path.isfile(output) and os.access(output, os.W_OK):
-        os.unlink(output)
 
 
 def _name_in_messages(session: Session) -> str:

@@ -14,8 +14,10 @@ from hipcache.errors import PassThrough
 from hipcache.making import auxiliary, depfile
 from hipcache.making.assembly import Object
 from hipcache.making.one_source import Made
+from hipcache.making.passes import Dependency
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import is_stream
+from hipcache.planning.plan import Plan
 from hipcache.session import Damaged, Session
 
 
@@ -52,7 +54,16 @@ def _make_executable(path: Path) -> None:
 def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ...]:
     """The dependency file, if one was asked for: the union over all passes, the host's first. Clang's own file lists
     only what the last source's host pass read."""
-    plan = made[-1].plan
+    lists = [
+        product.dependencies
+        for one in reversed(made)
+        for product in ((one.products[-1], *one.products[:-1]) if one.plan.host else one.products)
+    ]
+    return write_rule(session, made[-1].plan, lists)
+
+
+def write_rule(session: Session, plan: Plan, passes: Sequence[Sequence[Dependency]]) -> tuple[Rule, ...]:
+    """The dependency file of these passes, if one was asked for."""
     options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
     path = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
     if not path:
@@ -62,11 +73,7 @@ def write_dependencies(session: Session, made: Sequence[Made]) -> tuple[Rule, ..
         raise PassThrough("standard_streams", f"-MF {path}")  # a rule for each pass
     targets = [o.value if o.name == "-MT" else depfile.quote(o.value) for o in options if o.name in ("-MT", "-MQ")]
     everything = any(option.role is Role.DEPENDENCY_STYLE for option in plan.first.options)
-    lists = [
-        [file.path for file in product.dependencies if everything or not file.system]
-        for one in reversed(made)
-        for product in ((one.products[-1], *one.products[:-1]) if one.plan.host else one.products)
-    ]
+    lists = [[file.path for file in read if everything or not file.system] for read in passes]
     phony = any(option.name == "-MP" for option in options)
     if os.path.isfile(whole) and not os.access(whole, os.W_OK):
         raise PassThrough("store", f"'{path}' cannot be written")

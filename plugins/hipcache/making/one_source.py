@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from hipcache.making import assembly, device, host
+from hipcache.making import assembly, device, gate, host
 from hipcache.making.device import Missing, Product
+from hipcache.making.passes import PassFailed
 from hipcache.planning import units
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
@@ -52,7 +53,7 @@ def make(session: Session, plan: Plan) -> Made:
     # 2. Cut the plan into units, and key each with everything that can change its output.
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
     # 3. Look up each unit; 4. run what is missing, side by side (last a host's pass that takes what the others made).
-    return Made(plan, *_products(session, cut))
+    return Made(plan, *_products(session, plan, cut))
 
 
 def find(session: Session, plan: Plan) -> Made | str:
@@ -68,19 +69,21 @@ def find(session: Session, plan: Plan) -> Made | str:
     return missing.why if missing else Made(plan, cut, [one for one in found if isinstance(one, Product)])
 
 
-def _products(session: Session, cut: Units) -> tuple[Units, list[Product]]:
+def _products(session: Session, plan: Plan, cut: Units) -> tuple[Units, list[Product]]:
     """The units, now each with its key, and one product for each device unit in the plan's order, the host's last."""
     if not cut.host_is_last:
-        return cut, _make_missing(session, cut, _look_up(session, cut))
+        return cut, _make_missing(session, plan, cut, _look_up(session, cut))
     devices, bundle = cut.without_host, cut.object
-    products = _make_missing(session, devices, _look_up(session, devices))
+    products = _make_missing(session, plan, devices, _look_up(session, devices))
     cut = cut.with_codes([product.digest for product in products])
     unit = cut.host
     assert unit and bundle
     found = host.find(session, unit)
     if isinstance(found, Missing):
         missing, fat_binary = found, assembly.fat_binary(session, bundle, products)
-        found = session.side_by_side({0: lambda: host.make(session, unit, missing, fat_binary)})[0]
+        number = len(products)
+        tasks = {number: lambda: host.make(session, unit, missing, fat_binary)}
+        return cut, _side_by_side(session, tasks, dict(enumerate(products)))
     return cut, [*products, found]
 
 
@@ -90,7 +93,7 @@ def _look_up(session: Session, cut: Units) -> list[Product | Missing]:
     return [*found, host.find(session, cut.host)] if cut.host else found
 
 
-def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) -> list[Product]:
+def _make_missing(session: Session, plan: Plan, cut: Units, found: list[Product | Missing]) -> list[Product]:
     tasks: dict[int, Callable[[], Product]] = {}
     for number, product in enumerate(found):
         if isinstance(product, Missing):
@@ -98,8 +101,22 @@ def _make_missing(session: Session, cut: Units, found: list[Product | Missing]) 
     # In threads also where it is only one: signals reach the main thread, which must not hold one of make's tokens.
     # What is ended removes its files and gives its slots (make's tokens) back; only who waits for another process, and
     # has neither, may take longer than our patience.
-    made = session.side_by_side(tasks)
-    return [one if isinstance(one, Product) else made[number] for number, one in enumerate(found)]
+    there = {number: one for number, one in enumerate(found) if isinstance(one, Product)}
+    return _side_by_side(session, tasks, there, gate.of(session, plan, cut, found))
+
+
+def _side_by_side(
+    session: Session, tasks: dict[int, Callable[[], Product]], products: dict[int, Product], first: int | None = None
+) -> list[Product]:
+    """`products`: those of the units that are there, to which the tasks add the others."""
+    count = len(products) + len(tasks)
+    try:
+        session.side_by_side(tasks, products, kind=PassFailed, gate=first)
+    except PassFailed as failed:
+        number = next(number for number in range(count) if number not in products)
+        failed.before = [(products[before].text, products[before].dependencies) for before in range(number)]
+        raise
+    return [products[number] for number in range(count)]
 
 
 def _task(session: Session, cut: Units, number: int, missing: Missing) -> Callable[[], Product]:

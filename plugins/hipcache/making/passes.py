@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from hipcache.errors import PassThrough
+from hipcache.errors import JobFailed, PassThrough
 from hipcache.inputs import observing, place, recording
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed
@@ -24,6 +25,7 @@ from hipcache.session import Session, decode
 from hipcache.values import dataclass, replace
 
 NEVER = "nothing is stored for this command"
+_COUNTED = re.compile(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,21 @@ class Ran:
     beside: tuple[bytes | None, ...] = ()
 
 
+class PassFailed(JobFailed):
+    """A pass said what is wrong with the source, in the words that the user is to read. `dependencies`: what it read,
+    None where a header is missing (then clang removes the dependency file); `before`: what the units before it said,
+    and read."""
+
+    def __init__(
+        self, failed: JobFailed, front: FrontEnd, text: str, dependencies: tuple[Dependency, ...] | None
+    ) -> None:
+        super().__init__(failed.job, failed.status)
+        self.front = front
+        self.text = text
+        self.dependencies = dependencies
+        self.before: Sequence[tuple[str, tuple[Dependency, ...]]] = ()
+
+
 def find(session: Session, front: FrontEnd) -> Found:
     """The newest entry whose files are as they were, and whose messages (if any) look as they should now."""
     entries = records.unpack_front(session.action(front.key.digest))
@@ -89,21 +106,25 @@ def _dependencies(session: Session, reads: ReadSet) -> tuple[Dependency, ...]:
 
 
 def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinary: Path | None = None) -> Ran:
-    """Run the pass, and record what it read. Raises JobFailed."""
+    """Run the pass, and record what it read. Raises PassFailed, JobFailed."""
     stem = session.workdir / name.replace(":", "_")
     output, rule = stem.with_name(stem.name + (".bc" if bitcode else ".o")), stem.with_name(stem.name + ".d")
     argv = front.argv(output, rule, bitcode=bitcode, gpubinary=gpubinary)
     with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
-        done, observed = _run(session, name, argv)
+        try:
+            done, observed = _run(session, name, argv)
+        except JobFailed as failed:
+            raise _failed(session, front, rule, failed) from failed
         set_back = session.engine.clock() - started < done.seconds - recording.CLOCK_SLACK
+    session.is_through()
     search = SearchPath.of(front.job.options)
     first = [option.value for option in front.job.options if option.role is Role.INCLUDE]
-    read, user = _read_files(session, front, rule, first, search, observed)
+    read, user = _read_files(session, front, rule, observed)
     if observed and not all(map(observed.has_read, read)):
         # Somebody else has read it for the pass.
         observed = None
-        read, user = _read_files(session, front, rule, first, search, None)
+        read, user = _read_files(session, front, rule, None)
     for path in read:
         # The user's standard input was another file for this pass.
         if path.startswith(("/dev/", "/proc/")) and not is_null(path):
@@ -132,10 +153,24 @@ def run(session: Session, front: FrontEnd, name: str, *, bitcode: bool, gpubinar
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)
-    dependencies = tuple(Dependency(path, user is not None and path not in user) for path in read)
+    dependencies = _listed(read, user)
     files = [auxiliary_file(output, option) for option in front.auxiliary]
     beside = tuple(file.read_bytes() if file.exists() else None for file in files)
     return Ran(output, decode(done.stderr), done.seconds, dependencies, reads, why_not, bound, beside)
+
+
+def _listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ...]:
+    return tuple(Dependency(path, user is not None and path not in user) for path in read)
+
+
+def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed) -> JobFailed:
+    """The failure with what it is about, where that is the source and nothing else: cc1 counts its errors last."""
+    text = decode(failed.said)
+    if failed.status != 1 or not _COUNTED.search(text) or str(session.workdir) in text or front.auxiliary:
+        return failed
+    if rule.exists():
+        return PassFailed(failed, front, text, _listed(*_read_files(session, front, rule, None)))
+    return PassFailed(failed, front, text, None) if "' file not found" in text else failed
 
 
 def _run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:
@@ -166,7 +201,7 @@ def remember(session: Session, front: FrontEnd, ran: Ran, entry: FrontEntry, pro
 
 
 def _read_files(
-    session: Session, front: FrontEnd, rule: Path, first: list[str], search: SearchPath, observed: Observed | None
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None
 ) -> tuple[list[str], frozenset[str] | None]:
     """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
     try:
@@ -176,6 +211,7 @@ def _read_files(
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+    search = SearchPath.of(front.job.options)
     root = next((o.value for o in reversed(front.job.options) if o.name == "-isysroot"), "/")
     exists = session.files.exists
     entered: list[str] = []
@@ -190,6 +226,6 @@ def _read_files(
         entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
     # What -include names has no edge in the graph.
     places = ("", *search.quote, *search.angled)
-    for name in first:
+    for name in (option.value for option in front.job.options if option.role is Role.INCLUDE):
         entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
     return depfile.union([[front.source], listed, entered]), frozenset([front.source, *listed])

@@ -26,7 +26,7 @@ from hipcache.errors import PassThrough
 from hipcache.planning import cc1, lld
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.driver_options import Side
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
@@ -90,7 +90,8 @@ class DevicePass:
 @dataclass(frozen=True)
 class Plan:
     """A HIP compile as the driver means to run it. `bundle` writes `bundled`, which the host embeds, or which is the
-    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known)."""
+    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known); `in_order`:
+    do the passes run as they are listed here, the host's last?"""
 
     devices: tuple[DevicePass, ...]
     bundle: ToolJob | None
@@ -98,6 +99,7 @@ class Plan:
     host: Cc1Job | None
     messages: str
     clang: int = 0
+    in_order: bool = True
 
     @property
     def embeds(self) -> bool:
@@ -178,8 +180,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version:
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
     _check_side(plan, side, apart=apart)
     _check_outputs(plan)
-    _check_order(plan, passes_as_run)
-    return plan
+    return _in_order(plan, passes_as_run)
 
 
 def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, DevicePass]:
@@ -242,11 +243,12 @@ def _check_outputs(plan: Plan) -> None:
         raise PassThrough("plan", "passes that write different dependency files")
 
 
-def _check_order(plan: Plan, passes: list[Cc1Job]) -> None:
+def _in_order(plan: Plan, passes: list[Cc1Job]) -> Plan:
     """Where passes write one file beside their outputs, the last one's is what stays."""
     jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
     if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
         raise PassThrough("plan", "passes in another order than their outputs")
+    return replace(plan, in_order=passes == jobs)
 
 
 def clang_version(text: str) -> int:

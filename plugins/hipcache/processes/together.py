@@ -73,14 +73,29 @@ def side_by_side(tasks: Mapping[int, Callable[[], T]], *, stop: Callable[[], Non
     `stop` has ended what runs, long work of native code is abandoned, and its tasks had `patience` seconds to clean
     up."""
     results: dict[int, T] = {}
-    failed: list[BaseException] = []
+    in_order(tasks, results, kind=(), stop=lambda number: stop(), patience=patience)
+    return results
+
+
+def in_order(
+    tasks: Mapping[int, Callable[[], T]],
+    results: dict[int, T],
+    *,
+    kind: type[Exception] | tuple[()],
+    stop: Callable[[int], None],
+    patience: float,
+) -> None:
+    """The same for tasks in the order of their numbers; what they gave goes into `results`. A failure of that `kind`
+    says that those behind it are not wanted: `stop` ends them (all with a greater number than that which it is given),
+    the others come to their end, and the failure of the first one is raised."""
+    failed: dict[int, BaseException] = {}
     ended = threading.Semaphore(0)
 
     def run(number: int, task: Callable[[], T]) -> None:
         try:
             results[number] = task()
         except BaseException as error:  # it is raised again below, in the thread that waits
-            failed.append(error)
+            failed[number] = error
         finally:
             ended.release()
 
@@ -94,10 +109,12 @@ def side_by_side(tasks: Mapping[int, Callable[[], T]], *, stop: Callable[[], Non
         for _ in threads:
             ended.acquire()
             if failed:
-                raise failed[0]
-        return results
+                first = min(failed)
+                if not isinstance(failed[first], kind) or all(one in results for one in tasks if one < first):
+                    raise failed[first]
+                stop(first)
     except BaseException:
-        stop()
+        stop(-1)
         aside.abandon(started)
         last = time.monotonic() + patience
         for thread in started:
