@@ -18,7 +18,9 @@ def check_places(paths: Iterable[str]) -> None:
     for path in paths:
         is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
         kept = os.path.lexists(path) and os.path.isfile(path) and not os.access(path, os.W_OK)
-        if kept or os.path.isdir(path) or not (is_special or os.access(os.path.dirname(path), os.W_OK)):
+        directory = os.path.dirname(path)
+        can_be_made = os.path.isdir(directory) and os.access(directory, os.W_OK)
+        if kept or os.path.isdir(path) or not (is_special or can_be_made):
             raise PassThrough("store", f"'{path}' cannot be written")
 
 
