@@ -65,7 +65,16 @@ class Pass:
         self._environ = base_environment(os.environ)
         self._argv = self._front_end(find_program(compiler, "install Debian's package, or name another one"), source)
         library = directory / "preload.so"
-        compiled = [shutil.which("cc") or "cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "preload.c", "-ldl"]
+        compiled: list[str | Path] = [
+            shutil.which("cc") or "cc",
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-o",
+            library,
+            HERE / "preload.c",
+            "-ldl",
+        ]
         subprocess.run(compiled, check=True)
         self._preloaded = {**self._environ, "LD_PRELOAD": str(library), "OBSERVED_TO": str(directory / "list")}
 
