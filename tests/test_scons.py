@@ -21,6 +21,7 @@ import direct_records
 import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
 from hip import DEVICE_LIBRARIES, in_terminal, know_tools, settle, statistics, watched_compiler, write_files
+from poison import poison
 
 pytestmark = pytest.mark.takes_turns("project")
 
@@ -539,6 +540,45 @@ def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(ne
     newest.construct('env.HipObject("one.hip")')
     assert newest.build().compiled == ["one.o"]
     assert (newest.root / "one.o").read_bytes() != content
+
+
+@pytest.mark.parametrize("served_by", ["direct", "engine"])
+def test_hits_are_compared_where_that_is_asked_for(newest: Project, served_by: str) -> None:
+    newest.construct(QUICK + 'env.HipObject("one.hip")')
+    for _ in range(2):
+        newest.build()
+        settle()
+        newest.build("-c")
+    newest.environ |= {"HIPCACHE_VERIFY": "1"}
+    if served_by == "engine":
+        newest.environ |= {"HIPCACHE_LOG": str(newest.root / "log")}  # who wants a log is served by the engine
+    newest.build()
+    right = (newest.root / "one.o").read_bytes()
+    assert newest.stats()["verified"] == {"same": 1, "different": 0, "varying": 0}
+    poison(newest.root / "store", right)
+    newest.build("-c")
+    assert "THE STORE SERVED A WRONG OBJECT" in newest.build().err
+    assert (newest.root / "one.o").read_bytes() == right
+    assert newest.stats()["verified"] == {"same": 1, "different": 1, "varying": 0}
+    newest.build("-c")
+    assert newest.build().err == ""
+    assert (newest.root / "one.o").read_bytes() == right
+
+
+def test_a_hit_that_the_compiler_does_not_confirm_fails_in_its_words(newest: Project) -> None:
+    newest.construct('env.HipObject("one.hip")')
+    newest.build()
+    newest.build("-c")
+    newest.environ |= {"HIPCACHE_VERIFY": "1"}
+    newest.construct(
+        "import hipcache_scons.cached\n"
+        "def compare(*_): raise hipcache_scons.cached.delivered.CompilerFails\n"
+        "hipcache_scons.cached.delivered.compare = compare\n"
+        'env.HipObject("one.hip")'
+    )
+    newest.build()
+    assert newest.outcomes == {"hit": 1, "miss": 1, "passed_through": 1}
+    assert (newest.root / "one.o").exists()
 
 
 def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:

@@ -8,41 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from blake3 import blake3
 from hip import HIT, LAUNCHER, Lab, only_19, script
 from hipcache import config as settings
 from hipcache.engine import open_engine
-from hipcache.making import records
 from hipcache.planning.command import parse_each
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
-from hipcache.store.local import LocalStore
 from hipcache.values import replace
 from hipcache.verify import delivered, reports
 from hipcache.verify.difference import Difference, first_difference
+from poison import poison
 
 pytestmark = pytest.mark.takes_turns("lab")
 
 EACH = {"HIPCACHE_VERIFY": "1"}
 BY_LAUNCHER, BY_ENGINE = "direct", "engine"
-
-
-def poison(lab: Lab, served: bytes, *flags: str) -> bytes:
-    """What the store serves from now on in the place of `served`: every digest on the way to it is right."""
-    store = LocalStore(lab.store, max_bytes=0)
-    wrong = served[:-9] + b"POISONED\0"
-    old, new = blake3(served).hexdigest(), store.put_blob(wrong)
-    found = 0
-    for path in (lab.store / "v1/actions").glob("*/*"):
-        name = path.parent.name + path.name
-        payload = store.get_action(name)
-        if payload in (records.pack_object(old), b""):
-            store.put_action(name, records.pack_object(new))
-            found += 1
-        elif payload and bytes.fromhex(old) in payload:
-            store.put_action(name, payload.replace(bytes.fromhex(old), bytes.fromhex(new)))
-            found += 1
-    assert found == 2, "the object's record, and the whole compile's"
-    return wrong
 
 
 def verified(lab: Lab) -> dict[str, int]:
@@ -84,7 +63,7 @@ def test_nothing_stays_in_the_directory_for_temporary_files(lab: Lab, served_by:
 
 def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> None:
     before = lab.warm("-MD")
-    wrong = poison(lab, before.object)
+    wrong = poison(lab.store, before.object)
     without = {name: value for name, value in served_by.items() if name != "HIPCACHE_VERIFY"}
     assert compile_again(lab, without, "-MD")[2] == wrong, "else the test shows nothing"
     status, said, delivered = compile_again(lab, served_by, "-MD")
@@ -219,7 +198,7 @@ def test_one_in_some_is_drawn(lab: Lab) -> None:
 @only_19
 def test_a_read_only_store_is_compared_and_left(lab: Lab) -> None:
     before = lab.warm()
-    poison(lab, before.object)
+    poison(lab.store, before.object)
     status, said, delivered = compile_again(lab, EACH | {"HIPCACHE_READONLY": "1"})
     assert (status, delivered) == (0, before.object)
     assert "WRONG OBJECT" in said

@@ -21,7 +21,7 @@ from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
-from hipcache.errors import CommandFailed, ConfigError, JobFailed, PassThrough, StoreError, left_by
+from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, StoreError, left_by
 from hipcache.inputs.readset import ReadSet
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools, wrapper
@@ -31,6 +31,7 @@ from hipcache.report import conditions, telling
 from hipcache.report.conditions import Condition
 from hipcache.report.history import History, Record
 from hipcache.values import dataclass, replace
+from hipcache.verify import delivered
 
 from hipcache_scons import dependencies, shadows
 
@@ -105,7 +106,10 @@ def _notice(found: Iterable[Condition]) -> None:
 def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
-    return _direct(cache, argv, cwd) or _guarded(cache, argv, cwd, _compile)
+    served = _direct(cache, argv, cwd)
+    if served is None:
+        return _guarded(cache, argv, cwd, _compile)
+    return _guarded(cache, argv, cwd, lambda *of: _confirmed(served, *of))
 
 
 def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
@@ -181,7 +185,22 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
             )
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)
-    return Ended(files)
+    is_hit = done.outcome.outcome == outcome.HIT
+    return _confirmed(Ended(files), cache, engine, argv, cwd) if is_hit else Ended(files)
+
+
+def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
+    """A hit; where it is drawn (HIPCACHE_VERIFY), compared with what the compiler makes."""
+    if not delivered.is_drawn(cache.config.verify):
+        return served
+    try:
+        command, engine = _command(cache, engine, argv, cwd)
+        delivered.compare(engine, [command], (_KIND, *argv), cwd, cache.config)
+    except delivered.CompilerFails:
+        return Ended(left=JobFailed("the compiler, which should confirm a hit,", 1))
+    except HipcacheError as error:
+        telling.log(cache.config, f"not compared: {error}")
+    return served
 
 
 def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:

@@ -1,0 +1,28 @@
+"""A store that lies: every digest on the way to a wrong object is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from blake3 import blake3
+from hipcache.making import records
+from hipcache.store.local import LocalStore
+
+
+def poison(directory: Path, served: bytes) -> bytes:
+    """What the store serves from now on in the place of `served`, by the engine and directly."""
+    store = LocalStore(directory, max_bytes=0)
+    wrong = served[:-9] + b"POISONED\0"
+    old, new = blake3(served).hexdigest(), store.put_blob(wrong)
+    found = 0
+    for path in (directory / "v1/actions").glob("*/*"):
+        name = path.parent.name + path.name
+        payload = store.get_action(name)
+        if payload in (records.pack_object(old), b""):
+            store.put_action(name, records.pack_object(new))
+            found += 1
+        elif payload and bytes.fromhex(old) in payload:
+            store.put_action(name, payload.replace(bytes.fromhex(old), bytes.fromhex(new)))
+            found += 1
+    assert found == 2, "the object's record, and the whole compile's"
+    return wrong
