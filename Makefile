@@ -21,7 +21,7 @@ help:
 	@echo "make test-full  the same with every case of every matrix"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
-# `make test` also builds packages; who tries the demo need not have their builders.
+# `make test` also builds packages and IREE modules; who tries the demo need not have what these take.
 setup:
 	@scripts/setup.sh $(SETUP_ARGS) test
 
@@ -37,7 +37,7 @@ check: setup
 
 # worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
-test: SETUP_ARGS := --builders
+test: SETUP_ARGS := --builders --iree
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
-#     scripts/setup.sh [--builders] [EXTRA...]      (test, bench)
+#     scripts/setup.sh [--builders] [--iree] [EXTRA...]      (test, bench)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
 # run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
@@ -22,11 +22,19 @@ BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
     rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
 )
-builders=false
-if [ "${1:-}" = --builders ]; then
-    builders=true
+# With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
+builders=false iree=false
+while [[ "${1:-}" = --* ]]; do
+    case $1 in
+    --builders) builders=true ;;
+    --iree) iree=true ;;
+    *)
+        echo "setup: unknown option '$1'" >&2
+        exit 2
+        ;;
+    esac
     shift
-fi
+done
 EXTRAS=("${@:-test}")
 
 # step TEXT COMMAND...: run the command quietly and say that it runs: on a terminal with a spinner and the newest line
@@ -172,7 +180,7 @@ find_python() {
 }
 
 make_venv() {
-    local python stamp extras
+    local python stamp extras more=""
     python=$(find_python)
     if ! is_recent .venv/bin/python; then
         step "making .venv with $python" "$python" -m venv --clear .venv
@@ -181,12 +189,22 @@ make_venv() {
     # The stamp holds what decides the installation: the place, the requirements, this script, and the files for CMake
     # and Meson, of which even an editable install makes copies.
     extras=$(IFS=,; echo "${EXTRAS[*]}")
-    stamp=.venv/.setup-$(IFS=-; echo "${EXTRAS[*]}")
+    if $iree; then
+        more=,iree
+    fi
+    stamp=.venv/.setup-$(IFS=-; echo "${EXTRAS[*]}")${more/,/-}
     if [ "$(cat "$stamp" 2>/dev/null)" != "$(fingerprint)" ]; then
-        step "installing hipcache and what its $extras needs into .venv" \
-            .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$extras]"
+        if [ -z "$more" ] || ! install_extras "$extras$more"; then
+            [ -z "$more" ] || echo "==> going on without IREE"
+            install_extras "$extras"
+        fi
         fingerprint >"$stamp"
     fi
+}
+
+install_extras() {
+    step "installing hipcache and what its $1 needs into .venv" \
+        .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off -e ".[$1]"
 }
 
 fingerprint() {

@@ -24,7 +24,7 @@ LAYERS = r"""
     stories
     several program front
     compile planners.registry
-    planners.assembler planners.link world
+    planners.assembler planners.iree planners.link world
     planners.bundled_link planners.wrapped_link
     planners
     compiled
@@ -36,14 +36,16 @@ LAYERS = r"""
     making.device
     making.passes planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images
+    execution.observed
     execution.local
     making.auxiliary
     making.elsewhere
     planning.driver session planning.wrapper build
-    planning.program_plan
+    planning.program_plan planning.iree_program planners.iree_surroundings
     planning.answers
     engine planning.wrapper_plan planning.units
     planning.frontend report.notices
+    cache.observed
     delivery.files cache.content execution.inputs execution.in_process \
         ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
@@ -53,6 +55,7 @@ LAYERS = r"""
     storage.local storage.memory storage.tiered model.graph
     model.end
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
+    planning.iree
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
     store.entries
@@ -65,7 +68,7 @@ LAYERS = r"""
     model.contents
     masquerade report.sums
     inputs.comments
-    inputs.lexed
+    inputs.lexed planning.iree_checks
     inputs.vocabulary inputs.lexer
     inputs.shown
     inputs.basedir

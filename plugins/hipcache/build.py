@@ -29,6 +29,10 @@ class ResultCache(Protocol):
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult: ...
 
+    def why(self, bound: Bound) -> str:
+        """In words, why the last look-up found nothing."""
+        ...
+
 
 @dataclass(frozen=True)
 class World:
@@ -103,8 +107,9 @@ def _make(bound: Bound, ends: Mapping[str, End], world: World, *, again: bool) -
             found = look_up([bound], world) if not again else {}
             if found:
                 return found[action.id]
+            why = world.cache.why(bound)
             ran = _run(bound, ends, world)
-            return End(bound, world.cache.publish(bound, ran), action.missing, ran.outputs)  # 5.
+            return End(bound, world.cache.publish(bound, ran), why, ran.outputs)  # 5.
     except Lost as lost:
         return lost
 

@@ -48,6 +48,7 @@ class Config:
     log: Path | None = None
     jobs: int = 0
     verify: float = 0.0
+    iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@
     |-- ConfigError        a setting that is unknown or has a bad value
     |-- StoreError         the store cannot be read or written
     |   `-- StoreFull      its disk has no room, or a quota is used up
+    |-- Refused            a command that would make something else than it says
     |-- PassThrough        not an error: this compile is not ours, run the user's command
     `-- JobFailed          a compiler job ended with a status other than 0
         `-- CommandFailed  and what is told is what the compiler would have told
@@ -39,6 +40,10 @@ class StoreError(HipcacheError):
 
 class StoreFull(StoreError):
     """No space, no inodes, or a quota that is used up."""
+
+
+class Refused(HipcacheError):
+    """A command that runs, and makes something else than it says; `hint` is what to write instead."""
 
 
 class PassThrough(HipcacheError):

@@ -13,7 +13,7 @@ from hipcache import config as settings
 from hipcache import ending, outcome, stories
 from hipcache.config import Config
 from hipcache.ending import Interrupted, become, die, end_by_signals, take_signals
-from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, left_by
+from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, Refused, left_by
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
@@ -57,9 +57,15 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
             from hipcache.planning import wrapper
 
             wrapper.check(words, environ)
+        elif tools.is_iree_compile(words[0]):
+            from hipcache.planning import iree
+
+            commands = (iree.parse(words, cwd, typed=tuple(argv), checks=config.iree_checks),)
         else:
             commands = parse_each(words, cwd, environ, typed=tuple(argv))
         _check_temporary_directory(environ)
+    except Refused as refused:
+        return _refuse(argv, config, refused)
     except PassThrough as left:
         _leave(argv, config, left)
     except OSError:
@@ -113,7 +119,10 @@ def _compile(
         return _tell_failure(argv, config, failed)
     except (JobFailed, Killed) as failed:
         _end(runner)
-        return _run_after_failure(argv, config, str(failed))
+        status = _run_after_failure(argv, config, str(failed))
+        if config.iree_checks and isinstance(failed, JobFailed) and tools.is_iree_compile(tools.behind(argv)[0]):
+            _hint(commands, failed)
+        return status
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
         _end(runner)
         left = left_by(error)
@@ -143,6 +152,8 @@ def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     cwd, words = os.getcwd(), tools.behind(argv)
     engine = open_engine(config, environ)
     try:
+        if tools.is_iree_compile(words[0]):
+            return 0  # no record serves one
         if tools.is_hipcc(words[0]):
             from hipcache.planning.wrapper import unwrap
 
@@ -225,6 +236,22 @@ def _leave(argv: list[str], config: Config, left: PassThrough) -> NoReturn:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail)
         telling.record(config, end, argv, os.getcwd())
     become(argv)
+
+
+def _refuse(argv: list[str], config: Config, refused: Refused) -> int:
+    telling.record(config, CompileOutcome(outcome.FAILED, detail=refused.message), argv, os.getcwd())
+    with suppress(OSError):
+        telling.say(f"hipcache: {refused}\n")
+    return 1
+
+
+def _hint(commands: Sequence[Command], failed: JobFailed) -> None:
+    """What to write instead, where iree-compile has only said that it is wrong."""
+    from hipcache.planning.iree_checks import unknown_target
+
+    hint = unknown_target(commands[0].arguments, os.fsdecode(failed.said))
+    with suppress(OSError):
+        telling.say(f"hipcache: {hint}\n" if hint else "")
 
 
 def _tell_failure(argv: list[str], config: Config, failed: CommandFailed) -> int:

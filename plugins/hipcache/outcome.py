@@ -75,6 +75,7 @@ REASONS = {
     "standard_streams": "it reads standard input or writes standard output",
     "linked_output": "its output is a link, through which the bundler writes",
     "response_file": "a response file that cannot be read",
+    "iree_output": "a command of iree-compile that writes no module, or more than that",
     "wrapper": "hipcc, or a script in place of the compiler, does more than run clang",
     "driver": "the driver gives no plan",
     "plan": "a plan of a shape that hipcache does not know",

@@ -127,10 +127,10 @@ class Session:
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
 
-    def trace(self, name: str, argv: list[str]) -> Traced:
+    def trace(self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None) -> Traced:
         """As `run_now`; and what the job looked at, where that can be observed."""
         try:
-            traced = self.runner.trace(argv, cwd=Path(self.command.cwd), env=self.engine.environ)
+            traced = self.runner.trace(argv, cwd=Path(self.command.cwd), env=environ or self.engine.environ)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         self.ended_well(name, traced.ended)

@@ -65,6 +65,9 @@ class ContentCache:
             self.note(f"not stored: {error.message}")
         return result
 
+    def why(self, bound: Bound) -> str:
+        return bound.action.missing
+
     def _keep(self, content: bytes) -> Digest:
         try:
             return self.contents.write(content)

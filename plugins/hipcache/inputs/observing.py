@@ -25,14 +25,15 @@ _SURROUNDINGS = ("/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/
 @dataclass
 class Observed:
     """`opened`: files that were opened to be read; `there`: others that were there; `directories`: that were there;
-    `absent`: that were not; `links`: that were read as links, or looked at as such; `unclear`: a path and why what it
-    is cannot be told, both empty if there is none."""
+    `absent`: that were not; `links`: that were read as links, or looked at as such; `written`: files that were opened
+    to be written; `unclear`: a path and why what it is cannot be told, both empty if there is none."""
 
     opened: set[str] = field(default_factory=set)
     there: set[str] = field(default_factory=set)
     directories: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
     unclear: tuple[str, str] = ("", "")
 
     def has_read(self, path: str) -> bool:
@@ -43,7 +44,7 @@ class Observed:
 def parse(listed: bytes, ignore: str) -> Observed:
     """Nothing below directory `ignore` counts: there the pass writes."""
     seen = Observed()
-    written: set[str] = set()
+    written = seen.written
     for row in dict.fromkeys(listed.split(b"\0")[:-1]):
         how, found, path = row[:1], row[1:2], plain(os.fsdecode(row[2:]))
         path = path.rstrip("/") or path[:1]

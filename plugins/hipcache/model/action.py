@@ -53,10 +53,12 @@ Source = Output | File | Literal
 
 
 class Cache(Enum):
-    """Where the result of an action is looked up: nowhere, or by the digest of its parts."""
+    """Where the result of an action is looked up: nowhere, by the digest of its parts, or by that and by the files that
+    it was seen to read."""
 
     NEVER = "never"
     CONTENT = "content"
+    OBSERVED = "observed"
 
 
 class Diagnostics(Enum):

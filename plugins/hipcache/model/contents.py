@@ -32,13 +32,24 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """What an observed action read: the hash of its read set. `directory`: the working directory where its outputs or
+    its text name that, and so are good there alone; else empty."""
+
+    reads: str
+    directory: str = ""
+
+
+@dataclass(frozen=True)
 class Ran:
-    """What an action came to that was run: its outputs, and in words why they must not be stored (empty: they may)."""
+    """What an action came to that was run: its outputs, and in words why they must not be stored (empty: they may).
+    `trace`: of one that was observed."""
 
     outputs: Mapping[str, Held]
     text: str
     seconds: float
     why_not: str = ""
+    trace: Trace | None = None
 
 
 class Inputs(Protocol):

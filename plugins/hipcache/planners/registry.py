@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hipcache.planners import Planner
+from hipcache.planning import tools
 from hipcache.planning.command import Command
 
 
 def _assembler() -> Planner:
     from hipcache.planners.assembler import plan
+
+    return plan
+
+
+def _iree() -> Planner:
+    from hipcache.planners.iree import plan
 
     return plan
 
@@ -21,6 +28,7 @@ def _link() -> Planner:
 
 
 KINDS: tuple[tuple[Callable[[Command], bool], Callable[[], Planner]], ...] = (
+    (lambda command: tools.is_iree_compile(command.compiler), _iree),
     (lambda command: command.links, _link),
     (lambda command: command.assembles, _assembler),
 )

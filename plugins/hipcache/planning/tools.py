@@ -29,6 +29,10 @@ def is_hipcc(program: str) -> bool:
     return name.startswith("hipcc") and _is_version(name.removeprefix("hipcc").removesuffix(".pl").removesuffix(".bin"))
 
 
+def is_iree_compile(program: str) -> bool:
+    return _name(program) == "iree-compile"
+
+
 def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
     """Its path, as exec would find it; empty where it finds none."""
     if "/" in program:

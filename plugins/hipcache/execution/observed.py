@@ -1,0 +1,75 @@
+"""A process whose reads nobody declares: run under observation, with all that it read for a trace.
+
+Nothing is guessed: a file that it opened counts by content, one that it looked for in vain by its absence. What it
+made is not kept where that list does not tell all: something that is no regular file was read, a file was written
+beside the output, something changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipcache.execution.local import said
+from hipcache.inputs import observing, recording
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.search import SearchPath
+from hipcache.inputs.trace import Unobserved, Untraceable
+from hipcache.model.contents import Held, Ran, Trace
+from hipcache.processes.runner import Traced
+from hipcache.session import Session
+
+
+def run(session: Session, label: str, argv: list[str], output: tuple[str, Path], places: Sequence[str]) -> Ran:
+    """`output`: its name and where the process writes it; `places`: directories whose names bind what was made to the
+    working directory. Raises JobFailed, PassThrough."""
+    environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
+    with session.engine.slots.hold(session.runner.check):
+        started = session.engine.clock()
+        traced = session.trace(label, argv, environ=environ)
+        set_back = session.engine.clock() - started < traced.ended.seconds - recording.CLOCK_SLACK
+    name, made = output
+    text = said(session, traced.ended.stderr)
+    trace, why_not = None, ""
+    try:
+        if set_back:
+            raise Untraceable("the clock was set back while the compiler ran")
+        reads = session.keep_read_set(_reads(session, traced, started))
+        content = made.read_bytes()
+        bound = any(Basedir(place).named_in(content) or place in text for place in places)
+        trace = Trace(reads, session.command.cwd if bound else "")
+    except Untraceable as error:
+        why_not = str(error)
+        session.unobserved = session.unobserved or isinstance(error, Unobserved)
+    return Ran({name: Held(path=made)}, text, traced.ended.seconds, why_not, trace)
+
+
+def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
+    if traced.looked is None:
+        raise Unobserved(f"what it reads cannot be observed here: {traced.why}")
+    seen = observing.parse(traced.looked, str(session.workdir))
+    for path in sorted(seen.written):
+        if not path.startswith("/dev/"):
+            raise Untraceable(f"it also writes '{path}'")
+    for path in sorted(seen.opened):
+        try:
+            regular = stat.S_ISREG(os.stat(session.files.resolve(path)).st_mode)
+        except OSError as error:
+            raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+        if not regular:
+            raise Untraceable(f"'{path}' is no regular file")
+    return recording.record(
+        session.files,
+        read=[],
+        user=None,
+        first=[],
+        macros=[],
+        search=SearchPath((), ()),
+        started=started,
+        dated=False,
+        observed=seen,
+        is_tools=session.identities.knows,
+    )

@@ -1,0 +1,64 @@
+"""A command of iree-compile: one action, observed, that makes one module.
+
+Its key has the words as typed (the name of the input is in the module), the compiler with its libraries, variables and
+the processor (`planners/iree_surroundings`). All else is in the trace: the input, bitcode, tuning specifications,
+archives of parameters.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hipcache.errors import PassThrough
+from hipcache.execution import observed
+from hipcache.model.action import Action, Cache, Output, Policy, Step
+from hipcache.model.contents import Inputs, Ran
+from hipcache.model.graph import Delivery, Graph, Unit
+from hipcache.planners import Planned, iree_surroundings
+from hipcache.planning import iree, iree_checks, iree_program
+from hipcache.session import Session
+
+_NAME = "iree-compile"
+# The name that `hipcache verify` knows (`verify/named`).
+_MODULE = "object"
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    command = session.command
+    path = command.path(command.output)
+    if os.path.islink(path):
+        raise PassThrough("linked_output", command.output)
+    told = iree_checks.target_of(command.arguments)
+    program = iree_program.find(session.engine, command.compiler, command.cwd, session.runner)
+    words = iree.without_output(command.arguments)
+
+    def compile(_: Inputs) -> Ran:
+        made = session.scratch("module")
+        return observed.run(session, _NAME, [program, "-o", str(made), *words], (_MODULE, made), _places(session))
+
+    compiler = session.tool(program)
+    engine = session.engine
+    variables = iree_surroundings.parts(engine.environ, session.identities.contents(), engine.memos)
+    action = Action(
+        id=_NAME,
+        kind="iree module",
+        label=_NAME,
+        work=Step(compile),
+        parts=(("compiler", compiler), *(("option", word) for word in words), *variables),
+        outputs=(_MODULE,),
+        policy=Policy(Cache.OBSERVED),
+        missing="nothing is stored for this command",
+    )
+    unit = Unit(_NAME, told, (f"iree {told}",))
+    graph = Graph((action,), (Delivery(path, Output(_NAME, _MODULE)),), (unit,), path)
+    return Planned(graph, tuple(iree.positional(command.arguments)))
+
+
+def _places(session: Session) -> tuple[str, ...]:
+    """The directories that a relative name may have become."""
+    cwd = session.command.cwd
+    source = os.path.dirname(os.path.normpath(session.command.path(session.command.source)))
+    named = {cwd, os.path.realpath(cwd), session.engine.environ.get("PWD", ""), session.files.basedir.path}
+    if not session.command.source.startswith("/"):
+        named |= {source, os.path.realpath(source)}
+    return tuple(sorted(place for place in named if len(place) > 1))
