@@ -33,7 +33,7 @@ def check(arguments: Sequence[str]) -> None:
     ours = [device for value in devices for device in re.split("[,;]", value) if device in (HIP, AMDGPU)]
     if len(set(ours)) > 1:
         raise Refused(
-            "--iree-hal-target-device names hip and amdgpu, and iree-compile makes a module for hip alone",
+            f"--iree-hal-target-device names hip and amdgpu, and iree-compile makes a module for {ours[0]} alone",
             "run it once for each: --iree-hal-target-device=hip -o NAME.hip.vmfb, and the same with amdgpu",
         )
     for value in targets:
