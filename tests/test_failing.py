@@ -168,6 +168,35 @@ def test_a_compiler_that_crashes_reports_as_ever(trial: Trial, tmp_path: Path) -
     assert reports[0][1]
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--typo"],
+        ["--typo", "-Wall", "--and-another"],
+        ["nowhere.hip"],
+        ["-Wno-such-warning", "--typo"],
+        ["--offload-arch=bogus"],
+        ["-std=c++99"],
+        ["-march=nothing"],
+        ["-fsplit-machine-functions"],
+        ["-Xarch_device", "-o", "x"],
+        ["-x", "nothing"],
+        ["-cuid=a", "-fuse-cuid=wrong"],
+        ["@nowhere.rsp"],
+        ["--target=bogus"],
+        ["-fcolor-diagnostics", "--typo"],
+        ["--rocm-path=/nowhere", "--rocm-device-lib-path=/nowhere", "-UBARE"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_the_driver_refuses_fails_in_its_words(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    words = [word for word in lab.words(*flags) if word not in (BARE if "-UBARE" in flags else ())]
+    plain = trial.run(words)
+    for _ in range(2):
+        assert trial.run(words, *LAUNCHER) == plain
+
+
 @only_15
 @pytest.mark.archs(2)
 def test_messages_of_a_failure_in_a_terminal_are_clangs(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import os
 from hipcache.compiled import Compiled
 from hipcache.direct.remember import whole_of
 from hipcache.engine import Engine
-from hipcache.errors import PassThrough
+from hipcache.errors import JobFailed, PassThrough
 from hipcache.making import account, assembly, delivery, failing, one_source
 from hipcache.making.passes import PassFailed
 from hipcache.planning import driver, wrapper
@@ -35,7 +35,10 @@ def _compile(session: Session, columns: int | None) -> Compiled:
     # 1. Ask the driver for its plan, with a CUID that does not depend on the archs.
     command, runner = session.command, session.runner
     cuid = "" if command.own_cuid else one_source.cuid_of(session, command.source, command.output)
-    asked = driver.ask(command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
+    try:
+        asked = driver.ask(command, cuid, session.engine, runner, columns=columns, scratch=lambda: session.workdir)
+    except JobFailed as failed:
+        raise failing.refused(session, failed, cuid, columns) from failed
     plan = asked.plan
     _refuse_links(session, plan)
     # 2. Cut the plan into units, and key each; 3. look up each; 4. run what is missing, side by side.

@@ -14,28 +14,43 @@ from hipcache.delivery import files
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.making import delivery
 from hipcache.making.passes import PassFailed
+from hipcache.planning import driver, plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.plan import Plan
-from hipcache.session import Session
+from hipcache.session import Session, decode
 
 
-def told(session: Session, plan: Plan, failed: PassFailed) -> JobFailed:
+def told(session: Session, planned: Plan, failed: PassFailed) -> JobFailed:
     """The failure as plain clang tells it; what it leaves of the outputs is left so. `failed` itself where the user's
     own command knows better. Raises PassThrough where clang would have failed otherwise."""
-    if not plan.in_order or session.command.unwrapped:  # a script may have more to say
+    if not planned.in_order or session.command.unwrapped:  # a script may have more to say
         return failed
     output = failed.front.job.value(Role.OUTPUT)
-    if output in plan.outputs:
+    if output in planned.outputs:
         files.check_places([session.command.path(output)])
-    rule = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
+    rule = planned.first.value(Role.DEPENDENCIES, "-dependency-file")
     if failed.dependencies is not None:
         lists = [failed.dependencies, *(read for _, read in failed.before)]
-        delivery.write_rule(session, plan, lists)
+        delivery.write_rule(session, planned, lists)
     elif rule:
         _remove_rule(session.command.path(rule))
-    if output in plan.outputs:
+    if output in planned.outputs:
         files.clean_up(session.command.path(output))
-    text = plan.messages + "".join(said for said, _ in failed.before) + failed.text
+    text = planned.messages + "".join(said for said, _ in failed.before) + failed.text
+    return CommandFailed(failed.job, failed.status, text)
+
+
+def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None) -> JobFailed:
+    """The driver refuses the command (an unknown option, no such file), and has planned nothing: it says why, to `-###`
+    as ever, behind its banner. `failed` itself where it may say more, or of an option of ours."""
+    try:
+        jobs, text = plan.split(decode(failed.said))
+    except PassThrough:
+        return failed
+    known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not session.command.unwrapped
+    ours = [str(session.workdir), *([cuid] if cuid else [])]
+    if not known or jobs or ": error: " not in text or any(one in text for one in ours):
+        return failed
     return CommandFailed(failed.job, failed.status, text)
 
 

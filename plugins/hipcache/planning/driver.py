@@ -22,6 +22,8 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
 
+# What a job is called that is the driver itself.
+DRIVER = "the driver"
 # Where no file is, nor can one be made.
 _NOWHERE = "/proc/hipcache-messages"
 # The value of an option (-march=native, --offload-arch=gfx906,native), and no part of a path.
@@ -202,7 +204,7 @@ def _check(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> 
 def _check_messages(text: str) -> None:
     """clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0."""
     if "error:" in text and "error:" in plan.split(text)[1]:
-        raise JobFailed("the driver", 1)
+        raise JobFailed(DRIVER, 1)
 
 
 def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
@@ -227,7 +229,7 @@ def _run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Pat
     except OSError as error:
         raise PassThrough("driver", str(error)) from error
     if answer.status != 0:
-        raise JobFailed("the driver", answer.status)
+        raise JobFailed(DRIVER, answer.status, b"" if answer.stdout else answer.stderr)
     if answer.stdout:
         raise PassThrough("driver", "-### wrote to standard output")
     return Answer(os.fsdecode(answer.stderr), looked)
