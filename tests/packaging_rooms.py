@@ -8,11 +8,12 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from hip import HIP_IN_SHORT, LAUNCHER, kernel
+from hip import HIP_IN_SHORT, LAUNCHER, SESSION, kernel
 
 CHECKOUT = Path(__file__).parent.parent
 PACKAGING = CHECKOUT / "packaging"
@@ -113,6 +114,39 @@ SMALL = Source(
 )
 
 
+def columns(language: str) -> Source:
+    """The example, without its line for hipcache, as a package's rules build it: as "hip", or by "hipcc" as CXX."""
+    example = CHECKOUT / "examples/cmake"
+    files = {
+        path.relative_to(example).as_posix(): path.read_text()
+        for path in example.rglob("*")
+        if path.is_file() and path.suffix in (".hip", ".hpp", ".cpp", ".txt", ".cmake")
+    }
+    files["CMakeLists.txt"] = files["CMakeLists.txt"].replace("include(HipCache)\n", "")
+    configure = "--toolchain debian-12.cmake -DCMAKE_HIP_ARCHITECTURES=\"$(echo $ARCHES | tr ' ' ';')\""
+    if language == "hipcc":
+        # CMake says `-x c++` of another suffix.
+        files = {name.replace(".hip", ".cpp"): text for name, text in files.items()}
+        files["CMakeLists.txt"] = HIPCC_LISTS
+        configure = "-DCMAKE_CXX_COMPILER=/usr/bin/hipcc -DARCHES=\"$(echo $ARCHES | tr ' ' ';')\""
+    build = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release {configure} && cmake --build build --target columns -j2"
+    install = "install -Dm644 build/libcolumns.a $DESTDIR/usr/lib/libcolumns.a"
+    return Source(files, build, install, "usr/lib/libcolumns.a")
+
+
+HIPCC_LISTS = """\
+cmake_minimum_required(VERSION 3.21)
+project(columns LANGUAGES CXX)
+file(GLOB sources CONFIGURE_DEPENDS src/*.cpp)
+add_library(columns STATIC ${sources})
+target_include_directories(columns PUBLIC include)
+target_compile_features(columns PUBLIC cxx_std_17)
+list(TRANSFORM ARCHES PREPEND --offload-arch=)
+target_compile_options(columns PRIVATE ${ARCHES}
+  --rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode)
+"""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One entry of a package's changelog."""
@@ -123,6 +157,10 @@ class Entry:
     @property
     def rfc2822(self) -> str:
         return f"{('Sun', 'Mon', 'Tue')[self.day - 1]}, {self.day:02} Nov 2026 12:00:00 +0000"
+
+    @property
+    def epoch(self) -> int:
+        return int(datetime(2026, 11, self.day, 12, tzinfo=timezone.utc).timestamp())
 
     @property
     def rpms(self) -> str:
@@ -262,6 +300,66 @@ class Makepkg(Builder):
         self.run(["makepkg", "-d", "-f"], top, {"PKGEXT": ".pkg.tar.gz", **environ})
         (package,) = (path for path in top.glob("demo-*.pkg.tar.gz") if "debug" not in path.name)
         return member(package.read_bytes(), source.made)
+
+
+# The builder is the shell of Debian, whose directories the sandbox shows beside the store of Nix.
+DERIVATION = """\
+derivation {{
+  name = "demo-{version}";
+  system = builtins.currentSystem;
+  builder = "/bin/sh";
+  args = [ "-ec" ''
+    cp -r $src demo-1
+    chmod -R u+w demo-1
+    cd demo-1
+    {build}
+    export DESTDIR=$out
+    {install}
+  '' ];
+  src = {source};
+  SOURCE_DATE_EPOCH = "{epoch}";
+  {environ}
+}}
+"""
+
+
+class Nix(Builder):
+    """The sandbox has a network, users and processes of its own, and the build happens in /build."""
+
+    tools = ("nix-build",)
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        top = self.top(name, source)
+        told = {
+            "PATH": SYSTEM_PATH,
+            "HIPCACHE_DIR": str(self.store),
+            "HOME": "/homeless-shelter",
+            "HIP_PLATFORM": "amd",
+        }
+        build, install = (text.replace("${", "''${") for text in (source.build, source.install))
+        text = DERIVATION.format(
+            version=entry.version,
+            build=build,
+            install=install,
+            source=self.place / "source",
+            epoch=entry.epoch,
+            # The name makes it another derivation, which Nix has not built yet.
+            environ="\n  ".join(f'{key} = "{value}";' for key, value in {**told, **environ, "ROOM": name}.items()),
+        )
+        (top / "default.nix").write_text(text)
+        self.store.mkdir(exist_ok=True)
+        shown = [self.store, SESSION, CHECKOUT, *("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/perl")]
+        options = {
+            "sandbox": "true",
+            "build-users-group": "",
+            "extra-sandbox-paths": " ".join(str(path) for path in shown if os.path.exists(path)),
+            "substitute": "false",
+        }
+        argv = ["nix-build", "--store", str(self.place / "nix"), "--no-out-link", "default.nix"]
+        for option in options.items():
+            argv += ["--option", *option]
+        out = self.run(argv, top, {"NIX_STATE_DIR": str(self.place / "state")}).split()[-1].decode()
+        return Path(f"{self.place}/nix{out}/{source.made}").read_bytes()
 
 
 def member(archive: bytes, name: str) -> bytes:
