@@ -82,7 +82,7 @@ LAYERS = r"""
     aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings \
         model cache delivery
-    values
+    values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 
+from hipcache import shared
 from hipcache.values import dataclass
 
 
@@ -75,7 +76,7 @@ _BUILDERS = (
     _Builder("Spack", _any_of("SPACK_SHORT_SPEC"), holds=_is_spack_stage, sign="its stage"),
     _Builder(
         "makepkg",
-        lambda environ: environ.get("TEXTDOMAIN") == "pacman-scripts",
+        lambda environ: environ.get("TEXTDOMAIN") == shared.MAKEPKGS_TEXTDOMAIN,
         holds=_is_makepkg_source,
         sign="src beside pkg",
     ),

@@ -16,12 +16,12 @@ from hipcache import builders
 from hipcache.errors import ConfigError
 from hipcache.processes import room
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES
+from hipcache.shared import MOST_CONFIG
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_MOST_BYTES = 1 << 16  # of a config file: YAML takes half a millisecond for each kilobyte
 DEFAULT = "default"
 ENVIRONMENT = "environment"
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -255,8 +255,8 @@ def _read_file(file: Path) -> dict[str, _Text]:
     import yaml
 
     try:
-        if os.stat(file).st_size > _MOST_BYTES:
-            raise ConfigError(f"config file '{file}' has more than {_MOST_BYTES} bytes", "write settings only into it")
+        if os.stat(file).st_size > MOST_CONFIG:
+            raise ConfigError(f"config file '{file}' has more than {MOST_CONFIG} bytes", "write settings only into it")
         document = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
         raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error

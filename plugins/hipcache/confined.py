@@ -20,6 +20,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 
+from hipcache import shared
 from hipcache.permissions import PRIVATE, directory_mode, for_writers, settle
 from hipcache.removal import discard_at, discard_unchanged_at, remove_at
 
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
 
 VERSION = "v1"
 
-# Bytes of the largest file of each kind. A blob of 4 GiB is hashed in some seconds; no object file is that large.
-MOST_BLOB = 4 << 30
-MOST_RECORD = 256 << 20
-MOST_NOTE = 16 << 20
-MOST_STATISTICS = 64 << 20
+# Bytes of the largest file of each kind.
+MOST_BLOB, MOST_STATISTICS = shared.MOST_BLOB, shared.MOST_STATISTICS
+MOST_RECORD, MOST_NOTE = 256 << 20, 16 << 20
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

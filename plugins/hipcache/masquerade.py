@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 
+from hipcache import shared
 from hipcache.planning import tools
-
-_PASSED = "_HIPCACHE_PASSED"
 
 
 def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, str]) -> list[str] | str:
@@ -26,7 +25,7 @@ def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, st
     found = _real_compiler(name, started_as, environ)
     if not found:
         return name
-    environ[_PASSED] = f"{name}={found}"
+    environ[shared.PASSED_VARIABLE] = f"{name}={found}"
     return [found, *rest]
 
 
@@ -43,7 +42,7 @@ def _is_this(path: str, started_as: str) -> bool:
 
 def _real_compiler(name: str, started_as: str, environ: Mapping[str, str]) -> str:
     on_path = [path for place in environ.get("PATH", "").split(":") if _is_program(path := os.path.join(place, name))]
-    passed_name, _, passed = environ.get(_PASSED, "").partition("=")
+    passed_name, _, passed = environ.get(shared.PASSED_VARIABLE, "").partition("=")
     again = passed_name == name
     begin = 0
     for number, path in enumerate(on_path):

@@ -52,15 +52,16 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from hipcache import __version__
+from hipcache import __version__, shared
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
+from hipcache.shared import terminated
 from hipcache.values import dataclass
 
-DOMAIN = b"hipcache direct variables 1\0"
-STATE_DOMAIN = b"hipcache direct state 2\0"
+DOMAIN = terminated(shared.VARIABLES_DOMAIN)
+STATE_DOMAIN = terminated(shared.STATE_DOMAIN)
 NO_STATE = bytes(32).hex()
-SYSTEM_DOMAIN = b"hipcache system state 1\0"
+SYSTEM_DOMAIN = terminated(shared.SYSTEM_DOMAIN)
 _LONGEST = 0xFFFF
 
 
@@ -144,7 +145,7 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
     """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
     went to one."""
     words = [("word", word) for word in argv]
-    kind = "direct 3 on a terminal" if terminal else "direct 3"
+    kind = shared.DIRECT_KIND_ON_TERMINAL if terminal else shared.DIRECT_KIND
     return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
 
 

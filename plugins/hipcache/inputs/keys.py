@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from hipcache import aside
+from hipcache import aside, shared
 from hipcache.hashing import blake3
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.
-FORMAT = "4"
+FORMAT = shared.KEY_FORMAT
 
 _LARGE = 1 << 20
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-BARE, ALL, RAW = 1, 2, 4
-NOT_BARE, UNPLAIN, AMBIGUOUS = 1, 2, 4
-IN_LINES, NAMES, KNOWN = 1, 2, 4
+from hipcache import shared
+
+BARE, ALL, RAW = shared.LEXER_BARE, shared.LEXER_ALL, shared.LEXER_RAW
+NOT_BARE, UNPLAIN, AMBIGUOUS = shared.LEXED_NOT_BARE, shared.LEXED_UNPLAIN, shared.LEXED_AMBIGUOUS
+IN_LINES, NAMES, KNOWN = shared.WORD_IN_LINES, shared.WORD_NAMES, shared.WORD_KNOWN
 
 _BLANK, NEWLINE = b" \t\f\v", b"\n\r"
 WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES, MOST_CLAIM = 1 << 12 };
-static const char DOMAIN[] = "hipcache action record 1"; /* with its NUL */
 /* JSON, as every action that is no record of a whole compile (verify/named.py). */
 static const char CLAIMED[] = "{\"claim\":true}";
 
@@ -22,7 +21,7 @@ bool action_read(const record *of, const char *key, off_t most, bytes *content, 
         return false;
     bool good = status.st_size > HEADER_BYTES && read(fd, header, HEADER_BYTES) == HEADER_BYTES &&
                 memcmp(header, seal_magic(of->secret), MAGIC_BYTES) == 0;
-    append(content, DOMAIN, sizeof DOMAIN), append(content, key, HEX_BYTES);
+    append(content, ACTION_DOMAIN, sizeof ACTION_DOMAIN), append(content, key, HEX_BYTES);
     const size_t prefix = content->size, size = good ? (size_t)status.st_size - HEADER_BYTES : 0;
     good = good && make_room(content, size) && read(fd, content->at + prefix, size) == (ssize_t)size;
     close(fd);
@@ -38,7 +37,7 @@ bool action_write(const record *of, const char *key, const bytes *content) {
     uint8_t header[HEADER_BYTES];
     char temporary[64], name[ENTRY_NAME_BYTES];
     uint64_t random[2];
-    const size_t prefix = sizeof DOMAIN + HEX_BYTES;
+    const size_t prefix = sizeof ACTION_DOMAIN + HEX_BYTES;
     if (content->failed || content->size < prefix || !store_entry_name(name, "actions", key) ||
         getrandom(random, sizeof random, 0) != sizeof random)
         return false;
@@ -81,7 +80,7 @@ void claim_keep(const record *of, bytes claim) {
     uint8_t room[512];
     bytes content = BEGINS_IN(room);
     key_of(of, claim, key);
-    append(&content, DOMAIN, sizeof DOMAIN), append(&content, key, HEX_BYTES);
+    append(&content, ACTION_DOMAIN, sizeof ACTION_DOMAIN), append(&content, key, HEX_BYTES);
     append(&content, CLAIMED, sizeof CLAIMED - 1);
     action_write(of, key, &content);
     release(&content);

@@ -105,17 +105,14 @@ resident_answer resident_ask(record *found) {
     return said;
 }
 
-/* Is this a build after which nothing may run on? Builders of packages say who they are (builders.py). */
+/* Is this a build after which nothing may run on? Builders of packages say who they are. */
 static bool is_package_build(void) {
-    static const char *const builders[] = {
-        "DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS", "RPM_BUILD_ROOT", "RPM_PACKAGE_NAME",
-        "NIX_BUILD_TOP",  "PORTAGE_BUILDDIR",    "CONDA_BUILD",            "SPACK_SHORT_SPEC",
-    };
-    for (size_t i = 0; i < sizeof builders / sizeof *builders; i++)
-        if (getenv(builders[i]))
+    static const char *const builders[] = BUILDERS_VARIABLES;
+    for (const char *const *variable = builders; *variable; variable++)
+        if (getenv(*variable))
             return true;
     const char *domain = getenv("TEXTDOMAIN");
-    return domain && strcmp(domain, "pacman-scripts") == 0; /* makepkg says no more of itself */
+    return domain && strcmp(domain, MAKEPKGS_TEXTDOMAIN) == 0;
 }
 
 /* Where it cannot run, not every compile is to try. */

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 enum { HEX_BYTES = 2 * DIGEST_BYTES };
-enum { SIZE_BYTES = 8, MOST_RECORD = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
-static const char KEY_FORMAT[] = "4";                    /* inputs/keys.py: FORMAT */
+enum { SIZE_BYTES = 8, MOST_DIRECT = 16 << 20 }; /* the paths of 1,000 headers take 25 KB */
 
 /* A text of a key, after its length: inputs/keys.py. */
 static void key_text(bytes *key, const char *text) {
@@ -24,7 +23,7 @@ static void key_text(bytes *key, const char *text) {
 static bool key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
     uint8_t digest[DIGEST_BYTES], room[1 << 14];
     bytes key = BEGINS_IN(room);
-    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? "direct 3 on a terminal" : "direct 3");
+    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? DIRECT_KIND_ON_TERMINAL : DIRECT_KIND);
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory"), key_text(&key, asked->directory);
     for (char *const *word = asked->argv; *word; word++)
@@ -162,7 +161,7 @@ static bool find(const request *asked, bool terminal, record *found) {
     bool good = found->store >= 0 && key_of(asked, terminal, found->key);
     PHASE("key");
     good = good && store_entry_name(found->name, "actions", found->key) &&
-           action_read(found, found->key, MOST_RECORD, &found->content, &payload) && unpack(found, payload);
+           action_read(found, found->key, MOST_DIRECT, &found->content, &payload) && unpack(found, payload);
     PHASE("record");
     good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
            has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&

@@ -78,8 +78,6 @@ static bool is_drawn(const settings *set) {
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
-enum { MOST_CONFIG = 1 << 16 }; /* bytes of a config file: config.py */
-
 /* One line of the plainest kind: `key: value` without quotes. */
 static bool read_line(const char *line, settings *found, bool *named) {
     char key[32], words[PATH_MAX], more;

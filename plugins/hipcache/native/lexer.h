@@ -1,17 +1,9 @@
-/* What the lexer gives, and what it can be asked for: see lexer.c. The numbers stand in inputs/lexed.py too. */
+/* What the lexer gives, and what it can be asked for: see lexer.c. */
 #ifndef HIPCACHE_LEXER_H
 #define HIPCACHE_LEXER_H
 
 #include "direct.h"
-
-enum { LEXER_BARE = 1, LEXER_ALL = 2, LEXER_RAW = 4 };
-enum {
-    LEXED_NOT_BARE = 1,  /* `bare` cannot stand for the text */
-    LEXED_UNPLAIN = 2,   /* a literal or a comment that people may read in another way */
-    LEXED_AMBIGUOUS = 4, /* clang's options, or whether the text is skipped, decide how it is read */
-    LEXED_NO_MEMORY = 8,
-};
-enum { WORD_IN_LINES = 1, WORD_NAMES = 2, WORD_KNOWN = 4 };
+#include "shared.h"
 
 typedef struct lexer_words lexer_words;
 typedef struct {

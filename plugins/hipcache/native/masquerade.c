@@ -2,12 +2,13 @@
  * use it (as ccache's links in /usr/lib/ccache do). The real compiler is the next one of that name on PATH.
  *
  * Another cache may do the same, and its next `clang++` may be this program again. So the compiler that was found is
- * told to all processes below, in the variable PASSED ("clang++=/usr/lib/ccache/clang++"): the second search begins
+ * told to all processes below, in a variable ("clang++=/usr/lib/ccache/clang++"): the second search begins
  * behind it, and each one is further on than the one before. PATH itself stays: clang finds linkers there.
  *
  * masquerade.py does the same where there is no native launcher. */
 #define _GNU_SOURCE
 #include "masquerade.h"
+#include "shared.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char PASSED[] = "_HIPCACHE_PASSED";
 
 const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -97,7 +97,7 @@ static const char *behind(const char *name, const char *path) {
 
 static bool real_compiler(const char *name, char path[PATH_MAX]) {
     char told[PATH_MAX + 64];
-    const char *passed = getenv(PASSED);
+    const char *passed = getenv(PASSED_VARIABLE);
     const size_t size = strlen(name);
     if (passed && (strncmp(passed, name, size) != 0 || passed[size] != '='))
         passed = NULL;
@@ -110,7 +110,7 @@ static bool real_compiler(const char *name, char path[PATH_MAX]) {
         while (!found && next_on_path(&from, name, path))
             found = !is_this_program(path);
     }
-    return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told && setenv(PASSED, told, 1) == 0;
+    return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told && setenv(PASSED_VARIABLE, told, 1) == 0;
 }
 
 /* The words of the command, the compiler second, where this program is started under a compiler's name, or where the

@@ -3,9 +3,7 @@
 #define HIPCACHE_OBSERVE_H
 
 #include "direct.h"
-
-/* Why there is no list; the words are those of tracer.py. */
-enum { OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND };
+#include "shared.h"
 
 typedef struct {
     int socket;      /* the listener comes here; it is closed by the other side when the pass has ended */

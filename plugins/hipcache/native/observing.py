@@ -6,19 +6,19 @@ import ctypes
 import os
 from collections.abc import Mapping, Sequence
 
-from hipcache import native
+from hipcache import native, shared
 
-# Why there is no list, by the number in observe.h.
-_WHY = (
-    "",
-    "the kernel lets nobody hold system calls (seccomp user notification, Linux 5.5 or newer)",
-    "no thread or directory to observe it from",
-    "the kernel does not let us read its memory (process_vm_readv)",
-    "it made a system call that a list of paths cannot stand for",
-    "it looked at too many paths",
-    "it left processes behind",
-)
-_NOT_RUN = 2
+# Why there is no list.
+_WHY = {
+    shared.OBSERVED: "",
+    shared.NO_FILTER: "the kernel lets nobody hold system calls (seccomp user notification, Linux 5.5 or newer)",
+    shared.NO_THREAD: "no thread or directory to observe it from",
+    shared.NOT_READABLE: "the kernel does not let us read its memory (process_vm_readv)",
+    shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot stand for",
+    shared.TOO_MANY: "it looked at too many paths",
+    shared.LEFT_BEHIND: "it left processes behind",
+}
+_NOT_RUN = shared.NO_THREAD
 NO_LIBRARY = "there is no native library"
 
 

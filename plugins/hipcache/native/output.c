@@ -125,7 +125,7 @@ bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
-    const int from = store_open(store, name, O_RDONLY, STORE_MOST_BLOB, &status);
+    const int from = store_open(store, name, O_RDONLY, MOST_BLOB, &status);
     if (from < 0)
         return false;
     bool good = (uint64_t)status.st_size == size;

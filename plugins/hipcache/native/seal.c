@@ -10,8 +10,6 @@
 enum { MAGIC_BYTES = 8, LEAST = 16, MOST = 4096 }; /* bytes of a secret */
 static const uint8_t PLAIN[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const uint8_t SEALED[MAGIC_BYTES] = {0x89, 'h', 'c', 'K', '1', '\r', '\n', 0x1a};
-static const char CONTEXT[] = "hipcache 2026-11-22 records of a store";
-static const char NAME_DOMAIN[] = "hipcache sealed name 1"; /* with its NUL */
 
 /* Where the file is not as it should be, the engine says why. */
 bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]) {
@@ -26,16 +24,16 @@ bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]) {
     close(fd);
     if (size < LEAST || size > MOST)
         return false;
-    blake3_derive_key(CONTEXT, content, (size_t)size, secret);
+    blake3_derive_key(SEAL_CONTEXT, content, (size_t)size, secret);
     return true;
 }
 
 void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]) {
-    uint8_t text[sizeof NAME_DOMAIN + 2 * DIGEST_BYTES], digest[DIGEST_BYTES];
+    uint8_t text[sizeof SEALED_NAME_DOMAIN + 2 * DIGEST_BYTES], digest[DIGEST_BYTES];
     if (!secret)
         return;
-    memcpy(text, NAME_DOMAIN, sizeof NAME_DOMAIN);
-    memcpy(text + sizeof NAME_DOMAIN, key, 2 * DIGEST_BYTES);
+    memcpy(text, SEALED_NAME_DOMAIN, sizeof SEALED_NAME_DOMAIN);
+    memcpy(text + sizeof SEALED_NAME_DOMAIN, key, 2 * DIGEST_BYTES);
     blake3_keyed(secret, text, sizeof text, digest);
     hexadecimal(digest, DIGEST_BYTES, key);
 }

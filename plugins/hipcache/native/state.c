@@ -10,9 +10,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-static const char DOMAIN[] = "hipcache direct variables 1"; /* with its NUL */
-static const char STATE_DOMAIN[] = "hipcache direct state 2";
-static const char SYSTEM_DOMAIN[] = "hipcache system state 1";
 
 void look_number(bytes *state, uint64_t value) {
     uint8_t raw[8];
@@ -236,7 +233,7 @@ static bool ends_in(looking *at, bytes watched, bytes digest) {
 bool variables_hold(const record *found, char *const *environ) {
     uint8_t room[1 << 14], digest[DIGEST_BYTES];
     bytes text = BEGINS_IN(room);
-    append(&text, DOMAIN, sizeof DOMAIN);
+    append(&text, VARIABLES_DOMAIN, sizeof VARIABLES_DOMAIN);
     const bool whole = add_variables(&text, found->ignored, environ) && !text.failed;
     if (whole)
         blake3(text.at, text.size, digest);

@@ -44,14 +44,14 @@ static bool append_aside(int base, const uint8_t *line, size_t size) {
 }
 
 static bool append_to(int base, const uint8_t *line, size_t size) {
-    const int lock = store_open(base, LOCK, O_RDWR | O_CREAT, STORE_MOST_STATISTICS, NULL);
+    const int lock = store_open(base, LOCK, O_RDWR | O_CREAT, MOST_STATISTICS, NULL);
     if (lock < 0)
         return false;
     bool good;
     if (flock(lock, LOCK_SH | LOCK_NB) != 0) {
         good = append_aside(base, line, size);
     } else {
-        const int log = store_open(base, LOG, O_WRONLY | O_APPEND | O_CREAT, STORE_MOST_STATISTICS, NULL);
+        const int log = store_open(base, LOG, O_WRONLY | O_APPEND | O_CREAT, MOST_STATISTICS, NULL);
         good = log >= 0 && write_all(log, line, size);
         if (log >= 0)
             close(log);

@@ -13,10 +13,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* Bytes of the largest file of each kind, those of confined.py. */
-#define STORE_MOST_BLOB ((off_t)4 << 30)
-#define STORE_MOST_RECORD ((off_t)256 << 20)
-#define STORE_MOST_STATISTICS ((off_t)64 << 20)
+#include "shared.h"
+
 enum { ENTRY_NAME_BYTES = 96 };
 
 /* A descriptor of STORE/v1, for the functions below and for close(2); -1 where there is none. */

@@ -52,13 +52,14 @@ from __future__ import annotations
 import errno
 import os
 
+from hipcache import shared
 from hipcache.confined import VERSION, Confined, is_strange
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"
 SEALED_MAGIC = b"\x89hcK1\r\n\x1a"
 HEADER_BYTES = len(MAGIC) + 32
-DOMAIN = b"hipcache action record 1\0"
+DOMAIN = shared.terminated(shared.ACTION_DOMAIN)
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
 BLOCK = 4096
 

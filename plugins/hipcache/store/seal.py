@@ -18,12 +18,13 @@ import os
 import stat
 from pathlib import Path
 
+from hipcache import shared
 from hipcache.errors import StoreError
 from hipcache.hashing import blake3
 from hipcache.values import dataclass
 
-CONTEXT = "hipcache 2026-11-22 records of a store"
-NAME_DOMAIN = b"hipcache sealed name 1\0"
+CONTEXT = shared.SEAL_CONTEXT
+NAME_DOMAIN = shared.terminated(shared.SEALED_NAME_DOMAIN)
 LEAST, MOST = 16, 4096  # bytes of a secret
 
 _HINT = "make one with: (umask 077; head -c 32 /dev/urandom > FILE), and give it to the members of the store"
