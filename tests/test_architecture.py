@@ -50,7 +50,7 @@ LAYERS = r"""
         ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
     planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
-        verify.entries
+        cli.iree_check verify.entries
     store.opening execution model.progress planners.device_link direct.contents
     storage.local storage.memory storage.tiered model.graph
     model.end
@@ -68,7 +68,9 @@ LAYERS = r"""
     model.contents
     masquerade report.sums
     inputs.comments
-    inputs.lexed planning.iree_checks
+    inputs.lexed planning.iree_checks iree.dlpack
+    iree.fit
+    iree.module
     inputs.vocabulary inputs.lexer
     inputs.shown
     inputs.basedir
@@ -77,11 +79,11 @@ LAYERS = r"""
         making.depfile making.records making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native.observing store.space confined inflating
-    hashing
+    hashing iree.flatbuffer
     native.hashing
     aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings \
-        model cache delivery
+        model cache delivery iree
     values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

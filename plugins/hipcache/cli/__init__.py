@@ -14,14 +14,14 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from hipcache import __version__
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
 
-VERBS = ("stats", "explain", "doctor", "gc", "clear", "verify", "config")
+VERBS = ("stats", "explain", "doctor", "gc", "clear", "verify", "config", "iree-check")
 OPTIONS = {
     "--cmakedir": "print the directory of HipCache.cmake",
     "--mesondir": "print the directory of the Meson files",
@@ -100,7 +100,7 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
 
 
 def _run_verb(verb: str, words: list[str], session: Session) -> int:
-    module = importlib.import_module(f"hipcache.cli.{verb}")
+    module = _module(verb)
     parser = _Parser(f"hipcache {verb}", module.SUMMARY, session.out)
     module.add_arguments(parser)
     try:
@@ -116,6 +116,10 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
         return _wrong_usage(error.message, error.hint, session)
     status: int = module.run(options, session)
     return status
+
+
+def _module(verb: str) -> Any:
+    return importlib.import_module(f"hipcache.cli.{verb.replace('-', '_')}")
 
 
 class _UsageError(HipcacheError):
@@ -158,7 +162,7 @@ def _usage() -> str:
     lines += ["Compiles HIP with COMPILER (clang++, amdclang++), and takes from the cache what it holds.", ""]
     for verb in VERBS:
         with contextlib.suppress(ModuleNotFoundError):
-            summary = importlib.import_module(f"hipcache.cli.{verb}").SUMMARY
+            summary = _module(verb).SUMMARY
             lines.append(f"  {verb:<12}{summary}")
     lines.append("")
     lines += [f"  {option:<12}{summary}" for option, summary in OPTIONS.items() if summary]

@@ -1,0 +1,79 @@
+"""`hipcache iree-check MODULE...`: for which device an IREE module is built, and whether it fits the one asked for."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from hipcache import atomic
+from hipcache.cli import FAULT, Session
+from hipcache.errors import HipcacheError
+from hipcache.iree import fit, module
+from hipcache.iree.fit import Wanted
+from hipcache.iree.module import Module
+
+SUMMARY = "tell for which device an IREE module is built, and whether it fits"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", nargs="*", metavar="MODULE", help="a .vmfb; NAME.hip.gfx942.vmfb must be for these")
+    parser.add_argument("--device", default="", help=f"the device that it must fit: {', '.join(fit.DEVICES)}")
+    parser.add_argument("--target", default="", help="the architecture or product that it must fit (gfx942, mi300x)")
+    parser.add_argument("--manifest", default="", metavar="FILE", help="write a JSON list of the modules there")
+    parser.add_argument("--quiet", action="store_true", help="print only what does not fit")
+    parser.add_argument("--dlpack", action="store_true", help="try which buffers the installed run time exports")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    if options.device and options.device not in fit.DEVICES:
+        raise HipcacheError(f"unknown device '{options.device}'", f"known are {', '.join(fit.DEVICES)}")
+    if not options.module and not options.dlpack:
+        raise HipcacheError("no module is named", "write for example 'hipcache iree-check model.vmfb --device=hip'")
+    status, listed = 0, []
+    for path in options.module:
+        made = module.read(path)
+        claim = fit.claimed(path)
+        wanted = Wanted(options.device or claim.device, options.target or claim.target)
+        why = fit.misfit(made, wanted)
+        if why:
+            print(f"hipcache: {why}", file=session.err)
+            status = FAULT
+        elif not options.quiet:
+            for line in _described(made):
+                print(line, file=session.out)
+        listed.append(_entry(made, wanted, options.manifest))
+    if options.manifest and not status:
+        text = json.dumps({"modules": listed}, indent=2) + "\n"
+        atomic.write_whole(Path(options.manifest), text.encode())
+    if options.dlpack:
+        from hipcache.iree import dlpack
+
+        status = (
+            dlpack.check(options.device or fit.LOCAL_DRIVERS[0], next(iter(options.module), ""), session.out) or status
+        )
+    return status
+
+
+def _described(made: Module) -> list[str]:
+    what = f"device {', '.join(made.devices) or 'none'}; format {', '.join(made.formats) or 'none'}"
+    archs = f"; {', '.join(made.archs)}" if made.archs else ""
+    count = f"{made.executables} executable{'s' * (made.executables != 1)}"
+    flag = fit.flag(made)
+    lines = [f"'{made.path}': {what}{archs}; {count}"]
+    return [*lines, f"  iree-run-module {flag} --module={made.path}"] if flag else lines
+
+
+def _entry(made: Module, wanted: Wanted, manifest: str) -> dict[str, object]:
+    name = os.path.relpath(made.path, os.path.dirname(manifest) or ".")
+    return {
+        "file": name,
+        "device": wanted.device or (made.devices[0] if made.devices else ""),
+        "target": wanted.target or (made.archs[0] if made.archs else ""),
+        "architectures": list(made.archs),
+        "formats": list(made.formats),
+        "run": fit.flag(made),
+        "sha256": hashlib.sha256(Path(made.path).read_bytes()).hexdigest(),
+    }

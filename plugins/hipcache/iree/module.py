@@ -1,0 +1,131 @@
+"""A .vmfb as a value: for which device and architectures it was built, and what its executables really are.
+
+Format (IREE 3.13; runtime/src/iree/schemas/bytecode_module_def.fbs): a FlatBuffer "IREE" with its size before it (4
+bytes), as it stands or as the member `module.fb` of a zip file without compression. Field 9 of it is a list of
+constants (`rodata`): field 2 of each is its content, or fields 3 and 4 are where it lies behind the FlatBuffer, counted
+from the next multiple of 64, and its size. The names of devices and formats are among them; an executable tells what it
+is by its first bytes: `HIP1`, `AMD1`, or those of an ELF file. The message for a device that is missing has its target.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+from hipcache.errors import HipcacheError
+from hipcache.iree import flatbuffer
+from hipcache.iree.flatbuffer import Malformed
+from hipcache.values import dataclass
+
+HIP, AMDGPU, LOCAL = "hip", "amdgpu", "local"
+# What an executable is: by its first bytes -> the device that loads it.
+_ELF = b"\x7fELF"
+CONTAINERS = {b"HIP1": HIP, b"AMD1": AMDGPU}
+_RODATA, _EMBEDDED, _OFFSET, _SIZE = 9, 2, 3, 4
+_ALIGNMENT = 64
+_DEVICE = re.compile(rb'#hal\.device\.target<"([\w.-]+)"')
+_KNOWN_DEVICES = frozenset([b"hip", b"amdgpu", b"local", b"cuda", b"vulkan", b"metal", b"webgpu"])
+_FORMAT = re.compile(
+    rb"(rocm-hsaco-fb|gfx[0-9a-f]+[\w:+-]*|embedded-elf-\w+|system-elf-\w+|vmvx-bytecode-fb|[\w-]+-fb)$"
+)
+# In the notes of a code object: amdgcn-amd-amdhsa--gfx90a, and since LLVM 22 amdgpu9.42-amd-amdhsa-unknown-gfx942.
+_ARCH = re.compile(rb"-amd-amdhsa-\w*-(gfx[0-9a-f]+(?:-generic)?(?:[:][a-z]+[+-])*)")
+_HINT = "compile it again; 'hipcache verify' checks what the store holds"
+
+
+class BadModule(HipcacheError):
+    """No module, or one that does not read."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """`devices` and `formats`: by name; `containers`: the devices that its executables are for; `archs`: of them;
+    `executables`: how many there are."""
+
+    path: str
+    devices: tuple[str, ...]
+    formats: tuple[str, ...]
+    containers: tuple[str, ...]
+    archs: tuple[str, ...]
+    executables: int
+
+
+def read(path: str) -> Module:
+    """Raises BadModule."""
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise BadModule(
+            f"cannot read '{path}': {error.strerror}", "name a module that iree-compile has made"
+        ) from error
+    if not raw:
+        raise BadModule(f"'{path}' is empty", "compile it again")
+    try:
+        return parse(path, raw)
+    except (Malformed, struct.error) as error:
+        raise BadModule(f"'{path}' is damaged or truncated: {error}", _HINT) from error
+
+
+def parse(path: str, raw: bytes) -> Module:
+    """Raises Malformed, BadModule."""
+    start = _start(path, raw)
+    size = flatbuffer.unpack(raw, start, "I")
+    end = start + 4 + size
+    if end > len(raw):
+        raise Malformed(f"{len(raw)} bytes, and its code alone goes to {end}")
+    data = raw[start + 4 : end]
+    behind = end + -end % _ALIGNMENT
+    contents = [_content(raw, behind, one) for one in flatbuffer.root(data, b"IREE").tables(_RODATA)]
+    executables = [one for one in contents if one[:4] in CONTAINERS or one.startswith(_ELF)]
+    devices = _DEVICE.findall(data) or [one for one in contents if one in _KNOWN_DEVICES]
+    formats = [one for one in contents if len(one) < 100 and _FORMAT.match(one)]
+    archs = [arch for one in executables for arch in _ARCH.findall(one)]
+    return Module(path, _names(devices), _names(formats), _containers(executables), _names(archs), len(executables))
+
+
+def _start(path: str, raw: bytes) -> int:
+    """Where the FlatBuffer's size is."""
+    if raw[8:12] == b"IREE":
+        return 0
+    if not raw.startswith(b"PK"):
+        what = "a code object or a shared library" if raw.startswith(_ELF) else "no module of IREE"
+        raise BadModule(f"'{path}' is {what}", "name a .vmfb that iree-compile has made")
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as members:
+            broken = members.testzip()
+            if broken:
+                raise Malformed(f"'{broken}' in it does not have its checksum")
+            begin = members.getinfo("module.fb").header_offset
+    except KeyError as error:
+        raise BadModule(
+            f"'{path}' is a zip file without a module", "name a .vmfb that iree-compile has made"
+        ) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
+        raise Malformed(str(error)) from error
+    return begin + 30 + flatbuffer.unpack(raw, begin + 26, "H") + flatbuffer.unpack(raw, begin + 28, "H")
+
+
+def _content(raw: bytes, behind: int, segment: flatbuffer.Table) -> bytes:
+    embedded = segment.content(_EMBEDDED)
+    if embedded is not None:
+        return embedded.removesuffix(b"\0")
+    begin, size = behind + segment.number(_OFFSET, "Q"), segment.number(_SIZE, "Q")
+    if begin + size > len(raw):
+        raise Malformed(f"{len(raw)} bytes, and an executable goes to {begin + size}")
+    return raw[begin : begin + size]
+
+
+def _containers(executables: list[bytes]) -> tuple[str, ...]:
+    found = []
+    for one in executables:
+        raw_code = one.startswith(_ELF) and b"-amd-amdhsa-" in one
+        found.append("a bare code object" if raw_code else CONTAINERS.get(one[:4], LOCAL))
+    return tuple(sorted(set(found)))
+
+
+def _names(found: list[bytes]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.decode("utf-8", "replace") for one in found))
