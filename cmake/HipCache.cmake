@@ -27,6 +27,8 @@ CXX_COMPILER_LAUNCHER of the user's own that is a cache (ccache, sccache) stays 
 Any other one stays alone.
 #]=======================================================================]
 
+include("${CMAKE_CURRENT_LIST_DIR}/HipCacheIree.cmake") # hipcache_iree_module()
+
 # What is known when this file runs depends on the way in: through CMAKE_PROJECT_TOP_LEVEL_INCLUDES no language is
 # enabled yet, and after a late include() targets exist already. So this file only finds the program, and the work is
 # done at the end of the top directory, where all targets and languages are known. Nothing is written to CMake's cache

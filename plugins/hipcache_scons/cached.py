@@ -36,7 +36,7 @@ from hipcache.verify import delivered
 from hipcache_scons import dependencies, shadows
 
 # Taken once, when SCons reads the SConstruct.
-_STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
+STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
 # Before the command in the key of a whole compile: its record holds a list of files.
 _KIND = "scons"
 _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
@@ -80,7 +80,7 @@ def open_cache(environ: Mapping[str, str]) -> Cache:
 
 
 def _open_cache(environ: Mapping[str, str]) -> Cache:
-    known = {**_STARTED_WITH, **environ}
+    known = {**STARTED_WITH, **environ}
     try:
         config = settings.load(known)
     except ConfigError as error:

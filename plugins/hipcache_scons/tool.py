@@ -10,6 +10,10 @@
                  itself where such an object is among the sources; else LINK="$HIPLINK"
     HIPLINKFLAGS its options for device code ($HIPFLAGS)
 
+    IREECOMPILE, IREERUNMODULE    IREE's compiler, and its program that runs a module
+
+`env.IreeModule()` and `env.IreeTest()`: see `iree`.
+
 CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
 """
 
@@ -29,7 +33,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import cached, commands, link
+from hipcache_scons import cached, commands, iree, link
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -87,6 +91,7 @@ def generate(env: Any, **settings: Any) -> None:
     if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
         env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
     link.install(env)
+    iree.install(env)
     if env["HIPCACHE"]:
         # Says now, while the SConstruct is read, what keeps it from caching.
         cached.open_cache(commands.environment(env))
