@@ -11,6 +11,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WARM_ARGS ?=
 LINK_ARGS ?=
+MODULES_ARGS ?=
 
 .PHONY: help setup demo test test-full check bench clean
 
@@ -47,10 +48,11 @@ test-full: test
 	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_direct.py
 
 bench:
-	@scripts/setup.sh test bench
+	@scripts/setup.sh --iree test bench
 	.venv/bin/python bench/run.py $(BENCH_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
+	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
