@@ -90,8 +90,10 @@ def prefix_without_compiler(wheel_without_compiler: Path, everybodys_directory: 
 def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
     packages = (PACKAGE, PACKAGE.parent / "hipcache_scons")
     modules = {path.relative_to(PACKAGE.parent).as_posix() for package in packages for path in package.rglob("*.py")}
+    meson = [path for path in (CHECKOUT / "meson").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     expected = {
         *modules,
+        *(f"{DATA}/share/hipcache/meson/{path.relative_to(CHECKOUT / 'meson')}" for path in meson),
         "hipcache/py.typed",
         "hipcache/native/libhipcache.so",
         f"{SCRIPTS}/hipcache",
