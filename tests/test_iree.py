@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hip import FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Compiled, Lab, explained, replace, rewrite, script, settle
-from hipcache.errors import PassThrough
+from hipcache.errors import PassThrough, Refused
 from hipcache.planning import iree as planning
 from iree_lab import (
     AMDGPU,
@@ -227,6 +229,33 @@ def test_what_writes_more_than_a_module_passes_through(iree: Lab, case: str) -> 
     with pytest.raises(PassThrough) as left:
         planning.parse(tuple(words(*flags)), str(iree.root), typed=(), checks=True)
     assert left.value.reason == reason
+
+
+def test_any_words_are_understood_or_left_to_iree_compile(iree: Lab) -> None:
+    dice = random.Random(18)
+    known = [
+        "-o",
+        "--",
+        "-",
+        "=",
+        "",
+        "-o=",
+        "a.mlir",
+        "--iree-rocm-target",
+        "--iree-rocm-target=gfx942,",
+        "@none",
+        "\udcff",
+    ]
+    known += ["--iree-hal-target-device=hip;amdgpu", "--iree-hal-target-device", "/dev/stdin", "--a=/dev/fd/0", "-="]
+    for number in range(2000):
+        given = tuple(dice.choice(known) for _ in range(number % 7))
+        with suppress(PassThrough, Refused):
+            planning.parse(("iree-compile", *given), str(iree.root), typed=(), checks=number % 2 == 0)
+
+
+def test_a_command_without_words_is_iree_compiles_own(iree: Lab) -> None:
+    done, plain = iree.hipcache(PROGRAM), iree.run([PROGRAM])
+    assert (done.status, done.err) == (plain.status, plain.err)
 
 
 def test_dumps_are_written_by_iree_compile_itself(iree: Lab) -> None:

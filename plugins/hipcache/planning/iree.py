@@ -61,7 +61,7 @@ def _is_stream(path: str, cwd: str) -> bool:
 
 def options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(name without its dashes, value) of each; the next word counts as the value of one that has none with it."""
-    for word, after in zip(arguments, (*arguments[1:], ""), strict=True):
+    for word, after in zip(arguments, (*arguments[1:], ""), strict=False):
         if word == "--":
             return
         if word.startswith("-") and len(word) > 1:

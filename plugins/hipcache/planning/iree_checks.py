@@ -65,7 +65,7 @@ def check(arguments: Sequence[str]) -> None:
 def values(arguments: Sequence[str], name: str) -> list[str]:
     """Of all its occurrences: --name=value or --name value."""
     found = []
-    for word, after in zip(arguments, (*arguments[1:], ""), strict=True):
+    for word, after in zip(arguments, (*arguments[1:], ""), strict=False):
         if word == "--":
             break
         option, equals, value = word.partition("=")
