@@ -12,6 +12,8 @@ BENCH_ARGS ?=
 WARM_ARGS ?=
 LINK_ARGS ?=
 MODULES_ARGS ?=
+CLONE_ARGS ?=
+FAILING_ARGS ?=
 
 .PHONY: help setup demo test test-full check bench clean
 
@@ -53,6 +55,8 @@ bench:
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
+	.venv/bin/python bench/clone.py $(CLONE_ARGS)
+	.venv/bin/python bench/failing.py $(FAILING_ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache

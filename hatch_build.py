@@ -23,8 +23,8 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SOURCES = Path("plugins/hipcache/native")
 SHARED = (
-    *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "hit.c", "output.c", "places.c", "reading.c"),
-    *("refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+    *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
+    *("places.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")

@@ -54,6 +54,7 @@ LAYERS = r"""
     store.opening execution model.progress planners.device_link direct.contents
     storage.local storage.memory storage.tiered model.graph
     model.end
+    direct.elsewhere
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     planning.iree
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \

@@ -11,6 +11,7 @@ KEY_FORMAT = "4"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
 DIRECT_KIND = "direct 3"
 DIRECT_KIND_ON_TERMINAL = "direct 3 on a terminal"
+DIRECT_KIND_ELSEWHERE = "direct 3 elsewhere"
 VARIABLES_DOMAIN = "hipcache direct variables 1"
 STATE_DOMAIN = "hipcache direct state 2"
 SYSTEM_DOMAIN = "hipcache system state 1"
@@ -18,6 +19,9 @@ SYSTEM_DOMAIN = "hipcache system state 1"
 ACTION_DOMAIN = "hipcache action record 1"
 SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
+
+# What stands for the base directory (`inputs/basedir`).
+BASEDIR_MARK = "<basedir>"
 
 # Bytes of the largest file of each kind in a store. A blob of 4 GiB is hashed in some seconds; no object file is that
 # large.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.direct import guards, variables
+from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import ContentsUnknown, pack_contents
 from hipcache.direct.record import (
     NO_STATE,
@@ -24,10 +24,12 @@ from hipcache.direct.record import (
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough, StoreError
 from hipcache.inputs import watched
+from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, SAME, Watched
 from hipcache.making.device import Product
+from hipcache.making.records import FrontEntry, unpack_front
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
@@ -49,7 +51,8 @@ _KERNELS = ("/proc/", "/sys/")
 class Whole:
     """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
     what of the store it used (action or not, digest), the tools that ran (digest -> files; none where there may have
-    been others, such as scripts), and digests of contents by the status that their file had."""
+    been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
+    same in any checkout?"""
 
     began: float
     outputs: Outputs
@@ -57,6 +60,7 @@ class Whole:
     uses: tuple[tuple[bool, str], ...]
     tools: Mapping[str, tuple[str, ...]]
     digests: Mapping[Status, str]
+    everywhere: bool = False
 
 
 def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
@@ -77,7 +81,26 @@ def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Prod
     used = tuple(dict.fromkeys(one for one in uses if one[1]))
     reads = (session.read_set(digest) for digest in {one.reads for one in products if one.reads})
     digests = _digests(session, (one for one in reads if one))
-    return Whole(session.began, outputs, depends, used, _tools(session, asked), digests)
+    everywhere = _is_everywhere(session, asked, fronts, products)
+    return Whole(session.began, outputs, depends, used, _tools(session, asked), digests, everywhere)
+
+
+def _is_everywhere(session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]) -> bool:
+    """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
+    command, path = session.command, session.files.basedir.path
+    named = [word for word in command.arguments if path in word]
+    if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
+        return False
+    if any("cuid" in word for word in named) or any(path in macro for macro in command.macros):
+        return False
+    return all(
+        any(entry.reads == product.reads and not entry.base for entry in _entries(session, front))
+        for front, product in zip(fronts, products, strict=True)
+    )
+
+
+def _entries(session: Session, front: FrontEnd) -> tuple[FrontEntry, ...]:
+    return tuple(unpack_front(session.engine.store.get_action(front.key.digest)))
 
 
 def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output: Output) -> Whole | None:
@@ -204,6 +227,12 @@ def remember(
             outputs.rules,
         )
         engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
+        if whole.everywhere and not terminal:
+            tools = [file for files in whole.tools.values() for file in files]
+            places = elsewhere.places((*argv, str(settings)), environ, tools)
+            shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
+            if shared:
+                engine.keep_for_speed(elsewhere.key(argv, cwd, Basedir(engine.basedir)), shared.pack())
 
 
 def _contents(

@@ -13,8 +13,9 @@ import re
 from functools import cached_property
 
 from hipcache.inputs import packed
+from hipcache.shared import BASEDIR_MARK
 
-MARK = "<basedir>"
+MARK = BASEDIR_MARK
 
 
 class Basedir:

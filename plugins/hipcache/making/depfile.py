@@ -96,6 +96,15 @@ def write(targets: Sequence[str], files: Sequence[str], *, phony: bool, clang: i
     return "".join(out)
 
 
+def wrapped(text: str) -> str:
+    """The rule with its lines broken anew, if its names need no quoting; else nothing."""
+    rule, _, phony = text.replace(" \\\n", "").partition("\n")
+    targets, colon, names = rule.partition(": ")
+    if not colon or any(char in text.replace(" \\\n", "") for char in "\\$#\t"):
+        return ""
+    return write(targets.split(), names.split(), phony=False) + phony
+
+
 def union(lists: Iterable[Sequence[str]]) -> list[str]:
     """All names in order of first appearance."""
     return list(dict.fromkeys(name for names in lists for name in names))

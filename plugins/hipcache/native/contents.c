@@ -217,7 +217,8 @@ static void survey_begin(survey *of, const record *found, bytes contents, bool s
 
 /* All but the content of regular files. Then `state` is the digest of the state. */
 static bool surveyed(survey *of, bytes watched, uint8_t state[DIGEST_BYTES]) {
-    const bool good = of->expected.size && unpack_list(watched, see, of) && of->expected.size == 0;
+    const char *base = of->at.named ? NULL : of->of->base; /* no path of the system lies in it */
+    const bool good = of->expected.size && unpack_local(watched, base, see, of) && of->expected.size == 0;
     const bytes *texts[] = {&of->at.state, &of->paths, &of->files, &of->same, &of->guards};
     bool whole = true;
     look_leave(&of->at);

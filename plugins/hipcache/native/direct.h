@@ -46,6 +46,7 @@ typedef struct {
     bool terminal; /* would messages go to a terminal? */
     bool resident; /* may the resident be asked? */
     const uint8_t *secret; /* KEY_BYTES, with which records are sealed (seal.c); NULL: they are not */
+    const char *base;      /* the base directory, if records for every checkout are to be tried; else NULL */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
@@ -57,6 +58,7 @@ typedef struct {
     int store;            /* descriptor of STORE/v1 (store.h), or -1 */
     char key[2 * DIGEST_BYTES + 1], name[ENTRY_NAME_BYTES]; /* of the record itself */
     const uint8_t *secret; /* as in `request` */
+    const char *base;      /* of a record for every checkout; else NULL */
     uint64_t began;        /* nanoseconds of the epoch */
     bytes guards;          /* digits that `watched` is to have (contents.c) */
     uint8_t new_state[DIGEST_BYTES], new_system[DIGEST_BYTES];
@@ -70,6 +72,14 @@ bool variables_hold(const record *found, char *const *environ);
 bool state_holds(const record *found); /* what is not of the system */
 bool system_holds(bytes watched, bytes digest);
 void append_status(bytes *text, const struct stat *found); /* 48 bytes */
+
+/* elsewhere.c: records for every checkout */
+bool is_plain_base(const char *base);
+bool append_portable(bytes *to, const char *text, const char *base); /* false where that is not clear */
+void append_local(bytes *to, const uint8_t *text, size_t size, const char *base);
+bool unpack_local(bytes list, const char *base, bool (*each)(void *context, const uint8_t *text, size_t size),
+                  void *context); /* as `unpack_list`, of a record for `base`, which may be NULL */
+bool wrap_rule(bytes *text);
 
 /* contents.c: is it all the same by its content? Then notes in the record which state it has now, if that lasts. */
 bool contents_hold(record *found);

@@ -20,15 +20,32 @@ static void key_text(bytes *key, const char *text) {
     append(key, text, strlen(text));
 }
 
-static bool key_of(const request *asked, bool terminal, char text[HEX_BYTES + 1]) {
+/* The same of a text that may name the base directory, if there is one. */
+static bool key_named(bytes *key, const char *text, const char *base) {
+    uint8_t room[PATH_MAX];
+    bytes portable = BEGINS_IN(room);
+    const bool clear = !base || append_portable(&portable, text, base);
+    append(&portable, "", 1);
+    const bool good = clear && !portable.failed;
+    key_text(key, base && good ? (const char *)portable.at : text);
+    release(&portable);
+    return good;
+}
+
+typedef enum { HERE, ON_TERMINAL, ELSEWHERE } kind;
+
+static bool key_of(const request *asked, kind of, char text[HEX_BYTES + 1]) {
+    static const char *const KINDS[] = {DIRECT_KIND, DIRECT_KIND_ON_TERMINAL, DIRECT_KIND_ELSEWHERE};
     uint8_t digest[DIGEST_BYTES], room[1 << 14];
     bytes key = BEGINS_IN(room);
-    key_text(&key, KEY_FORMAT), key_text(&key, terminal ? DIRECT_KIND_ON_TERMINAL : DIRECT_KIND);
+    const char *base = of == ELSEWHERE ? asked->base : NULL;
+    key_text(&key, KEY_FORMAT), key_text(&key, KINDS[of]);
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
-    key_text(&key, "directory"), key_text(&key, asked->directory);
+    key_text(&key, "directory");
+    bool whole = key_named(&key, asked->directory, base);
     for (char *const *word = asked->argv; *word; word++)
-        key_text(&key, "word"), key_text(&key, *word);
-    const bool whole = !key.failed;
+        key_text(&key, "word"), whole = key_named(&key, *word, base) && whole;
+    whole = whole && !key.failed;
     blake3(key.at, key.size, digest);
     release(&key);
     hexadecimal(digest, DIGEST_BYTES, text);
@@ -72,6 +89,7 @@ static bool unpack(record *found, bytes rest) {
 
 /* A file to be written: an output is a blob of the store, a dependency file is a list of lines. */
 typedef struct {
+    const char *base;    /* as in `record` */
     char path[PATH_MAX]; /* empty where no file is written */
     bytes blob, lines;
     uint64_t size;
@@ -79,12 +97,18 @@ typedef struct {
 } delivery;
 
 /* A path of the record, as a text that ends. */
-static bool path_of(char path[PATH_MAX], bytes part) {
-    if (part.size >= PATH_MAX || part.size == 0 || part.at[0] != '/')
-        return false;
-    memcpy(path, part.at, part.size);
-    path[part.size] = 0;
-    return strlen(path) == part.size;
+static bool path_of(delivery *one, bytes part) {
+    bytes path = {(uint8_t *)one->path, 0, PATH_MAX - 1, true, false};
+    if (one->base)
+        append_local(&path, part.at, part.size, one->base);
+    else
+        append(&path, part.at, part.size);
+    const bool good = path.lent && path.size && path.at[0] == '/'; /* it had room */
+    if (good)
+        one->path[path.size] = 0;
+    const bool ends = good && strlen(one->path) == path.size;
+    release(&path);
+    return ends;
 }
 
 static bool take_output(bytes *rest, delivery *one) {
@@ -96,19 +120,20 @@ static bool take_output(bytes *rest, delivery *one) {
     for (int i = SIZE_BYTES; i--;)
         one->size = one->size << 8 | size.at[i];
     one->executable = kind.at[0] == 'x';
-    return (one->executable || kind.at[0] == '-') && path_of(one->path, path);
+    return (one->executable || kind.at[0] == '-') && path_of(one, path);
 }
 
 static bool take_rule(bytes *rest, delivery *one) {
     bytes path;
     one->path[0] = 0;
-    return take_string(rest, &path) && take_string(rest, &one->lines) && (path.size == 0 || path_of(one->path, path));
+    return take_string(rest, &path) && take_string(rest, &one->lines) && (path.size == 0 || path_of(one, path));
 }
 
 /* Is each place one that the command writes to, and that a file can be put in? */
-static bool are_free(bytes list, bool (*next)(bytes *rest, delivery *one), const places *named,
+static bool are_free(bytes list, const char *base, bool (*next)(bytes *rest, delivery *one), const places *named,
                      bool (*allow)(const places *named, const char *path)) {
     delivery one;
+    one.base = base;
     while (list.size)
         if (!next(&list, &one) || (one.path[0] && !(allow(named, one.path) && is_plain_file_or_absent(one.path))))
             return false;
@@ -117,8 +142,8 @@ static bool are_free(bytes list, bool (*next)(bytes *rest, delivery *one), const
 
 static bool places_are_free(const request *asked, const record *found) {
     const places named = places_of(asked->directory, asked->argv);
-    return are_free(found->rules, take_rule, &named, places_allow_rule) &&
-           are_free(found->outputs, take_output, &named, places_allow_output);
+    return are_free(found->rules, found->base, take_rule, &named, places_allow_rule) &&
+           are_free(found->outputs, found->base, take_output, &named, places_allow_output);
 }
 
 /* Looks at all of the system's files; their list is a blob, which sources that include the same share. */
@@ -134,6 +159,7 @@ static bool blobs_are_there(const record *found) {
     char blob[ENTRY_NAME_BYTES];
     struct stat status;
     delivery one;
+    one.base = found->base;
     for (bytes rest = found->outputs; rest.size;)
         if (!take_output(&rest, &one) || !blob_name(blob, one.blob.at) || !store_status(found->store, blob, &status) ||
             (uint64_t)status.st_size != one.size)
@@ -148,24 +174,24 @@ static bool system_is_as_it_was(const request *asked, record *found) {
     return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(found));
 }
 
-/* `terminal`: the record of those whose messages went to one. */
-static bool find(const request *asked, bool terminal, record *found) {
+static bool find(const request *asked, kind of, record *found) {
     bytes payload;
     struct timespec now;
     memset(found, 0, offsetof(record, room));
     clock_gettime(CLOCK_REALTIME, &now);
     found->began = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     found->secret = asked->secret;
+    found->base = of == ELSEWHERE ? asked->base : NULL;
     found->content = (bytes)BEGINS_IN(found->room);
     found->store = store_base(asked->store);
-    bool good = found->store >= 0 && key_of(asked, terminal, found->key);
+    bool good = found->store >= 0 && key_of(asked, of, found->key);
     PHASE("key");
     good = good && store_entry_name(found->name, "actions", found->key) &&
            action_read(found, found->key, MOST_DIRECT, &found->content, &payload) && unpack(found, payload);
     PHASE("record");
-    good = good && !(asked->terminal && !terminal && found->messages.size) && statistics_have_room(asked->store) &&
+    good = good && !(asked->terminal && of != ON_TERMINAL && found->messages.size) && statistics_have_room(asked->store) &&
            has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
-           variables_hold(found, asked->environ) && (state_holds(found) || contents_hold(found)) &&
+           variables_hold(found, asked->environ) && ((!found->base && state_holds(found)) || contents_hold(found)) &&
            system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)
@@ -174,7 +200,8 @@ static bool find(const request *asked, bool terminal, record *found) {
 }
 
 bool direct_find(const request *asked, record *found) {
-    return find(asked, false, found) || (asked->terminal && find(asked, true, found));
+    return find(asked, HERE, found) || (asked->terminal && find(asked, ON_TERMINAL, found)) ||
+           (asked->base && find(asked, ELSEWHERE, found));
 }
 
 static bool add_line(void *context, const uint8_t *text, size_t size) {
@@ -184,6 +211,7 @@ static bool add_line(void *context, const uint8_t *text, size_t size) {
 
 bool direct_rules(const record *found, bytes *text) {
     delivery one;
+    one.base = found->base;
     for (bytes rest = found->rules; rest.size;)
         if (!take_rule(&rest, &one) || !unpack_list(one.lines, add_line, text))
             return false;
@@ -193,8 +221,8 @@ bool direct_rules(const record *found, bytes *text) {
 static bool deliver_rule(const delivery *one) {
     uint8_t room[1 << 16];
     bytes text = BEGINS_IN(room);
-    const bool good = unpack_list(one->lines, add_line, &text) && !text.failed &&
-                      is_harmless_rule(text.at, text.size) && write_whole(one->path, text.at, text.size);
+    const bool good = unpack_local(one->lines, one->base, add_line, &text) && !text.failed &&
+                      (!one->base || wrap_rule(&text)) && is_harmless_rule(text.at, text.size) && write_whole(one->path, text.at, text.size);
     release(&text);
     return good;
 }
@@ -209,6 +237,7 @@ static bool deliver_output(int store, const delivery *one) {
  * as it was; where one cannot be written, the engine writes them all anew. */
 bool direct_deliver(const record *found) {
     delivery one;
+    one.base = found->base;
     for (bytes rest = found->rules; rest.size;)
         if (!take_rule(&rest, &one) || (one.path[0] && !deliver_rule(&one)))
             return false;

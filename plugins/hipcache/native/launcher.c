@@ -235,7 +235,8 @@ static bool serve(const settings *set, char *const *argv) {
     if (!getcwd(directory, sizeof directory))
         return false;
     const uint8_t *secret = set->sealed ? set->secret : NULL;
-    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident, secret};
+    const char *base = is_plain_base(value("HIPCACHE_BASEDIR")) ? value("HIPCACHE_BASEDIR") : NULL;
+    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident, secret, base};
     if (!direct_find(&asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */

@@ -15,7 +15,7 @@ int hipcache_interface(void) { return 5; }
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages` and `rule` (the dependency file's content) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
                  int resident, const uint8_t *secret, bytes *messages, bytes *rule) {
-    const request asked = {store, directory, argv, environ, terminal != 0, resident != 0, secret};
+    const request asked = {store, directory, argv, environ, terminal != 0, resident != 0, secret, NULL};
     record found;
     if (!direct_find(&asked, &found))
         return 0;

@@ -31,7 +31,7 @@ static void renew_guards(bytes list, bytes guards) {
 
 void refresh(record *found) {
     struct timespec now;
-    if (!found->refresh_state && !found->refresh_system)
+    if (found->base || (!found->refresh_state && !found->refresh_system))
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     if ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec < found->began)

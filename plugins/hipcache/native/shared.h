@@ -5,12 +5,14 @@
 #define KEY_FORMAT "4"
 #define DIRECT_KIND "direct 3"
 #define DIRECT_KIND_ON_TERMINAL "direct 3 on a terminal"
+#define DIRECT_KIND_ELSEWHERE "direct 3 elsewhere"
 #define VARIABLES_DOMAIN "hipcache direct variables 1"
 #define STATE_DOMAIN "hipcache direct state 2"
 #define SYSTEM_DOMAIN "hipcache system state 1"
 #define ACTION_DOMAIN "hipcache action record 1"
 #define SEAL_CONTEXT "hipcache 2026-11-22 records of a store"
 #define SEALED_NAME_DOMAIN "hipcache sealed name 1"
+#define BASEDIR_MARK "<basedir>"
 #define MOST_BLOB 4294967296ll
 #define MOST_STATISTICS 67108864
 #define MOST_CONFIG 65536

@@ -198,9 +198,10 @@ static bool is_ignored(bytes names, const char *variable) {
     return false;
 }
 
-static bool add_variables(bytes *state, bytes ignored, char *const *environ) {
+static bool add_variables(bytes *state, bytes ignored, char *const *environ, const char *base) {
     const char *few[128];
     size_t count = 0, kept = 0;
+    bool clear = true;
     while (environ[count])
         count++;
     const char **variables = count <= sizeof few / sizeof *few ? few : calloc(count, sizeof *variables);
@@ -211,10 +212,13 @@ static bool add_variables(bytes *state, bytes ignored, char *const *environ) {
             variables[kept++] = environ[i];
     qsort(variables, kept, sizeof *variables, by_text);
     for (size_t i = 0; i < kept; i++)
-        append(state, variables[i], strlen(variables[i]) + 1);
+        if (base)
+            clear = append_portable(state, variables[i], base) && clear, append(state, "", 1);
+        else
+            append(state, variables[i], strlen(variables[i]) + 1);
     if (variables != few)
         free(variables);
-    return true;
+    return clear;
 }
 
 static bool ends_in(looking *at, bytes watched, bytes digest) {
@@ -234,7 +238,7 @@ bool variables_hold(const record *found, char *const *environ) {
     uint8_t room[1 << 14], digest[DIGEST_BYTES];
     bytes text = BEGINS_IN(room);
     append(&text, VARIABLES_DOMAIN, sizeof VARIABLES_DOMAIN);
-    const bool whole = add_variables(&text, found->ignored, environ) && !text.failed;
+    const bool whole = add_variables(&text, found->ignored, environ, found->base) && !text.failed;
     if (whole)
         blake3(text.at, text.size, digest);
     release(&text);

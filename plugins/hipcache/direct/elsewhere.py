@@ -1,0 +1,107 @@
+"""The record of a whole compile for every checkout: another one, with HIPCACHE_BASEDIR, is served without the engine.
+
+It is a direct record (`direct/record.py`) whose paths stand as in keys of units (`inputs/basedir.py`): where the base
+directory was named, in the working directory, the command, the variables, the paths that mattered and the dependency
+file, there is a mark, for which the native program puts its own base directory (`native/elsewhere.c`). It has no state,
+since other files never have the same one: contents decide each time. So a source that differs, or a header that is in
+one of the checkouts alone, sends the compile to the engine.
+
+Whether what was made is the same in each checkout is no new question: it is what lets the engine share it, unit by unit
+(`making/passes`: an entry that belongs to no base directory). More is asked of what the engine would do anew there:
+
+- The driver's plan is one of the translated words. Its CUID must be, too: ours is, if no macro names the base
+  directory.
+- No path may lead out of the checkout other than by its name: the base directory is no link, and nothing that mattered
+  lies beside it (`../other`, a link to there), but at places that the command or a variable names. Neither does the
+  compiler lie in it.
+- Names in a dependency file are those that make and clang write alike, without blanks; its lines are broken anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from hipcache import __version__
+from hipcache.direct.guards import GUARD
+from hipcache.direct.record import NO_STATE, DirectRecord, Rule, variables_digest
+from hipcache.inputs.basedir import MARK, Basedir
+from hipcache.inputs.keys import make_key
+from hipcache.making import depfile
+from hipcache.shared import DIRECT_KIND_ELSEWHERE
+from hipcache.values import replace
+
+_PLAIN = re.compile(r"(?:/[\w.+@-]+)+", re.ASCII)
+
+
+def key(argv: Sequence[str], cwd: str, basedir: Basedir) -> str:
+    """As `record.key`."""
+    words = [("word", basedir.portable(word)) for word in argv]
+    inputs = [("version", __version__), ("directory", basedir.portable(cwd)), *words]
+    return make_key(DIRECT_KIND_ELSEWHERE, inputs).digest
+
+
+def of(
+    record: DirectRecord,
+    argv: Sequence[str],
+    cwd: str,
+    environ: Mapping[str, str],
+    system: Sequence[str],
+    named: frozenset[str],
+) -> DirectRecord | None:
+    """The record for every checkout, of that for this one; None where there can be none. `environ` names the base
+    directory; `system`: the paths of the system that mattered; `named`: see `places`."""
+    path = environ.get("HIPCACHE_BASEDIR", "")
+    basedir = Basedir(path)
+    if path != basedir.path or not _PLAIN.fullmatch(path) or os.path.realpath(path) != path or not record.contents:
+        return None
+    known = {name: value for name, value in environ.items() if name not in record.ignored}
+    # A directory here says nothing of names in the one that stands in its place.
+    watched = [one for one in record.watched if one.kind != GUARD]
+    paths = [*(one.path for one in watched), *(one.path for one, _ in record.outputs)]
+    texts = [*argv, cwd, *known.values(), *paths, *system]
+    rules = [_rule(one, basedir) for one in record.rules]
+    if path in argv[0] or path in environ.get("PATH", ""):
+        return None  # links may lead from a compiler there to one outside
+    if any(MARK in one for one in texts) or None in rules or basedir.named_in(record.messages):
+        return None
+    if any(path in one for one in system) or any(_is_beside(one, basedir, named) for one in paths):
+        return None
+    return replace(
+        record,
+        variables=variables_digest({name: basedir.portable(value) for name, value in known.items()}, ()),
+        state=NO_STATE,
+        outputs=tuple((replace(one, path=basedir.portable(one.path)), size) for one, size in record.outputs),
+        history=(),
+        watched=tuple(replace(one, path=basedir.portable(one.path)) for one in watched),
+        rules=tuple(one for one in rules if one),
+    )
+
+
+def places(words: Iterable[str], environ: Mapping[str, str], tools: Iterable[str]) -> frozenset[str]:
+    """Where what matters may lie, wherever the checkout is: as words and variables say, and with the tools."""
+    named = [word[word.find("/") :] for word in words if "/" in word]
+    named += [one for value in environ.values() for one in value.split(":")]
+    named += [os.path.dirname(os.path.dirname(tool)) for tool in tools]
+    base = environ.get("HIPCACHE_BASEDIR", "") + "/"
+    plain = (one.rstrip("/") for one in named if one.count("/") > 1)
+    return frozenset(one for one in plain if not base.startswith(one + "/"))  # what is above all checkouts names none
+
+
+def _is_beside(path: str, basedir: Basedir, named: frozenset[str]) -> bool:
+    """May its place depend on where the base directory is, though it does not lie there?"""
+    plain = os.path.normpath(path)
+    if basedir.portable(path) != path:
+        return plain != basedir.path and not plain.startswith(basedir.path + "/") and ".." in path.split("/")
+    near = "/".join(basedir.path.split("/")[:2])
+    parents = itertools.accumulate(plain.split("/")[1:], "{}/{}".format, initial="")
+    return plain.startswith(near + "/") and named.isdisjoint(parents)
+
+
+def _rule(rule: Rule, basedir: Basedir) -> Rule | None:
+    text = os.fsdecode(rule.content)
+    if not rule.path or MARK in rule.path or MARK in text or not text.isascii() or depfile.wrapped(text) != text:
+        return None
+    return Rule(basedir.portable(rule.path), os.fsencode(basedir.portable(text)))

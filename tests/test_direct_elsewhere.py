@@ -1,0 +1,293 @@
+"""Direct hits in another checkout: served with no engine where the engine would share all of it, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_15, only_19, settle
+from hipcache.direct import elsewhere
+from hipcache.inputs.basedir import Basedir
+from hipcache.making import depfile
+from test_direct import Direct, direct
+
+__all__ = ["direct"]
+
+SOURCE = """\
+#include "hip_in_short.hpp"
+#include "value.hpp"
+extern "C" __global__ void kernel(int* p) { p[0] = p[1] * 7 + VALUE; }
+extern "C" int host() { return VALUE; }
+"""
+MAPPED = ("-ffile-prefix-map={}=.",)
+LONG = "another_checkout/with_a_name/that_is_much_longer_than_the_first"
+
+
+class Checkouts:
+    """The same files in several places; each is compiled in its own `build`."""
+
+    def __init__(self, direct: Direct) -> None:
+        self.direct = direct
+        self.lab: Lab = direct.lab
+        self.add("one")
+
+    def place(self, name: str) -> Path:
+        return self.lab.root / name
+
+    def add(self, name: str, like: str = "") -> Path:
+        place = self.place(name)
+        if like:
+            shutil.copytree(self.place(like), place, symlinks=True)
+            shutil.rmtree(place / "build")
+        else:
+            self.lab.write(place / "src/k.hip", SOURCE)
+            self.lab.write(place / "inc/hip_in_short.hpp", HIP_IN_SHORT)
+            self.lab.write(place / "inc/value.hpp", "#define VALUE 41\n")
+        (place / "first").mkdir(exist_ok=True)
+        (place / "build").mkdir()
+        settle()
+        return place
+
+    def words(self, name: str, *flags: str, source: str = "{}/src/k.hip") -> list[str]:
+        place = self.place(name)
+        cuid = () if any("cuid" in flag for flag in flags) else (CUID,)
+        words = [self.lab.compiler, "--offload-arch=gfx906", *BARE, "-O2", *cuid, *flags]
+        words += ["-I{}/first", "-I{}/inc", "-c", source, "-o", "out.o"]
+        return [word.replace("{}", str(place)) for word in words]
+
+    def run(self, name: str, words: list[str], *launcher: str, env: dict[str, str] | None = None) -> Ended:
+        place = self.place(name)
+        for left in ("out.o", "out.d"):
+            (place / "build" / left).unlink(missing_ok=True)
+        told = {"HIPCACHE_BASEDIR": str(place), **(env or {})}
+        return self.lab.run([*launcher, *words], cwd=place / "build", env=told)
+
+    def warm(self, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None) -> None:
+        for _ in range(2):
+            ended = self.run("one", self.words("one", *flags, source=source), *LAUNCHER, env=env)
+            assert ended.status == 0, ended.err
+        self.lab.count_anew()
+
+    def files(self, name: str) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (self.place(name) / "build").iterdir()}
+
+    def is_served(
+        self, name: str, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None
+    ) -> bool:
+        """With no engine; the object is plain clang's, and all files are what the engine would write."""
+        words = self.words(name, *flags, source=source)
+        ended = self.run(name, words, str(self.direct.program), env=env)
+        assert ended.status in (0, 99), ended.err
+        served = self.files(name)
+        assert self.run(name, words).status == 0
+        plain = self.files(name)
+        anew = self.run(name, words, *LAUNCHER, env={"HIPCACHE_RECACHE": "1", **(env or {})})
+        assert anew.status == 0, anew.err
+        assert self.files(name)["out.o"] == plain["out.o"]
+        if ended.status == 0:
+            assert (served, ended.err) == (self.files(name), anew.err)
+        else:
+            assert served == {}
+        self.lab.count_anew()
+        return ended.status == 0
+
+
+@pytest.fixture
+def checkouts(direct: Direct) -> Checkouts:
+    return Checkouts(direct)
+
+
+@pytest.mark.parametrize("place", ["two", LONG])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        MAPPED,
+        (*MAPPED, "-g"),
+        ("-fdebug-prefix-map={}=/src", "-fmacro-prefix-map={}=/src", "-g"),
+        ("-MD", "-MF", "out.d"),
+        ("-MD", "-MT", "out.o", "-MF", "{}/build/out.d", "-MP"),
+        ("-MMD", "-MF", "out.d", "-MT", "a", "-MT", "{}/b"),
+    ],
+    ids=" ".join,
+)
+def test_another_checkout_is_served_with_no_engine(checkouts: Checkouts, place: str, flags: tuple[str, ...]) -> None:
+    checkouts.warm(*flags)
+    checkouts.add(place, like="one")
+    assert checkouts.is_served(place, *flags)
+
+
+@only_15
+def test_a_relative_source_is_served_too(checkouts: Checkouts) -> None:
+    flags, source = ("-MD", "-MF", "out.d", *MAPPED), "../src/k.hip"
+    checkouts.warm(*flags, source=source)
+    checkouts.add(LONG, like="one")
+    assert checkouts.is_served(LONG, *flags, source=source)
+
+
+@only_19
+def test_it_counts_as_a_hit_each_time(checkouts: Checkouts) -> None:
+    checkouts.warm()
+    checkouts.add("two", like="one")
+    for _ in range(2):
+        assert checkouts.run("two", checkouts.words("two"), *LAUNCHER).status == 0
+        assert checkouts.lab.counted().outcome == HIT
+
+
+Change = Callable[[Path], object]
+CHANGES: dict[str, Change] = {
+    "the source": lambda place: (place / "src/k.hip").write_text(SOURCE.replace("7", "8")),
+    "a header": lambda place: (place / "inc/value.hpp").write_text("#define VALUE 42\n"),
+    "a header that shadows": lambda place: (place / "first/value.hpp").write_text("#define VALUE 43\n"),
+    "a header beside the source": lambda place: (place / "src/value.hpp").write_text("#define VALUE 44\n"),
+    "a link in the place of a directory": lambda place: (
+        (place / "inc").rename(place / "other"),
+        (place / "inc").symlink_to("other"),
+        (place / "other/value.hpp").write_text("#define VALUE 45\n"),
+    ),
+}
+
+
+@only_19
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_differs_in_one_checkout_is_the_engines_affair(checkouts: Checkouts, change: str) -> None:
+    checkouts.warm("-MD", "-MF", "out.d")
+    CHANGES[change](checkouts.add("two", like="one"))
+    settle()
+    assert not checkouts.is_served("two", "-MD", "-MF", "out.d")
+    checkouts.add("three", like="one")
+    assert checkouts.is_served("three", "-MD", "-MF", "out.d")
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("-g",), ""),
+        ((), 'extern "C" const char* name() { return __FILE__; }\n'),
+        ((), 'extern "C" int size() { return sizeof(__FILE__); }\n'),
+        (("-Wall",), "static int unused;\n"),
+        (('-DROOT="{}"',), 'extern "C" const char* name() { return ROOT; }\n'),
+        (('-DROOT="{}"',), ""),
+        (("-fuse-cuid=hash",), ""),
+        (("-cuid={}",), ""),
+    ],
+    ids=["debug", "file", "size", "messages", "macro", "unused macro", "cuid of the path", "own cuid"],
+)
+def test_what_may_show_the_checkout_is_the_engines_affair(
+    checkouts: Checkouts, flags: tuple[str, ...], text: str
+) -> None:
+    checkouts.lab.write(checkouts.place("one") / "src/k.hip", SOURCE + text)
+    settle()
+    checkouts.warm(*flags)
+    checkouts.add("two", like="one")
+    # (The driver hashes its words for a CUID: ours and plain clang's are others.)
+    if "-fuse-cuid=hash" in flags:
+        words = checkouts.words("two", *flags)
+        assert checkouts.run("two", words, str(checkouts.direct.program)).status == 99
+    else:
+        assert not checkouts.is_served("two", *flags)
+
+
+@only_19
+def test_without_a_base_directory_nothing_is_shared(checkouts: Checkouts) -> None:
+    checkouts.warm(env={"HIPCACHE_BASEDIR": ""})
+    checkouts.add("two", like="one")
+    assert not checkouts.is_served("two")
+    assert not checkouts.is_served("two", env={"HIPCACHE_BASEDIR": ""})
+
+
+@only_19
+@pytest.mark.parametrize("spelled", ["{}/", "{}/../one", "{}/link", "{}/./"])
+def test_a_base_directory_that_is_not_spelled_plainly_is_none(checkouts: Checkouts, spelled: str) -> None:
+    place = checkouts.place("one")
+    (place / "link").symlink_to(place)
+    env = {"HIPCACHE_BASEDIR": spelled.replace("{}", str(place))}
+    checkouts.warm(env=env)
+    checkouts.add("two", like="one")
+    assert not checkouts.is_served("two")
+
+
+@only_19
+def test_another_variable_is_the_engines_affair(checkouts: Checkouts) -> None:
+    checkouts.warm()
+    checkouts.add("two", like="one")
+    assert not checkouts.is_served("two", env={"CPATH": str(checkouts.place("two") / "first")})
+    checkouts.add("three", like="one")
+    assert checkouts.is_served("three")
+
+
+@only_19
+def test_a_variable_that_names_the_checkout_is_as_it_was_there(checkouts: Checkouts) -> None:
+    checkouts.warm(env={"CPATH": str(checkouts.place("one") / "first")})
+    checkouts.add("two", like="one")
+    assert checkouts.is_served("two", env={"CPATH": str(checkouts.place("two") / "first")})
+    checkouts.add("three", like="one")
+    assert not checkouts.is_served("three", env={"CPATH": str(checkouts.place("one") / "first")})
+
+
+@only_15
+@pytest.mark.parametrize("way", ["name", "link"])
+def test_a_header_beside_the_checkout_is_not_taken_for_that_of_another(checkouts: Checkouts, way: str) -> None:
+    """Each has its own there."""
+    lab, one = checkouts.lab, checkouts.place("one")
+    lab.write("a/beside.hpp", "#define MORE 1\n")
+    lab.write("b/beside.hpp", "#define MORE 2\n")
+    shutil.copytree(one, lab.root / "a/one")
+    name = "../../beside.hpp" if way == "name" else "../link/beside.hpp"
+    lab.write("a/one/src/k.hip", f'#include "{name}"\n' + SOURCE.replace("7", "MORE"))
+    if way == "link":
+        (lab.root / "a/one/link").symlink_to("..")
+    shutil.copytree(lab.root / "a/one", lab.root / "b/one", symlinks=True)
+    settle()
+    for place in ("a/one", "b/one"):
+        for _ in range(2):
+            assert checkouts.run(place, checkouts.words(place), *LAUNCHER).status == 0
+            assert checkouts.lab.counted().outcome == "miss" or place == "a/one"
+            break
+    assert checkouts.files("a/one")["out.o"] != checkouts.files("b/one")["out.o"]
+    assert checkouts.run("b/one", checkouts.words("b/one")).status == 0
+    plain = checkouts.files("b/one")["out.o"]
+    checkouts.run("b/one", checkouts.words("b/one"), *LAUNCHER)
+    assert checkouts.files("b/one")["out.o"] == plain
+
+
+@only_19
+def test_a_mark_that_a_word_has_is_no_checkout(checkouts: Checkouts) -> None:
+    checkouts.warm("-I{}/first/../first")
+    checkouts.add("two", like="one")
+    words = [word.replace("-I" + str(checkouts.place("two")) + "/first/..", "-I<basedir>/first/..")
+             for word in checkouts.words("two", "-I{}/first/../first")]  # fmt: skip
+    assert checkouts.run("two", words, str(checkouts.direct.program)).status == 99
+
+
+@only_19
+def test_a_record_that_is_cut_or_changed_is_no_hit(checkouts: Checkouts) -> None:
+    checkouts.warm("-MD", "-MF", "out.d")
+    checkouts.add("two", like="one")
+    place, flags = checkouts.place("one"), ("-MD", "-MF", "out.d")
+    name = elsewhere.key(checkouts.words("one", *flags), str(place / "build"), Basedir(str(place)))
+    file = checkouts.lab.store / "v1/actions" / name[:2] / name[2:]
+    whole = file.read_bytes()
+    words = checkouts.words("two", *flags)
+    for size in range(0, len(whole), max(1, len(whole) // 60)):
+        for damaged in (whole[:size], whole[:size] + bytes([whole[size] ^ 1]) + whole[size + 1 :]):
+            file.write_bytes(damaged)
+            assert checkouts.run("two", words, str(checkouts.direct.program)).status == 99
+            assert checkouts.files("two") == {}
+    file.write_bytes(whole)
+    assert checkouts.run("two", words, str(checkouts.direct.program)).status == 0
+
+
+@pytest.mark.parametrize("name", ["a b.hip", "a$b.hip", "a#b.hip", "a\\b.hip", "a\tb.hip"])
+def test_a_rule_whose_names_are_quoted_is_not_broken_anew(name: str) -> None:
+    assert depfile.wrapped(depfile.write(["out.o"], ["k.hip", name], phony=False)) == ""
+
+
+@pytest.mark.parametrize("length", [1, 10, 40, 70, 90])
+@pytest.mark.parametrize("phony", [False, True])
+def test_a_plain_rule_is_broken_as_it_was(length: int, phony: bool) -> None:
+    for targets in (["t"], ["t" * length, "u" * length]):
+        text = depfile.write(targets, [f"{number}{'n' * length}" for number in range(30)], phony=phony)
+        assert depfile.wrapped(text) == text
