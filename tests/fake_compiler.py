@@ -131,7 +131,7 @@ class Group:
             raise Killed
         return self._compiler.job(argv, cwd or Path("/"))
 
-    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
+    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = -3) -> Traced:
         return Traced(self.run(argv, cwd=cwd, env=env), None)
 
     def observe(

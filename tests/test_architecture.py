@@ -69,7 +69,7 @@ LAYERS = r"""
     model.contents
     masquerade report.sums
     inputs.comments
-    inputs.lexed planning.iree_checks iree.dlpack
+    inputs.lexed planning.iree_checks planning.standard_input iree.dlpack
     iree.fit
     iree.module
     inputs.vocabulary inputs.lexer

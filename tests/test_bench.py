@@ -13,6 +13,7 @@ import pytest
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 
+import modules  # noqa: E402
 import page  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
@@ -335,3 +336,14 @@ def test_a_measurement_that_ends_early_writes_no_page(tmp_path: Path, capsys: py
     assert page.write("link", tmp_path, measure) == 1
     assert capsys.readouterr().err == "bench: no clang\ninstall it\n"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_page_of_modules_shows_each_build_beside_plain_iree_compile() -> None:
+    rows = [modules.Row("cold", 40.0, 41.0, 1.025, None), modules.Row("unchanged", 40.0, 1.2, 0.03, 0.2)]
+    text = modules.render(rows, 3)
+    assert "| cold | 40.00 | 41.00 | 1.02 | | |" in text
+    assert "| unchanged | 40.00 | 1.20 | 0.03 | 0.2 | ok |" in text
+
+
+def test_the_program_of_the_modules_has_a_function_for_each_layer() -> None:
+    assert modules.program(3).count("func.func @layer") == 3

@@ -265,14 +265,49 @@ def test_dumps_are_written_by_iree_compile_itself(iree: Lab) -> None:
     assert iree.counted().reason == "iree_output"
 
 
-def test_standard_streams_are_left_to_iree_compile(iree: Lab) -> None:
-    done = iree.run([*LAUNCHER, PROGRAM, *HIP, "-", "-o", "-"], stdin=MATMUL.encode())
-    plain = iree.run([PROGRAM, *HIP, "-", "-o", "-"], stdin=MATMUL.encode())
+def test_a_module_on_standard_output_is_left_to_iree_compile(iree: Lab) -> None:
+    command = [PROGRAM, *HIP, "-", "-o", "-"]
+    done = iree.run([*LAUNCHER, *command], stdin=MATMUL.encode())
+    plain = iree.run(command, stdin=MATMUL.encode())
     assert (done.status, done.out) == (0, plain.out)
     assert iree.counted().reason == "standard_streams"
     os.mkfifo(iree.root / "pipe.mlir")
     with pytest.raises(PassThrough, match="standard_streams"):
         planning.parse(tuple(words(*HIP, source="pipe.mlir")), str(iree.root), typed=(), checks=True)
+
+
+def test_a_source_on_standard_input_counts_by_its_content_in_any_directory(iree: Lab) -> None:
+    command = words(*HIP, source="-")
+    other = iree.root.parent / "elsewhere"
+    other.mkdir()
+
+    def made(text: str, cwd: Path, *launcher: str) -> bytes:
+        done = iree.run([*launcher, *command], stdin=text.encode(), cwd=cwd)
+        assert done.status == 0, done.err
+        return (cwd / "out.vmfb").read_bytes()
+
+    plain, edited = made(MATMUL, iree.root), made(MATMUL.replace("0.0", "1.0"), iree.root)
+    assert plain != edited
+    ends = []
+    for text, cwd, expected in (
+        (MATMUL, iree.root, plain),
+        (MATMUL, iree.root, plain),
+        (MATMUL, other, plain),
+        (MATMUL.replace("0.0", "1.0"), iree.root, edited),
+    ):
+        assert made(text, cwd, *LAUNCHER) == expected
+        ends.append(iree.counted().outcome)
+    assert ends == [MISS, HIT, HIT, MISS], explained(iree.environ)
+
+
+def test_standard_input_is_there_for_iree_compile_where_the_cache_gives_up(iree: Lab) -> None:
+    command = words(*HIP, source="-")
+    wrong = MATMUL.replace("return", "retrun").encode()
+    plain, done = iree.run(command, stdin=wrong), iree.run([*LAUNCHER, *command], stdin=wrong)
+    assert (done.status, done.err) == (plain.status, plain.err) and b"retrun" in done.err
+    unusable = {"HIPCACHE_DIR": "/dev/null/store"}
+    done = iree.run([*LAUNCHER, *command], stdin=MATMUL.encode(), env=unusable)
+    assert done.status == 0 and (iree.root / "out.vmfb").exists()
 
 
 def test_a_file_that_is_written_beside_the_module_is_seen_and_nothing_kept(iree: Lab) -> None:

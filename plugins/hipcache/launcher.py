@@ -58,9 +58,11 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
 
             wrapper.check(words, environ)
         elif tools.is_iree_compile(words[0]):
-            from hipcache.planning import iree
+            from hipcache.planning import iree, standard_input
 
             commands = (iree.parse(words, cwd, typed=tuple(argv), checks=config.iree_checks),)
+            if commands[0].source == iree.STANDARD_INPUT:
+                standard_input.keep()
         else:
             commands = parse_each(words, cwd, environ, typed=tuple(argv))
         _check_temporary_directory(environ)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -127,10 +127,15 @@ class Session:
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
 
-    def trace(self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None) -> Traced:
-        """As `run_now`; and what the job looked at, where that can be observed."""
+    def trace(
+        self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None, stdin: Path | None = None
+    ) -> Traced:
+        """As `run_now`; and what the job looked at, where that can be observed. `stdin`: a file of its own."""
+        environ = environ or self.engine.environ
         try:
-            traced = self.runner.trace(argv, cwd=Path(self.command.cwd), env=environ or self.engine.environ)
+            with stdin.open("rb") if stdin else nullcontext() as file:
+                given = {"stdin": file.fileno()} if file else {}
+                traced = self.runner.trace(argv, cwd=Path(self.command.cwd), env=environ, **given)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         self.ended_well(name, traced.ended)

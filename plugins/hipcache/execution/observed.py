@@ -23,13 +23,20 @@ from hipcache.processes.runner import Traced
 from hipcache.session import Session
 
 
-def run(session: Session, label: str, argv: list[str], output: tuple[str, Path], places: Sequence[str]) -> Ran:
+def run(
+    session: Session,
+    label: str,
+    argv: list[str],
+    output: tuple[str, Path],
+    places: Sequence[str],
+    stdin: Path | None = None,
+) -> Ran:
     """`output`: its name and where the process writes it; `places`: directories whose names bind what was made to the
-    working directory. Raises JobFailed, PassThrough."""
+    working directory; `stdin`: a file for its standard input. Raises JobFailed, PassThrough."""
     environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
     with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
-        traced = session.trace(label, argv, environ=environ)
+        traced = session.trace(label, argv, environ=environ, stdin=stdin)
         set_back = session.engine.clock() - started < traced.ended.seconds - recording.CLOCK_SLACK
     name, made = output
     text = said(session, traced.ended.stderr)

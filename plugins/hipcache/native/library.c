@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Which functions there are: __init__.py takes no others. */
-int hipcache_interface(void) { return 5; }
+int hipcache_interface(void) { return 6; }
 
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages` and `rule` (the dependency file's content) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,

@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     const char *program, *directory;
     char *const *argv, *const *environ;
-    const int *outputs;
+    const int *streams;
     int socket;
     pid_t parent;
     const sigset_t *mask;
@@ -75,8 +75,8 @@ static void become(start *begun) {
         begun->failed = ESRCH;
         return;
     }
-    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const int streams[3] = {null, begun->outputs[0], begun->outputs[1]};
+    const int input = begun->streams[0] >= 0 ? begun->streams[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int streams[3] = {input, begun->streams[1], begun->streams[2]};
     for (int i = 0; i < 3; i++)
         if (streams[i] < 3 || dup2(streams[i], i) < 0) {
             begun->failed = streams[i] < 0 ? errno : EBADF;
@@ -156,12 +156,13 @@ __attribute__((noinline)) static pid_t begin(start *begun) {
     return pid;
 }
 
-/* Runs `program` and waits for its end: `status` is that of waitpid. `outputs`: where its standard output and error go.
+/* Runs `program` and waits for its end: `status` is that of waitpid. `streams`: where its standard input
+ * comes from (negative: from nowhere), and where its standard output and error go.
  * `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
 int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environ,
-                     const char *directory, const int outputs[2], bytes *seen, int *status) {
+                     const char *directory, const int streams[3], bytes *seen, int *status) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -170,7 +171,7 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other threads' affair */
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     observer observes = {sockets[0], here, seen, -1, false, OBSERVED};
-    start begun = {program, directory, argv, environ, outputs, sockets[1], getpid(), &before, 0, 0};
+    start begun = {program, directory, argv, environ, streams, sockets[1], getpid(), &before, 0, 0};
     pthread_t thread;
     int result = NO_THREAD;
     if (here >= 0 && pthread_create(&thread, NULL, observer_run, &observes) == 0) {

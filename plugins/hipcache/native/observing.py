@@ -40,10 +40,11 @@ class Observing:
         self._library.hipcache_observing_kill(self._handle)
 
     def run(
-        self, argv: Sequence[str], directory: str, environ: Mapping[str, str], outputs: tuple[int, int]
+        self, argv: Sequence[str], directory: str, environ: Mapping[str, str], streams: tuple[int, int, int]
     ) -> tuple[int, bytes, str]:
-        """(status of waitpid, list of what it looked at, why there is none). The program is a path. `outputs`: where
-        standard output and error go. Other threads run meanwhile. Raises OSError where it did not run."""
+        """(status of waitpid, list of what it looked at, why there is none). The program is a path. `streams`: where
+        standard input comes from (negative: from nowhere), and where output and error go. Other threads run meanwhile.
+        Raises OSError where it did not run."""
         seen, status = native.Bytes(), ctypes.c_int()
         ended = self._library.hipcache_observe(
             self._handle,
@@ -51,7 +52,7 @@ class Observing:
             native.texts(argv),
             native.texts(f"{name}={value}" for name, value in environ.items()),
             os.fsencode(directory),
-            (ctypes.c_int * 2)(*outputs),
+            (ctypes.c_int * 3)(*streams),
             ctypes.byref(seen),
             ctypes.byref(status),
         )

@@ -15,7 +15,7 @@ from hipcache.model.action import Action, Cache, Output, Policy, Step
 from hipcache.model.contents import Inputs, Ran
 from hipcache.model.graph import Delivery, Graph, Unit
 from hipcache.planners import Planned, iree_surroundings
-from hipcache.planning import iree, iree_checks, iree_program
+from hipcache.planning import iree, iree_checks, iree_program, standard_input
 from hipcache.session import Session
 
 _NAME = "iree-compile"
@@ -32,10 +32,15 @@ def plan(session: Session, columns: int | None) -> Planned:
     program = iree_program.find(session.engine, command.compiler, command.cwd, session.runner)
     words = iree.without_output(command.arguments)
 
+    given, digest = standard_input.content() if command.source == iree.STANDARD_INPUT else (None, "")
+
     def compile(_: Inputs) -> Ran:
         made = session.scratch("module")
-        return observed.run(session, _NAME, [program, "-o", str(made), *words], (_MODULE, made), _places(session))
+        stdin = session.write(session.scratch("input"), given) if given is not None else None
+        argv = [program, "-o", str(made), *words]
+        return observed.run(session, _NAME, argv, (_MODULE, made), _places(session), stdin)
 
+    source = (("text of the source", digest),) if digest else ()
     compiler = session.tool(program)
     engine = session.engine
     variables = iree_surroundings.parts(engine.environ, session.identities.contents(), engine.memos)
@@ -44,7 +49,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         kind="iree module",
         label=_NAME,
         work=Step(compile),
-        parts=(("compiler", compiler), *(("option", word) for word in words), *variables),
+        parts=(("compiler", compiler), *(("option", word) for word in words), *variables, *source),
         outputs=(_MODULE,),
         policy=Policy(Cache.OBSERVED),
         missing="nothing is stored for this command",

@@ -22,6 +22,7 @@ _WRITES_MORE = re.compile(
     r"|mlir-(timing|pass-statistics|print-ir|pass-pipeline-crash-reproducer|enable-debugger-hook)|profile-actions-to"
     r"|log-(actions|mlir-actions)-to|remarks?-output-file|time-(passes|trace)|stats|print-(before|after)|debug(-only)?$|save-temps"
 )
+STANDARD_INPUT = "-"
 _ASKS = re.compile(r"(help(-hidden|-list)?|version|iree-list-plugins|iree-hal-list-target-)")
 # A program or a library of somebody else's, which may do anything.
 _RUNS_OTHERS = re.compile(r"iree-hal-preprocess-executables-with|iree-load-plugin|load(-pass-plugin)?$")
@@ -41,7 +42,7 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
         elif _RUNS_OTHERS.match(name):
             raise PassThrough("plugin", f"--{name}")
     for word in arguments:
-        if word == "-" or any(_is_stream(part, cwd) for part in word.split("=")):
+        if any(_is_stream(part, cwd) for part in word.split("=")):
             raise PassThrough("standard_streams", word)
     if checks:
         iree_checks.check(arguments)
@@ -52,11 +53,17 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
     inputs = list(positional(arguments))
     if not inputs:
         raise PassThrough("iree_output", "no input")
+    if STANDARD_INPUT in arguments and inputs != [STANDARD_INPUT]:
+        raise PassThrough("standard_streams", "standard input beside something else")
     return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], (), own_cuid=True)
 
 
 def _is_stream(path: str, cwd: str) -> bool:
-    return bool(path) and not os.path.isdir(os.path.join(cwd, path)) and is_stream(os.path.join(cwd, path))
+    return (
+        path not in ("", STANDARD_INPUT)
+        and not os.path.isdir(os.path.join(cwd, path))
+        and is_stream(os.path.join(cwd, path))
+    )
 
 
 def options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -75,7 +82,7 @@ def positional(arguments: Sequence[str]) -> Iterator[str]:
     for before, word in zip(("", *arguments), arguments, strict=False):
         if not ended and word == "--":
             ended = True
-        elif ended or not (word.startswith("-") or before.lstrip("-") == "o"):
+        elif ended or not ((word.startswith("-") and word != STANDARD_INPUT) or before.lstrip("-") == "o"):
             yield word
 
 

@@ -101,7 +101,9 @@ class Runner(Protocol):
         cannot be done."""
         ...
 
-    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
+    def trace(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
+    ) -> Traced:
         """As `run`, for a pass in a thread of its own; and tell what it looked at, where that can be done."""
         ...
 
@@ -128,8 +130,15 @@ class SubprocessRunner:
         self._lock = threading.Lock()
         self._killed = False
 
-    def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
-        """Run `argv` with standard input closed. Raises OSError where it cannot be started, Killed after `kill`."""
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: int = subprocess.DEVNULL,
+    ) -> Completed:
+        """Run `argv`, without a `stdin` on nothing. Raises OSError where it cannot be started, Killed after `kill`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             # Nobody would be told how it ended, and `subprocess` takes that for success.
             raise OSError(errno.ECHILD, "SIGCHLD is ignored")
@@ -142,7 +151,7 @@ class SubprocessRunner:
                     argv,
                     cwd=cwd,
                     env=env,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                 )
@@ -159,11 +168,13 @@ class SubprocessRunner:
             raise Killed
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
 
-    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Traced:
-        traced, why = self._trace(argv, cwd, env) if "/" in argv[0] else (None, "it has no path")
-        return traced or Traced(self.run(argv, cwd=cwd, env=env), None, why)
+    def trace(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
+    ) -> Traced:
+        traced, why = self._trace(argv, cwd, env, stdin) if "/" in argv[0] else (None, "it has no path")
+        return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, why)
 
-    def _trace(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[Traced | None, str]:
+    def _trace(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int) -> tuple[Traced | None, str]:
         """None, and why, where the process was not run."""
         one = observing.new()
         if one is None or signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
@@ -171,7 +182,7 @@ class SubprocessRunner:
         begun = time.monotonic()
         with ExitStack() as opened:
             try:
-                streams = [os.memfd_create(name) for name in ("out", "err")]
+                streams = (os.memfd_create("out"), os.memfd_create("err"))
             except OSError as error:
                 return None, f"no files in memory: {error.strerror}"
             for stream in streams:
@@ -181,7 +192,7 @@ class SubprocessRunner:
                     raise Killed
                 self._traced.add(one)
             try:
-                status, looked, why = one.run(argv, str(cwd), env, (streams[0], streams[1]))
+                status, looked, why = one.run(argv, str(cwd), env, (stdin, *streams))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
