@@ -79,6 +79,15 @@ def test_another_script_is_left_alone(iree: Lab) -> None:
     assert (made.outcome, made.counted.reason, made.messages) == (PASSED_THROUGH, "wrapper", "done\n")
 
 
+def test_irees_script_that_does_more_is_left_alone(iree: Lab) -> None:
+    place = iree.root.parent / "own" / "iree-compile"
+    place.parent.mkdir()
+    place.write_text(Path(SCRIPT).read_text().replace("sys.exit(main())", "main(); print('signed', file=sys.stderr)"))
+    place.chmod(0o755)
+    made = same(iree, *HIP, program=str(place))
+    assert (made.outcome, made.counted.reason, made.messages) == (PASSED_THROUGH, "wrapper", "signed\n")
+
+
 def test_one_target_is_not_anothers(iree: Lab) -> None:
     first = warm(iree, *HIP)
     other = same(iree, *GFX90A)

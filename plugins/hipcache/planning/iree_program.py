@@ -20,8 +20,13 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
 from hipcache.processes.syscalls import LINK, LIST, READ, STAT
 
+# As pip, distlib and uv write it: nothing but imports, its own name, and the call.
 _SCRIPT = re.compile(
-    rb"#!(/[^\s]+)\n(?:#.*\n)?(?:(?:import|from) .*\n)*from iree\.compiler\.tools\.scripts\.iree_compile\."
+    rb"#!(/\S+)\n(?:#.*\n)?(?:import (?:re|sys)\n)*"
+    rb"from iree\.compiler\.tools\.scripts\.iree_compile\.__main__ import main\n+"
+    rb"if __name__ == ['\"]__main__['\"]:\n"
+    rb"(?: +(?:if|elif) sys\.argv\[0\]\.endswith\(.*\):\n| +sys\.argv\[0\] = .*\n)*"
+    rb" +sys\.exit\(main\(\)\)\n*"
 )
 _MOST = 1 << 14
 _ASK = """import sys
@@ -41,7 +46,7 @@ def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
         return program
     try:
         with open(program, "rb") as file:
-            known = _SCRIPT.match(file.read(_MOST))
+            known = _SCRIPT.fullmatch(file.read(_MOST))
     except OSError as error:
         raise PassThrough("tool", f"'{program}': {error.strerror}") from error
     if not known:
