@@ -197,6 +197,14 @@ def test_a_command_that_the_driver_refuses_fails_in_its_words(trial: Trial, flag
         assert trial.run(words, *LAUNCHER) == plain
 
 
+@pytest.mark.parametrize("source", ["nowhere.hip", "k.hip"])
+@pytest.mark.parametrize("flags", [[], ["--no-such-option"], ["--serialize-diagnostics", "said", "--no-such-option"]])
+def test_so_does_one_without_its_source_or_with_messages_in_a_file(trial: Trial, flags: list[str], source: str) -> None:
+    words = [source if word == "k.hip" else word for word in trial.lab.words(*flags)]
+    plain = trial.run(words)
+    assert trial.run(words, *LAUNCHER) == plain
+
+
 @only_15
 @pytest.mark.archs(2)
 def test_messages_of_a_failure_in_a_terminal_are_clangs(lab: Lab) -> None:

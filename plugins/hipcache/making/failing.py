@@ -16,6 +16,7 @@ from hipcache.making import delivery
 from hipcache.making.passes import PassFailed
 from hipcache.planning import driver, plan
 from hipcache.planning.cc1 import Role
+from hipcache.planning.command import messages_file
 from hipcache.planning.plan import Plan
 from hipcache.session import Session, decode
 
@@ -47,9 +48,13 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
         jobs, text = plan.split(decode(failed.said))
     except PassThrough:
         return failed
-    known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not session.command.unwrapped
+    command = session.command
+    known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not command.unwrapped
     ours = [str(session.workdir), *([cuid] if cuid else [])]
     if not known or jobs or ": error: " not in text or any(one in text for one in ours):
+        return failed
+    # Without the source there are no inputs, which `-###` does not say; and messages in a file are none of the text.
+    if "no such file or directory" in text or messages_file(command.argv)[1]:
         return failed
     return CommandFailed(failed.job, failed.status, text)
 
