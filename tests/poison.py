@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from blake3 import blake3
-from hipcache.making import records
 from hipcache.store.local import LocalStore
+
+
+def record(digest: str) -> bytes:
+    """Of an action whose one output that is."""
+    return f'{{"outputs":["{digest}"],"passing":[],"text":"","seconds":0.0}}'.encode()
 
 
 def poison(directory: Path, served: bytes) -> bytes:
@@ -18,8 +22,8 @@ def poison(directory: Path, served: bytes) -> bytes:
     for path in (directory / "v1/actions").glob("*/*"):
         name = path.parent.name + path.name
         payload = store.get_action(name)
-        if payload in (records.pack_object(old), b""):
-            store.put_action(name, records.pack_object(new))
+        if payload and payload.startswith(record(old)[:70]):
+            store.put_action(name, record(new))
             found += 1
         elif payload and bytes.fromhex(old) in payload:
             store.put_action(name, payload.replace(bytes.fromhex(old), bytes.fromhex(new)))

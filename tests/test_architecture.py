@@ -22,51 +22,61 @@ LAYERS = r"""
     launcher plain cli.verify
     verify.delivered verify.compiles
     stories
-    several program front
-    compile planners.registry
-    planners.assembler planners.iree planners.link world
-    planners.bundled_link planners.wrapped_link
+    several verify.fresh
+    compile program
+    front
+    planners.registry
+    planners.object
+    planners.failing
+    planners.assembler planners.gate planners.iree planners.link world
+    planners.bundled_link planners.wrapped_link planners.source
     planners
     compiled
     direct.remember
-    making.failing
-    making.account making.delivery verify.fresh
-    making.one_source making.unbundling
-    making.assembly making.host making.gate
-    making.device
-    making.passes planners.wrapper_tools execution.wrapper_link
-    execution.holder execution.host_link planners.device_images
-    execution.observed
+    account execution.unbundling execution.passes
+    execution.pass_trace planners.wrapper_tools execution.wrapper_link
+    execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
-    making.auxiliary
-    making.elsewhere
-    planning.driver session planning.wrapper build
-    planning.program_plan planning.iree_program planners.iree_surroundings
+    planning.driver session planning.wrapper cache.manifest
+    build cache.spelled verify.entries
+    verify.named
+    cache.read_sets cache.translation
+    cache.entries cache.observed
+    planning.program_plan planning.iree_program planners.iree_surroundings planners.device_code
+    cache.content
+    delivery
+    delivery.rules
     planning.answers
     engine planning.wrapper_plan planning.units
-    planning.frontend report.notices
-    cache.observed
-    delivery.files cache.content execution.inputs execution.in_process \
-        ending planning.inodes planning.link_plan cli.doctor cli.explain report.telling
-    planning.auxiliary
+    report.notices
+    delivery.files cache execution.inputs execution.in_process \
+        ending planning.link_plan cli.doctor cli.explain report.telling execution planners.device_link
+    model
+    model.progress
+    model.graph
+    model.end model.turns
+    model.passes
+    storage.local storage.memory storage.tiered model.action
+    storage
+    model.contents
+    planning.frontend
+    planning.inodes planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
-        cli.iree_check verify.entries
-    store.opening execution model.progress planners.device_link direct.contents
-    storage.local storage.memory storage.tiered model.graph
-    model.end
+        cli.iree_check
+    store.opening direct.contents
     direct.elsewhere
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     planning.iree
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
     store.entries
-    making.bitcode making.unnamed processes.observe inputs.readset report.conditions
+    making.bitcode processes.observe report.conditions
+    making.unnamed inputs.readset
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
-    store.layout storage
-    planning.assembler verify.difference verify.named model.action
-    model.contents
+    store.layout
+    planning.assembler verify.difference storage.held
     masquerade report.sums
     inputs.comments
     inputs.lexed planning.iree_checks planning.standard_input iree.dlpack
@@ -77,14 +87,13 @@ LAYERS = r"""
     inputs.basedir
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
-        making.depfile making.records making.splice planning.driver_options planning.tools \
+        making.depfile making.splice planning.driver_options planning.tools \
         processes.room processes.syscalls processes.together store.locks cli.arches \
         cli.screen native.observing store.space confined inflating
     hashing iree.flatbuffer
     native.hashing
     aside builders errors inputs.memos inputs.portions native
-    direct store making planning inputs processes report verify hipcache removal permissions settings \
-        model cache delivery iree
+    direct store making planning inputs processes report verify hipcache removal permissions settings iree
     values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.build import World, build
-from hipcache.cache.content import ContentCache
+from hipcache.cache.content import ContentCache, Shelf
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.in_process import InProcess
 from hipcache.inputs.keys import digest_bytes
@@ -35,8 +35,11 @@ class Memory:
 
     @property
     def world(self) -> World:
-        cache = ContentCache(self.actions, self.contents, self.notes.append)
-        return World(cache, self.contents, self.flight, {Function: InProcess()}, self.stopped.set)
+        def stop(turn: int) -> None:
+            self.stopped.set()
+
+        cache = ContentCache(Shelf(self.actions, self.contents, self.notes.append))
+        return World(cache, self.contents, self.flight, {Function: InProcess()}, lambda turn: None, stop)
 
     def action(
         self, name: str, inputs: Mapping[str, Source] | None = None, call: Call | None = None, policy: Policy = STORED
@@ -246,11 +249,12 @@ def test_what_is_never_stored_runs_each_time(memory: Memory, path: Path) -> None
 
 def test_a_refusal_and_a_full_store_are_noted(memory: Memory, path: Path) -> None:
     world = World(
-        ContentCache(memory.actions, memory.contents, memory.notes.append, lambda: "'clang' changed"),
+        ContentCache(Shelf(memory.actions, memory.contents, memory.notes.append, lambda: "'clang' changed")),
         memory.contents,
         memory.flight,
         {Function: InProcess()},
-        memory.stopped.set,
+        print,
+        print,
     )
     build(Graph((memory.action("one"),), (Delivery(str(path), of("one")),), (), ""), world)
     assert memory.notes == ["not stored: 'clang' changed"]

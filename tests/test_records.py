@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from hipcache.making.records import (
-    MOST_ENTRIES,
-    BackRecord,
-    FrontEntry,
-    pack_back,
-    pack_front,
-    pack_object,
-    unpack_back,
-    unpack_front,
-    unpack_object,
-)
+from hipcache.cache import content
+from hipcache.cache.content import ContentCache, Shelf
+from hipcache.cache.entries import MOST, Entry, pack, unpack
+from hipcache.model.action import Action, ActionResult, Bound, Function
+from hipcache.model.contents import Digest
+from hipcache.storage.memory import MemoryActions, MemoryContents
 
-ENTRY = FrontEntry("r" * 64, "o" * 64, "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", True, False, 1.25, "/src")
-BACK = BackRecord("c" * 64, True, 2.5)
-
+ENTRY = Entry("r" * 64, ("o" * 64, ""), ("p" * 64,), "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", 1.25, "/src")
+ACTION = Action("one", "test", "one", Function(lambda _: {}), outputs=("code", "bitcode"), passing=("bitcode",))
+# As this program has written them before.
+OLD = [
+    b'[{"reads":"","output":"","text":"","look":"","whole":true,"talks":false,"seconds":1.0}]',
+    b'{"code":"","talks":false,"seconds":1.0,"only_warns":false}',
+    b'{"object":""}',
+]
 NO_RECORDS = [
     b"",
     b"{",
@@ -33,40 +33,53 @@ NO_RECORDS = [
 ]
 
 
+def found(record: bytes) -> ActionResult | None:
+    """What a cache finds that has the record, and all contents that it names."""
+    contents = MemoryContents()
+    digest = contents.write(b"code")
+    bound = Bound(ACTION, ACTION.key({}))
+    actions = MemoryActions({bound.key.digest: record.replace(b"CODE", digest.hash.encode())})
+    result = ContentCache(Shelf(actions, contents, print)).look_up([bound]).get("one")
+    return result if isinstance(result, ActionResult) else None
+
+
+RECORD = content.pack(ACTION, ActionResult({"code": Digest("CODE", 4)}, "said\n", 2.5, {"bitcode": "b" * 64}))
+
+
 def test_entries_come_back_in_order() -> None:
-    other = FrontEntry("", "", "", "", False, True, 0.0)
-    assert unpack_front(pack_front([ENTRY, other])) == [ENTRY, other]
+    other = Entry("", (), (), "", "", 0.0)
+    assert unpack(pack([ENTRY, other])) == [ENTRY, other]
 
 
 def test_the_newest_entries_are_kept() -> None:
-    entries = [FrontEntry(str(number), "", "", "", False, False, 0.0) for number in range(MOST_ENTRIES + 3)]
-    assert unpack_front(pack_front(entries)) == entries[:MOST_ENTRIES]
+    entries = [Entry(str(number), (), (), "", "", 0.0) for number in range(MOST + 3)]
+    assert unpack(pack(entries)) == entries[:MOST]
 
 
-def test_a_back_end_comes_back() -> None:
-    assert unpack_back(pack_back(BACK)) == BACK
-
-
-def test_an_object_comes_back() -> None:
-    assert unpack_object(pack_object("o" * 64)) == "o" * 64
+def test_a_result_comes_back() -> None:
+    result = found(RECORD)
+    assert result
+    assert (result.text, result.seconds, result.passing) == ("said\n", 2.5, {"bitcode": "b" * 64})
+    assert result.outputs["code"].size == 4
 
 
 def test_nothing_is_no_record() -> None:
-    assert (unpack_front(None), unpack_back(None), unpack_object(None)) == ([], None, "")
+    assert unpack(None) == []
 
 
-@pytest.mark.parametrize("raw", NO_RECORDS)
+@pytest.mark.parametrize("raw", [*NO_RECORDS, *OLD])
 def test_what_does_not_read_is_no_record(raw: bytes) -> None:
-    assert (unpack_front(raw), unpack_back(raw), unpack_object(raw)) == ([], None, "")
+    assert unpack(raw) == []
+    assert found(raw) is None
 
 
-@pytest.mark.parametrize("raw", [pack_front([ENTRY, ENTRY]), pack_back(BACK), pack_object("o" * 64)])
-def test_a_record_cut_at_any_length_is_none(raw: bytes) -> None:
-    for length in range(len(raw)):
-        assert unpack_front(raw[:length]) == []
-        assert unpack_back(raw[:length]) is None
-        assert unpack_object(raw[:length]) == ""
+def test_a_record_cut_at_any_length_is_none() -> None:
+    entries = pack([ENTRY, ENTRY])
+    for length in range(len(entries)):
+        assert unpack(entries[:length]) == []
+    for length in range(len(RECORD)):
+        assert found(RECORD[:length]) is None
 
 
-def test_a_record_with_more_fields_is_none() -> None:
-    assert unpack_back(pack_back(BACK)[:-1] + b',"new":1}') is None
+def test_a_record_with_more_outputs_is_none() -> None:
+    assert found(RECORD.replace(b'["CODE"]', b'["CODE","CODE"]')) is None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, LAUNCHER, Lab, in_terminal, only_19
-from hipcache.making import records
 from hipcache.store.layout import Layout
 from hipcache.store.local import LocalStore
+from poison import record
 
 KEY = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
@@ -61,8 +61,8 @@ def test_checking_is_no_use(lab: Lab, store: LocalStore) -> None:
 def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStore) -> None:
     good, bad = store.put_blob(b"good"), store.put_blob(b"bad")
     blob_path(store, bad).write_bytes(b"bid")
-    store.put_action(KEY, records.pack_object(good))
-    store.put_action(OTHER, records.pack_object(bad))
+    store.put_action(KEY, record(good))
+    store.put_action(OTHER, record(bad))
     status, damaged = verify(lab)
     assert status == 1
     assert damaged == {

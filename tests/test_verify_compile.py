@@ -53,7 +53,7 @@ def test_compiles_of_a_store_that_is_right_are_the_same(lab: Lab) -> None:
 @only_19
 def test_a_poisoned_store_is_found_out(lab: Lab) -> None:
     before = lab.warm()
-    wrong = poison(lab, before.object)
+    wrong = poison(lab.store, before.object)
     directory = build(lab, lab.words())
     ended = lab.hipcache("verify", "--compile", cwd=directory)
     assert ended.status == 1

@@ -7,6 +7,7 @@
     |-- Refused            a command that would make something else than it says
     |-- PassThrough        not an error: this compile is not ours, run the user's command
     `-- JobFailed          a compiler job ended with a status other than 0
+        |-- FailedInTurn   for a fault of the source
         `-- CommandFailed  and what is told is what the compiler would have told
             `-- HostLinkFailed    the last job of a link
 
@@ -64,6 +65,11 @@ class JobFailed(HipcacheError):
         self.job = job
         self.status = status
         self.said = said
+
+
+class FailedInTurn(JobFailed):
+    """A job has failed as it would have for the compiler: what comes behind it in the plan would not have run, what
+    comes before it would have come to its end."""
 
 
 class CommandFailed(JobFailed):

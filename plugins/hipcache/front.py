@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from hipcache import account
 from hipcache.build import build
 from hipcache.compiled import Compiled
 from hipcache.engine import Engine
-from hipcache.errors import HostLinkFailed
-from hipcache.making import account
-from hipcache.model.end import End
-from hipcache.planners import Planner
+from hipcache.errors import HostLinkFailed, JobFailed
+from hipcache.model import End
+from hipcache.planners import Planner, registry
 from hipcache.planning.command import Command
-from hipcache.session import Session, in_session
+from hipcache.session import Session
 from hipcache.world import world_of
+
+
+def make_alone(engine: Engine, command: Command, columns: int | None) -> Compiled:
+    return make(engine, command, columns, registry.of(command))
 
 
 def make(engine: Engine, command: Command, columns: int | None, planner: Planner) -> Compiled:
@@ -21,14 +25,17 @@ def make(engine: Engine, command: Command, columns: int | None, planner: Planner
     Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where it must be
     run because it fails; in each case nothing has been written."""
 
-    def story(session: Session) -> Compiled:
+    with Session(engine, command) as session:
         planned = planner(session, columns)  # 1.
         graph, ends = planned.graph, dict[str, End]()
         try:
             build(graph, world_of(session), ends)  # 2. to 6.
         except HostLinkFailed as failed:
             raise HostLinkFailed(failed.status, graph.said(ends) + failed.text) from failed
-        record, outcome = account.of_graph(session, graph, ends)  # 7.
-        return Compiled(outcome, graph.said(ends), record, planned.direct(ends), planned.files, None)
-
-    return in_session(engine, command, story)
+        except JobFailed as failed:
+            raise planned.failed(failed, ends) from failed
+        record, outcome = account.of(session, [graph], ends, graph.path)  # 7.
+        files = (*planned.files, *graph.read(ends))
+        return Compiled(
+            outcome, graph.said(ends), record, planned.direct(ends), files, planned.jobs, bool(graph.messages)
+        )

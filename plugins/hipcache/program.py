@@ -8,57 +8,55 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
+from hipcache import account
 from hipcache.build import build
 from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import HostLinkFailed
-from hipcache.execution import host_link
-from hipcache.making import account, assembly, delivery, one_source, unbundling
-from hipcache.making.one_source import Made
-from hipcache.model.action import Action, Process
-from hipcache.model.end import End
-from hipcache.model.graph import Graph
+from hipcache.execution import host_link, unbundling
+from hipcache.model import Action, Cache, Delivery, End, Graph, Policy, Process, ended
 from hipcache.planners import link, refuse_script
 from hipcache.planners.device_link import CODE
+from hipcache.planners.object import cuid_of
+from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
 from hipcache.planning import driver, program_plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan, ToolJob
-from hipcache.planning.program_plan import ProgramPlan, outputs_of
-from hipcache.session import Session, decode, in_session
+from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of
+from hipcache.session import Session
 from hipcache.world import world_of
+
+# More than a source has passes.
+_TURNS = 1000
 
 
 def make_program(engine: Engine, command: Command, columns: int | None) -> Compiled:
     """Make the program of `command`. Raises as `front.make` does; what the host's linker has written by then is what it
     would have written for the compiler, too."""
-    return in_session(engine, command, lambda session: _make(session, columns))
-
-
-def _make(session: Session, columns: int | None) -> Compiled:
-    # 1. Ask the driver for its plan: a compile for each source, and the link.
-    refuse_script(session, "links")
-    plan = _plan(session, columns)
-    for library in plan.libraries:
-        unbundling.check_without_device_code(session, library)
-    # 2. to 5. The object of each source, with its device code or beside it: its units found or made, put together.
-    made, texts = _compile_all(session, plan)
-    # 6. Write the dependency files. 2. to 6. again, for relocatable device code and the program.
-    for together in _by_dependency_file(made):
-        delivery.write_dependencies(session, together)
-    graph, ends = _link_graph(session, plan, columns), dict[str, End]()
-    try:
-        build(graph, world_of(session), ends)
-    except HostLinkFailed as failed:
-        text = plan.messages + _in_order(session, plan.order, texts, graph, ends) + failed.text
-        raise HostLinkFailed(failed.status, text) from failed
-    messages = plan.messages + _in_order(session, plan.order, texts, graph, ends)
-    # 7. Say what happened.
-    record, outcome = account.of_program(session, made, graph, ends)
-    files = tuple(dict.fromkeys(name for one in made for name in one.files))
-    return Compiled(outcome, messages, record, None, files, None)
+    with Session(engine, command) as session:
+        # 1. Ask the driver for its plan: a compile for each source, and the link.
+        refuse_script(session, "links")
+        plan = _plan(session, columns)
+        for library in plan.libraries:
+            unbundling.check_without_device_code(session, library)
+        # 2. to 6. The object of each source, with its device code or beside it, and the dependency files.
+        compiles, sources = _compiles(session, plan)
+        ends = build(compiles, world_of(session))
+        # 2. to 6. again, for relocatable device code and the program.
+        linking = _link_graph(session, plan, columns)
+        texts = _texts(plan, sources, ends)
+        linked: dict[str, End] = {}
+        try:
+            build(linking, world_of(session), linked)
+        except HostLinkFailed as failed:
+            text = plan.messages + _in_order(session, plan.order, texts, linking, linked) + failed.text
+            raise HostLinkFailed(failed.status, text) from failed
+        messages = plan.messages + _in_order(session, plan.order, texts, linking, linked)
+        # 7. Say what happened.
+        record, outcome = account.of(session, [compiles, linking], {**ends, **linked}, linking.path)
+        return Compiled(outcome, messages, record, None, compiles.read(ends))
 
 
 def _link_graph(session: Session, plan: ProgramPlan, columns: int | None) -> Graph:
@@ -80,35 +78,56 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
     if command.own_cuid:
         return plan
     sources = [one.first.source for one in plan.compiles if isinstance(one, Plan)]
-    return program_plan.with_cuids(plan, {source: one_source.cuid_of(session, source, "") for source in sources})
+    return program_plan.with_cuids(plan, {source: cuid_of(session, source, "") for source in sources})
 
 
-def _compile_all(session: Session, plan: ProgramPlan) -> tuple[list[Made], dict[str, str]]:
-    """What the HIP sources came to, and what each pass said, by the name of what it makes."""
-    made: list[Made] = []
-    texts: dict[str, str] = {}
-    for one in plan.compiles:
-        if isinstance(one, Plan):
-            made.append(_compile(session, one))
-            passes = [*(device.code for device in one.devices), *([one.host.value(Role.OUTPUT)] if one.host else [])]
-            texts |= {name: product.text for name, product in zip(passes, made[-1].products, strict=True)}
-        else:
-            done = session.run(f"compile of '{one.source}'", [one.job.program, *one.job.arguments])
-            texts[one.object] = decode(done.stderr)
-    return made, texts
+def _compiles(session: Session, plan: ProgramPlan) -> tuple[Graph, list[SourceGraph]]:
+    """The graph of all sources, whose objects the link reads."""
+    plans = [one for one in plan.compiles if isinstance(one, Plan)]
+    sources = [
+        source_graph(session, one, f" of source {number}", apart=len(plans) > 1, turn=number * _TURNS)
+        for number, one in enumerate(plans)
+    ]
+    others = [_other(one) for one in plan.compiles if isinstance(one, Other)]
+    delivered = [
+        Delivery(session.command.path(name), output)
+        for one in sources
+        for name, output in zip(one.plan.outputs, one.outputs, strict=True)
+    ]
+    rules = [rule for together in _by_dependency_file(sources) for rule in dependency_rules(session, together)]
+    return Graph(
+        (*others, *(action for one in sources for action in one.actions())),
+        tuple(delivered),
+        tuple(unit for one in sources for unit in one.units()),
+        "",
+        grow=lambda end: [action for one in sources for action in one.following(end)],
+        told=tuple(slot for one in sources for slot in one.slots),
+        rules=tuple(rules),
+    ), sources
 
 
-def _compile(session: Session, plan: Plan) -> Made:
-    made = one_source.make(session, plan)
-    for name, whole in zip(plan.outputs, assembly.assemble(session, made.cut, made.products), strict=True):
-        delivery.write_object(session, whole, Path(session.command.path(name)))
-    return made
+def _other(one: Other) -> Action:
+    """The compile of a source that is no HIP, as the driver would run it."""
+    work = Process((one.job.program, *one.job.arguments))
+    return Action(one.object, "", f"compile of '{one.source}'", work, policy=Policy(Cache.NEVER))
 
 
-def _by_dependency_file(made: list[Made]) -> list[list[Made]]:
+def _texts(plan: ProgramPlan, sources: list[SourceGraph], ends: Mapping[str, End]) -> dict[str, str]:
+    """What each pass said, by the name of what it makes."""
+    texts = {one.object: ends[one.object].result.text for one in plan.compiles if isinstance(one, Other)}
+    for source in sources:
+        host = source.plan.host
+        passes = [*(device.code for device in source.plan.devices), *([host.value(Role.OUTPUT)] if host else [])]
+        for name, slot in zip(passes, source.slots, strict=True):
+            end = ended(ends, slot)
+            texts[name] = end.result.text if end else ""
+    return texts
+
+
+def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
     """One for each source where the program has no name, one of the program's name else."""
-    found: dict[str, list[Made]] = {}
-    for one in made:
+    found: dict[str, list[SourceGraph]] = {}
+    for one in sources:
         found.setdefault(one.plan.first.value(Role.DEPENDENCIES, "-dependency-file"), []).append(one)
     return list(found.values())
 

@@ -33,8 +33,7 @@ def compile_each(
         done = [compile(engine, command, columns) for command in commands]
     except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
         raise JobFailed(failed.job, failed.status) from failed
-    plans = [one.plan for one in done if one.plan]
-    if sum(plan.jobs for plan in plans) != jobs or any(plan.messages for plan in plans):
+    if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
         raise PassThrough("several_sources", "the driver has another plan for all of them")
     wholes = [one.whole for one in done] if looked else [None]
     return done, together(wholes, map(watched.of_observation, looked))

@@ -7,7 +7,7 @@ of the same name there (a text with its NUL, a tuple of texts a list that ends w
 from __future__ import annotations
 
 # The first part of each key (`inputs/keys`).
-KEY_FORMAT = "4"
+KEY_FORMAT = "5"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
 DIRECT_KIND = "direct 3"
 DIRECT_KIND_ON_TERMINAL = "direct 3 on a terminal"

@@ -23,16 +23,10 @@ def tell(engine: Engine, commands: Sequence[Command], columns: int | None) -> tu
 
         return compile_each(engine, commands, columns)
     (command,) = commands
-    from hipcache.planners import registry
-
-    planner = registry.of(command)
-    if planner:
-        from hipcache.front import make
-
-        done = make(engine, command, columns, planner)
-        return [done], done.whole
-    if command.makes_program:
+    if command.makes_program and not command.links:
         from hipcache.program import make_program as story
+    elif command.links or command.assembles:
+        from hipcache.front import make_alone as story
     else:
         from hipcache.compile import compile as story
     done = story(engine, command, columns)

@@ -5,27 +5,49 @@ from __future__ import annotations
 from functools import partial
 
 from hipcache.build import World
+from hipcache.cache import Caches
 from hipcache.cache.content import ContentCache
+from hipcache.cache.manifest import ManifestCache
 from hipcache.cache.observed import ObservedCache
-from hipcache.execution.in_process import InProcess
-from hipcache.execution.local import LocalProcess
-from hipcache.model.action import Function, Process, Step
-from hipcache.model.contents import Trace
+from hipcache.execution import Executor
+from hipcache.model import Pass, Process, Trace
 from hipcache.session import Session
-from hipcache.storage.local import LocalActions, LocalContents, LocalFlight
+from hipcache.storage.local import LocalFlight
+
+
+class Executors(dict[type, Executor]):
+    """Each is imported when it is needed: a hit runs nothing."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def __missing__(self, kind: type) -> Executor:
+        self[kind] = self._of(kind)
+        return self[kind]
+
+    def _of(self, kind: type) -> Executor:
+        if kind is Pass:
+            from hipcache.execution.passes import ObservedPass
+
+            return ObservedPass(self._session)
+        if kind is Process:
+            from hipcache.execution.local import LocalProcess
+
+            return LocalProcess(self._session)
+        from hipcache.execution.in_process import InProcess
+
+        return InProcess()
 
 
 def world_of(session: Session) -> World:
-    store = session.engine.store
-    contents = LocalContents(store)
-    note, refusal, recache = session.notes.append, session.changed, session.engine.recache
-    content = ContentCache(LocalActions(store), contents, note, refusal, recache)
+    shelf = session.shelf
+    content = ContentCache(shelf)
+    observed = ObservedCache(content, partial(_differs, session))
+    passes = ManifestCache(shelf, session.reads, session.files, session.command.cwd)
+    caches = Caches(content, passes, observed)
     return World(
-        ObservedCache(content, partial(_differs, session)),
-        contents,
-        LocalFlight(store),
-        {Process: LocalProcess(session), Function: InProcess(), Step: InProcess()},
-        session.runner.kill,
+        caches, shelf.contents, LocalFlight(session.engine.store), Executors(session), session.at, session.stop
     )
 
 
@@ -33,7 +55,7 @@ def _differs(session: Session, trace: Trace) -> str:
     """In words, why the trace does not hold now; empty if it does."""
     if trace.directory and trace.directory != session.command.cwd:
         return f"what was made names the directory that it was made in, '{trace.directory}'"
-    reads = session.read_set(trace.reads)
+    reads = session.reads.get(trace.reads)
     if reads is None:
         return "the store no longer has the list of files that it read"
     return session.files.differs(trace.reads, reads, exact=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache import atomic
 from hipcache.errors import PassThrough
-from hipcache.model.end import End
-from hipcache.model.graph import Graph
+from hipcache.model import Delivery, End, Graph, Output
 from hipcache.storage import ContentStore
 
 
@@ -40,12 +41,37 @@ def clean_up(output: str) -> None:
 
 def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> set[str]:
     """Write what the user gets, each file whole or not at all; the actions whose content is lost."""
-    check_places(one.path for one in graph.deliveries)
     lost = set()
-    for path, output in ((Path(one.path), one.output) for one in graph.deliveries):
-        end = ends[output.action]
+    for one in written(graph, ends):
+        path, output, end = Path(one.path), one.output, ends[one.output.action]
         if output.name in end.held:
-            write(path, end.held[output.name].read())
+            write(path, end.held[output.name].read(), through_links=one.through_links)
+        elif one.through_links:
+            content = contents.read(end.hash(output.name))
+            if content is not None:
+                write(path, content, through_links=True)
+            else:
+                lost.add(output.action)
         elif not contents.copy(end.hash(output.name), path):
             lost.add(output.action)
+        if one.executable:
+            _make_executable(path)
     return lost
+
+
+def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
+    """What is delivered: of two in one place the later one that was written."""
+    last = {one.path: one for one in graph.deliveries if _is_there(one.output, ends[one.output.action])}
+    return list(last.values())
+
+
+def _is_there(output: Output, end: End) -> bool:
+    return output.name in end.held or output.name in end.result.outputs
+
+
+def _make_executable(path: Path) -> None:
+    """As lld does: who may read it may run it."""
+    with suppress(OSError):
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            path.chmod(stat.S_IMODE(status.st_mode) | (status.st_mode & 0o444) >> 2)

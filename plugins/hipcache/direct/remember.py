@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache.cache.entries import unpack
+from hipcache.delivery import files, rules
 from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import ContentsUnknown, pack_contents
 from hipcache.direct.record import (
@@ -14,6 +16,7 @@ from hipcache.direct.record import (
     DirectRecord,
     Output,
     Outputs,
+    Rule,
     is_of_system,
     key,
     pack_list,
@@ -28,15 +31,13 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet, Status, status_of
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, SAME, Watched
-from hipcache.making.device import Product
-from hipcache.making.records import FrontEntry, unpack_front
+from hipcache.model import Cache, End, Graph
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
 from hipcache.planning.command import Command, Unwrapped, expand
 from hipcache.planning.driver import Asked, AskedToAssemble
 from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.units import Units
 from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace
@@ -63,29 +64,35 @@ class Whole:
     everywhere: bool = False
 
 
-def whole_of(session: Session, asked: Asked, cut: Units, products: Sequence[Product], outputs: Outputs) -> Whole | None:
-    """None where not all is known that it depended on, or some of that has changed."""
-    if cut.object and not cut.object.tools_beside:
-        return None
-    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
-    depends = _all_of(_depends(session, asked, fronts, products))
+def whole_of(
+    session: Session,
+    asked: Asked | AskedToAssemble,
+    graph: Graph,
+    ends: Mapping[str, End],
+    fronts: Sequence[FrontEnd] = (),
+) -> Whole | None:
+    """None where not all is known that the graph's outputs depended on, or some of that has changed. `fronts`: the
+    passes in the order of what is told."""
+    depends = _all_of(_depends(session, asked, graph, ends, fronts))
     if depends is None:
         return None
-    keys = [(front.key.digest, one.back_key) for front, one in zip(fronts, products, strict=True)]
-    uses = [(True, one) for pair in keys for one in pair]
-    if cut.object:
-        codes = [one.digest for one in products[: len(cut.devices)]]
-        uses += [(True, cut.object.key(codes, products[-1].digest if cut.host else "").digest)]
-    uses += [(False, digest) for one in products for digest in (one.digest, one.reads)]
-    uses += [(False, file.digest) for one in products for file in one.beside]
-    used = tuple(dict.fromkeys(one for one in uses if one[1]))
-    reads = (session.read_set(digest) for digest in {one.reads for one in products if one.reads})
-    digests = _digests(session, (one for one in reads if one))
-    everywhere = _is_everywhere(session, asked, fronts, products)
-    return Whole(session.began, outputs, depends, used, _tools(session, asked), digests, everywhere)
+    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in files.written(graph, ends)]
+    outputs = Outputs(
+        tuple(Rule(one.path, rules.text(one, ends)) for one in graph.rules),
+        tuple(Output(one.path, digest, one.executable) for one, digest in delivered),
+    )
+    cached = [end for end in ends.values() if end.bound.action.policy.cache is not Cache.NEVER and not end.missing]
+    uses = [(True, end.bound.key.digest) for end in cached]
+    uses += [(False, digest.hash) for end in cached for digest in end.result.outputs.values()]
+    read = {end.result.reads for end in cached if end.result.reads}
+    uses += [(False, digest) for digest in sorted(read)]
+    sets = [found for found in map(session.reads.get, read) if found]
+    used, tools, digests = tuple(dict.fromkeys(uses)), _tools(session, asked), _digests(session, sets)
+    everywhere = bool(fronts) and _is_everywhere(session, asked, cached)
+    return Whole(session.began, outputs, depends, used, tools, digests, everywhere)
 
 
-def _is_everywhere(session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]) -> bool:
+def _is_everywhere(session: Session, asked: Asked | AskedToAssemble, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
     command, path = session.command, session.files.basedir.path
     named = [word for word in command.arguments if path in word]
@@ -93,24 +100,15 @@ def _is_everywhere(session: Session, asked: Asked, fronts: Sequence[FrontEnd], p
         return False
     if any("cuid" in word for word in named) or any(path in macro for macro in command.macros):
         return False
+    passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
     return all(
-        any(entry.reads == product.reads and not entry.base for entry in _entries(session, front))
-        for front, product in zip(fronts, products, strict=True)
+        any(entry.reads == end.result.reads and not entry.base for entry in unpack(_record(session, end)))
+        for end in passes
     )
 
 
-def _entries(session: Session, front: FrontEnd) -> tuple[FrontEntry, ...]:
-    return tuple(unpack_front(session.engine.store.get_action(front.key.digest)))
-
-
-def whole_of_assembly(session: Session, asked: AskedToAssemble, key: str, output: Output) -> Whole | None:
-    """The same of a source of a GPU's assembler, which reads nothing else, and whose object is under `key`."""
-    depends = _all_of(_surroundings(session, asked))
-    if depends is None:
-        return None
-    uses = ((True, key), (False, output.digest))
-    written = Outputs((), (output,))
-    return Whole(session.began, written, depends, uses, _tools(session, asked), _digests(session, ()))
+def _record(session: Session, end: End) -> bytes | None:
+    return session.engine.store.get_action(end.bound.key.digest)
 
 
 def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:
@@ -261,16 +259,22 @@ def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
 
 
 def _depends(
-    session: Session, asked: Asked, fronts: Sequence[FrontEnd], products: Sequence[Product]
+    session: Session,
+    asked: Asked | AskedToAssemble,
+    graph: Graph,
+    ends: Mapping[str, End],
+    fronts: Sequence[FrontEnd],
 ) -> Iterator[Watched]:
     yield from _surroundings(session, asked)
     # Most architectures read the same files.
     found = {
-        (product.reads, front.comments_matter or bool(product.text))
-        for front, product in zip(fronts, products, strict=True)
+        (ends[id].result.reads, front.comments_matter or bool(ends[id].result.text))
+        for slot, front in zip(graph.told, fronts, strict=True)
+        for id in slot
+        if id in ends and not ends[id].missing
     }
     for digest, exact in sorted(found):
-        reads = session.read_set(digest) if digest else None
+        reads = session.reads.get(digest) if digest else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact)

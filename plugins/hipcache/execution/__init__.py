@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hipcache.model.action import Bound
-from hipcache.model.contents import Inputs, Ran
+from hipcache.model import Bound, Inputs, Ran
 
 
 class Executor(Protocol):

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from hipcache.delivery import files
 from hipcache.errors import HostLinkFailed
 from hipcache.execution.local import place, said
-from hipcache.model.action import EACH_TIME, Action, Source, Step
-from hipcache.model.contents import Inputs, Ran
+from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
 from hipcache.planning.link_plan import value_after
 from hipcache.planning.plan import ToolJob
 from hipcache.session import Session, decode

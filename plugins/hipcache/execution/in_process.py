@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hipcache.model.action import Bound, Function, Step
-from hipcache.model.contents import Held, Inputs, Ran
+from hipcache.model import Bound, Function, Held, Inputs, Ran, Step
 
 
 class InProcess:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.inputs.recording import CLOCK_SLACK, TICK
-from hipcache.model.action import Action, Bound, Diagnostics, File, Process, render
-from hipcache.model.contents import Held, Inputs, Ran
+from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.session import Session, decode
 from hipcache.values import dataclass
 
@@ -24,7 +23,7 @@ class LocalProcess:
         work = action.work
         assert isinstance(work, Process)
         root = session.workdir / work.root if work.root else Path(session.command.cwd)
-        paths = {name: place(session, name, inputs) for name, _ in action.inputs}
+        paths = places(session, [name for name, _ in action.inputs], inputs)
         paths |= {name: str(session.scratch(dict(work.places).get(name, name))) for name in action.outputs}
         words = {name: os.path.relpath(path, root) if work.root else path for name, path in paths.items()}
         argv = [render(word, words) for word in work.command]
@@ -49,6 +48,19 @@ class LocalProcess:
         return ""
 
 
+def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, str]:
+    """Where all of the inputs lie. Raises Lost for all of them that are."""
+    found, lost = {}, set()
+    for name in names:
+        try:
+            found[name] = place(session, name, inputs)
+        except Lost as error:
+            lost |= error.actions
+    if lost:
+        raise Lost(lost)
+    return found
+
+
 def place(session: Session, name: str, inputs: Inputs) -> str:
     """Where the input lies: the user's file, or that place in the scratch which has its name."""
     held, wanted = inputs.of(name), session.scratch(name)
@@ -60,6 +72,8 @@ def place(session: Session, name: str, inputs: Inputs) -> str:
     try:
         os.link(held.path, wanted)
     except OSError:
+        import shutil
+
         shutil.copyfile(held.path, wanted)
     return str(wanted)
 

@@ -18,7 +18,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
-from hipcache.model.contents import Held, Ran, Trace
+from hipcache.model import Held, Ran, Trace
 from hipcache.processes.runner import Traced
 from hipcache.session import Session
 
@@ -44,14 +44,14 @@ def run(
     try:
         if set_back:
             raise Untraceable("the clock was set back while the compiler ran")
-        reads = session.keep_read_set(_reads(session, traced, started))
+        reads = session.reads.keep(_reads(session, traced, started))
         content = made.read_bytes()
         bound = any(Basedir(place).named_in(content) or place in text for place in places)
         trace = Trace(reads, session.command.cwd if bound else "")
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)
-    return Ran({name: Held(path=made)}, text, traced.ended.seconds, why_not, trace)
+    return Ran({name: Held(path=made)}, text, traced.ended.seconds, why_not, trace=trace)
 
 
 def _reads(session: Session, traced: Traced, started: float) -> ReadSet:

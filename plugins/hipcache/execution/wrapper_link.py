@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from hipcache.errors import PassThrough
 from hipcache.execution import holder, host_link
 from hipcache.execution.local import place, said
-from hipcache.model.action import Action, Output, Step
-from hipcache.model.contents import Inputs, Ran
+from hipcache.model import Action, Inputs, Output, Ran, Step
 from hipcache.planning import driver
 from hipcache.planning.plan import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan

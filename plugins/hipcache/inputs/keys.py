@@ -9,6 +9,7 @@ ccache's `hash.hpp` uses tagged delimiters for the same reason). The pairs thems
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from hipcache import aside, shared
@@ -28,7 +29,7 @@ class Key:
     kind: str
     inputs: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         hasher = blake3()
         for text in (FORMAT, self.kind, *(part for pair in self.inputs for part in pair)):

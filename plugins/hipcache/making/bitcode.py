@@ -14,13 +14,18 @@ and so is all where the native library was not built.
 
 from __future__ import annotations
 
+import os
+import re
+
 from hipcache import native
 from hipcache.inputs.keys import digest_bytes
+from hipcache.making import unnamed
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
+_NAMED = re.compile(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,19 @@ def _with_mark(neutral: str, mark: bytes) -> str:
 def names_only(content: bytes, mark: bytes) -> bool:
     """Does the hash stand in the variable's name, and nowhere else? One of fewer digits might be found by chance."""
     return len(mark) == _MARK and 0 < content.count(mark) == content.count(_PREFIX + mark)
+
+
+def names(content: bytes, path: str) -> bool:
+    """May what it says to a back end show the path? (Where the source lies, it does not say.)"""
+    said = native.bitcode(content) if path else None
+    return bool(path) and unnamed.shows(content if said is None else said, os.fsencode(path))
+
+
+def names_in_object(content: bytes) -> bytes:
+    """The hash of the CUID by which the object's variable is named, where it stands nowhere else; else nothing."""
+    found = set(_NAMED.findall(content))
+    mark = found.pop() if len(found) == 1 else b""
+    return mark if mark and names_only(content, mark) else b""
 
 
 def _essence(content: bytes) -> str:

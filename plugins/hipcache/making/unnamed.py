@@ -30,6 +30,11 @@ def in_bitcode(content: bytes) -> bool:
     return any(row in content for row in _BEGINNINGS) if found is None else bool(found)
 
 
+def shows(content: bytes, text: bytes) -> bool:
+    """May bitcode have the text as a string?"""
+    return any(row in content for row in rows([text]))
+
+
 def rows(names: Iterable[bytes]) -> Iterator[bytes]:
     """The bytes that lie whole within a name, for each width of a character and each bit of a byte where it begins."""
     for name in names:

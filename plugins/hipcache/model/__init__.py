@@ -1,1 +1,72 @@
-"""Values without I/O: an action, its result, the graph of all actions of one command."""
+"""Values: what is to be done, what has come of it, and in which order."""
+
+from hipcache.model.action import (
+    EACH_TIME,
+    Action,
+    ActionResult,
+    Bound,
+    Cache,
+    Diagnostics,
+    File,
+    Function,
+    Literal,
+    Missing,
+    Output,
+    Policy,
+    Process,
+    Ref,
+    Source,
+    Step,
+    Word,
+    Work,
+    render,
+)
+from hipcache.model.contents import Dependency, Digest, Held, Inputs, PassTrace, Ran, Trace
+from hipcache.model.end import End, Lost
+from hipcache.model.graph import Delivery, Graph, Rule, Slot, Unit, ended
+from hipcache.model.passes import BITCODE, NEUTRAL, OUTPUT, Pass
+from hipcache.model.progress import Progress
+from hipcache.model.turns import Turns
+
+__all__ = [
+    "BITCODE",
+    "EACH_TIME",
+    "NEUTRAL",
+    "OUTPUT",
+    "Action",
+    "ActionResult",
+    "Bound",
+    "Cache",
+    "Delivery",
+    "Dependency",
+    "Diagnostics",
+    "Digest",
+    "End",
+    "File",
+    "Function",
+    "Graph",
+    "Held",
+    "Inputs",
+    "Literal",
+    "Lost",
+    "Missing",
+    "Output",
+    "Pass",
+    "PassTrace",
+    "Policy",
+    "Process",
+    "Progress",
+    "Ran",
+    "Ref",
+    "Rule",
+    "Slot",
+    "Source",
+    "Step",
+    "Trace",
+    "Turns",
+    "Unit",
+    "Word",
+    "Work",
+    "ended",
+    "render",
+]

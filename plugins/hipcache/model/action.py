@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Union
 
 from hipcache.inputs.keys import Key, make_key
-from hipcache.model.contents import Digest, Inputs, Ran
-from hipcache.values import dataclass
+from hipcache.model.contents import Dependency, Digest, Inputs, Ran
+from hipcache.values import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -53,37 +53,46 @@ Source = Output | File | Literal
 
 
 class Cache(Enum):
-    """Where the result of an action is looked up: nowhere, by the digest of its parts, or by that and by the files that
-    it was seen to read."""
+    """Where the result of an action is looked up: nowhere; by the digest of its parts; or by that and by what it was
+    seen to read (`manifest`: of a pass over a source; `observed`: of any other program)."""
 
     NEVER = "never"
     CONTENT = "content"
+    MANIFEST = "manifest"
     OBSERVED = "observed"
 
 
 class Diagnostics(Enum):
-    """What becomes of the text that an action writes to standard error: the user reads it (it is stored with the
-    result), or the whole command is left to the compiler, since the text would look another way there."""
+    """What becomes of the text that an action writes to standard error: it is stored with the result (and the graph
+    says whether the user reads it), or the whole command is left to the compiler, since the text would look another way
+    there."""
 
-    TOLD = "told"
+    KEPT = "kept"
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """`slot`: does it count as a running compiler?"""
+    """`slot`: does it count as a running compiler? `run`: False where it is only looked up. `compress`: are its
+    contents, which no user gets, stored compressed?"""
 
     cache: Cache = Cache.CONTENT
-    diagnostics: Diagnostics = Diagnostics.TOLD
+    diagnostics: Diagnostics = Diagnostics.KEPT
     slot: bool = True
+    run: bool = True
+    compress: bool = False
 
 
 # As a job of the driver's plan that writes nothing but files.
 EACH_TIME = Policy(Cache.NEVER, Diagnostics.REFUSED, slot=False)
 
 
+class Work:
+    """What an action does: there is an executor for each type of it."""
+
+
 @dataclass(frozen=True)
-class Process:
+class Process(Work):
     """A command, run in the user's directory with the user's environment; or in `root`, a directory of the scratch in
     which its inputs and outputs are named relative to it, and with the scratch for its temporary files. `places`: where
     outputs lie in the scratch, if not under their names."""
@@ -94,26 +103,26 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(Work):
     """A step in this process: contents of inputs by name -> contents of outputs by name."""
 
     call: Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Work):
     """What only this machine can do, such as the host's link into the user's tree."""
 
     run: Callable[[Inputs], Ran]
 
 
-Work = Process | Function | Step
-
-
 @dataclass(frozen=True)
 class Action:
     """`id`: its name in the graph; `kind`: the first word of its key; `label`: its name in messages; `missing`: why it
-    had to run, where no result is stored."""
+    had to run, where no result is stored (or its content is lost). `passing`: those of its outputs that are not stored,
+    only named: who needs one that was not made in this build has the action run again. `on_demand`: it waits until
+    another action, which has to run, asks for its outputs. `turn`: its place where a failure that the source has caused
+    ends all behind it. `fixed`: its key, where that does not depend on other actions, instead of `parts`."""
 
     id: str
     kind: str
@@ -124,6 +133,14 @@ class Action:
     outputs: tuple[str, ...] = ()
     policy: Policy = Policy()
     missing: str = ""
+    passing: tuple[str, ...] = ()
+    on_demand: bool = False
+    turn: int = 0
+    fixed: Key | None = None
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        return tuple(name for name in self.outputs if name not in self.passing)
 
     @property
     def needs(self) -> set[str]:
@@ -132,29 +149,44 @@ class Action:
 
     def key(self, digests: Mapping[str, str]) -> Key:
         """`digests`: of the inputs that its parts name."""
-        return make_key(self.kind, [(name, render(word, digests)) for name, word in self.parts])
+        return self.fixed or make_key(self.kind, [(name, render(word, digests)) for name, word in self.parts])
 
     @property
     def keyed(self) -> set[str]:
         """The inputs whose content its key has."""
-        return {one.name for _, word in self.parts for one in word if isinstance(one, Ref)}
+        words = (word for _, word in self.parts if not isinstance(word, str))
+        return {one.name for word in words for one in word if isinstance(one, Ref)}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An action whose inputs are known."""
+    """An action whose inputs are known. `why`: no cache has its result, in words, where it has been looked up."""
 
     action: Action
     key: Key
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class ActionResult:
-    """`outputs`: a digest for each output that is stored; `text`: all that was said; `seconds`: of the work."""
+    """`outputs`: a digest for each output that is stored; `text`: all that was said; `seconds`: of the work.
+    `passing`: hashes of those that are not stored; `reads`: the hash of the read set, `files`: of a pass, what it read.
+    """
 
     outputs: Mapping[str, Digest]
     text: str
     seconds: float
+    passing: Mapping[str, str] = field(default_factory=dict)
+    reads: str = ""
+    files: tuple[Dependency, ...] = ()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """No result in a cache: `why` in words; `talked`: the last one that is there said something."""
+
+    why: str
+    talked: bool = False
 
 
 def render(word: Word, names: Mapping[str, str]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from hipcache.values import dataclass
+from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.readset import ReadSet
+from hipcache.values import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,14 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Dependency:
+    """A file that a pass read. `system`: left out by -MMD."""
+
+    path: str
+    system: bool
+
+
+@dataclass(frozen=True)
 class Trace:
     """What an observed action read: the hash of its read set. `directory`: the working directory where its outputs or
     its text name that, and so are good there alone; else empty."""
@@ -41,15 +51,35 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class PassTrace:
+    """What a pass looked at. `reads` is None where its result must not be stored. `bound`: may what it made depend on
+    the base directory?"""
+
+    reads: ReadSet | None
+    files: tuple[Dependency, ...]
+    bound: bool
+
+
+@dataclass(frozen=True)
 class Ran:
     """What an action came to that was run: its outputs, and in words why they must not be stored (empty: they may).
-    `trace`: of one that was observed."""
+    `passing`: hashes of outputs that are named in another way than by their content; `trace`: of one that was observed;
+    `looked`: of a pass."""
 
     outputs: Mapping[str, Held]
     text: str
     seconds: float
     why_not: str = ""
+    passing: Mapping[str, str] = field(default_factory=dict)
     trace: Trace | None = None
+    looked: PassTrace | None = None
+
+    def named(self, passing: Iterable[str]) -> dict[str, str]:
+        """The hashes of those of its outputs that are not stored."""
+        return {
+            name: self.passing[name] if name in self.passing else digest_bytes(self.outputs[name].read())
+            for name in passing
+        }
 
 
 class Inputs(Protocol):
@@ -61,4 +91,8 @@ class Inputs(Protocol):
 
     def said(self, name: str) -> str:
         """The text of the action that the input comes from."""
+        ...
+
+    def seconds(self, name: str) -> float:
+        """And its time."""
         ...

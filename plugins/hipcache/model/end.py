@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hipcache.inputs.keys import digest_file
-from hipcache.model.action import ActionResult, Bound
+from hipcache.model.action import ActionResult, Bound, Missing
 from hipcache.model.contents import Held
 from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)
 class End:
-    """`why` it had to run; empty for a hit. `held`: the outputs that it has just made."""
+    """`why` it had to run; empty for a hit. `held`: the outputs that it has just made. `missing`: where it was only
+    looked up, and is not there."""
 
     bound: Bound
     result: ActionResult
     why: str
     held: Mapping[str, Held]
+    missing: Missing | None = None
 
     @property
     def hit(self) -> bool:
@@ -27,6 +29,8 @@ class End:
         """Raises OSError."""
         if output in self.result.outputs:
             return self.result.outputs[output].hash
+        if output in self.result.passing:
+            return self.result.passing[output]
         path = self.held[output].path
         assert path
         return digest_file(path)

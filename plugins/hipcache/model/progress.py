@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from hipcache.errors import PassThrough
 from hipcache.model.action import Action
 from hipcache.model.end import End
@@ -17,29 +19,59 @@ class Progress:
     def __init__(self, graph: Graph, ends: dict[str, End]) -> None:
         self.ends = ends
         self.again: dict[str, int] = {}
-        self._waiting = {action.id: action for action in graph.actions}
-        self._actions = dict(self._waiting)
+        self._grow = graph.grow
+        self._is_wanted: Callable[[Action], bool] = lambda action: True
+        self._actions: dict[str, Action] = {}
+        self._waiting: dict[str, Action] = {}
+        self._asleep: dict[str, Action] = {}
+        self._add(graph.actions)
+
+    def _add(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if action.id not in self._actions and self._is_wanted(action):
+                self._actions[action.id] = action
+                (self._asleep if action.on_demand else self._waiting)[action.id] = action
 
     @property
     def unfinished(self) -> bool:
-        return len(self.ends) < len(self._actions)
+        return any(name not in self.ends and name not in self._asleep for name in self._actions)
+
+    def _is_ready(self, action: Action) -> bool:
+        return self.ends.keys() >= action.needs - self._asleep.keys()
 
     def take_ready(self) -> list[Action]:
-        ready = [one for one in self._waiting.values() if self.ends.keys() >= one.needs]
+        ready = list(filter(self._is_ready, self._waiting.values()))
         for action in ready:
             del self._waiting[action.id]
         return ready
 
     @property
     def has_ready(self) -> bool:
-        return any(self.ends.keys() >= one.needs for one in self._waiting.values())
+        return any(map(self._is_ready, self._waiting.values()))
+
+    def drop(self, is_wanted: Callable[[Action], bool]) -> None:
+        """Leave undone what is not wanted."""
+        self._is_wanted = is_wanted
+        for all_of_them in (self._actions, self._waiting, self._asleep):
+            for action in [one for one in all_of_them.values() if not is_wanted(one)]:
+                del all_of_them[action.id]
+
+    def is_read(self, name: str) -> bool:
+        """Is there an action that is still to read the outputs of that one?"""
+        left = (one for one in self._actions.values() if one.id not in self.ends and one.id not in self._asleep)
+        return any(name in one.needs for one in left)
 
     def finish(self, end: End) -> None:
         self.ends[end.bound.action.id] = end
+        self._add(self._grow(end))
 
     def reopen(self, lost: set[str], waiting: Action | None = None) -> None:
-        """The `lost` ones are to run again, and then the one that is `waiting` for them."""
+        """The `lost` ones are to run again (or for the first time, where nobody has asked for them yet), and then the
+        one that is `waiting` for them."""
         for name in lost:
+            if name in self._asleep:
+                self._waiting[name] = self._asleep.pop(name)
+                continue
             self.again[name] = self.again.get(name, 0) + 1
             if self.again[name] == _TRIES:
                 raise PassThrough("store", "its entries are damaged again and again")

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from hipcache.errors import PassThrough
+from hipcache.errors import JobFailed, PassThrough
 from hipcache.inputs.identity import is_script
-from hipcache.model.end import End
-from hipcache.model.graph import Graph
+from hipcache.model import End, Graph
 from hipcache.planning import tools
 from hipcache.values import dataclass
 
@@ -26,11 +25,14 @@ Ends = Mapping[str, End]
 @dataclass(frozen=True)
 class Planned:
     """`direct`: what a direct hit of the same command needs, once the graph is built; None where not all is known.
-    `files`: all that is read, as clang names it."""
+    `files`: what is read besides what passes read, as clang names it; `jobs`: how many processes the driver would run;
+    `failed`: a failure of a job as the compiler would tell it."""
 
     graph: Graph
     files: tuple[str, ...] = ()
     direct: Callable[[Ends], Whole | None] = lambda _: None
+    jobs: int = 0
+    failed: Callable[[JobFailed, Ends], JobFailed] = lambda failed, _: failed
 
 
 # A command, and the width of the terminal that will show its messages (None where there is none), to its graph. Raises

@@ -6,16 +6,15 @@ The assembler writes its object into the file that is there, also through a link
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
-from hipcache.direct.record import Output as Written
-from hipcache.direct.remember import Whole, whole_of_assembly
+from hipcache.direct.remember import whole_of
 from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
-from hipcache.model.action import Action, Diagnostics, File, Output, Policy, Process, Ref
-from hipcache.model.graph import Delivery, Graph, Unit
-from hipcache.planners import Ends, Planned, refuse_script
+from hipcache.model import Action, Delivery, Diagnostics, File, Graph, Output, Policy, Process, Ref, Unit
+from hipcache.planners import Planned, refuse_script
 from hipcache.planning import assembler, driver
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.session import Session
@@ -37,11 +36,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         (_action(session, job),), (Delivery(path, output),), (Unit(_NAME, job.arch, (job.arch,), True),), path
     )
 
-    def direct(ends: Ends) -> Whole | None:
-        end = ends[_NAME]
-        return whole_of_assembly(session, asked, end.bound.key.digest, Written(path, end.hash(_CODE)))
-
-    return Planned(graph, (job.source,), direct)
+    return Planned(graph, (job.source,), partial(whole_of, session, asked, graph))
 
 
 def _action(session: Session, job: AssemblerJob) -> Action:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hipcache.errors import PassThrough
 from hipcache.execution import host_link
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.model.action import EACH_TIME, Action, Literal, Output, Process, Ref, Source, Word
-from hipcache.model.graph import Graph
+from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
 from hipcache.planners.device_link import CODE
 from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipcache.model.action import Action, Output, Process, Source, Word
-from hipcache.model.graph import Unit
+from hipcache.model import Action, Output, Process, Source, Unit, Word
 from hipcache.report.statistics import LINK
 
 CODE = "code"

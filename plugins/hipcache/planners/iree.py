@@ -11,9 +11,7 @@ import os
 
 from hipcache.errors import PassThrough
 from hipcache.execution import observed
-from hipcache.model.action import Action, Cache, Output, Policy, Step
-from hipcache.model.contents import Inputs, Ran
-from hipcache.model.graph import Delivery, Graph, Unit
+from hipcache.model import Action, Cache, Delivery, Graph, Inputs, Output, Policy, Ran, Step, Unit
 from hipcache.planners import Planned, iree_surroundings
 from hipcache.planning import iree, iree_checks, iree_program, standard_input
 from hipcache.session import Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hipcache.model.graph import Graph
+from hipcache.model import Graph
 from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
 from hipcache.planning import driver
 from hipcache.planning.link_plan import LinkPlan

@@ -27,12 +27,19 @@ def _link() -> Planner:
     return plan
 
 
+def _object() -> Planner:
+    from hipcache.planners.object import plan
+
+    return plan
+
+
 KINDS: tuple[tuple[Callable[[Command], bool], Callable[[], Planner]], ...] = (
     (lambda command: tools.is_iree_compile(command.compiler), _iree),
     (lambda command: command.links, _link),
     (lambda command: command.assembles, _assembler),
+    (lambda command: True, _object),
 )
 
 
-def of(command: Command) -> Planner | None:
-    return next((planner() for claims, planner in KINDS if claims(command)), None)
+def of(command: Command) -> Planner:
+    return next(planner() for claims, planner in KINDS if claims(command))

@@ -14,8 +14,7 @@ from functools import partial
 from hipcache.execution import wrapper_link
 from hipcache.execution.wrapper_link import INPUT
 from hipcache.inputs.keys import digest_bytes
-from hipcache.model.action import Action, Literal, Ref, Source, Word
-from hipcache.model.graph import Graph
+from hipcache.model import Action, Graph, Literal, Ref, Source, Word
 from hipcache.planners import device_images, device_link, wrapper_tools
 from hipcache.planners.device_images import File
 from hipcache.planners.device_link import CODE

@@ -3,9 +3,9 @@
 A back end reads bitcode. For bitcode, clang reads next to no language options (`CompilerInvocation`, ParseLangArgs):
 they have had their effect on the bitcode. So have directories and prefix maps, which clang applies while it writes
 debug information, coverage and `__FILE__`. Warnings of a back end only tell that it has something to say; the user
-reads them from a pass in one step, which has all options (`making/device`). So neither can reach the code object, and
-a back end runs without them: another `-Wall` or `-std=` starts none. Each name was tried with clang 15 and 19: the
-code object is the same with and without it. What is not listed stays.
+reads them from a pass in one step, which has all options (`planners/device_code`). So neither can reach the code
+object, and a back end runs without them: another `-Wall` or `-std=` starts none. Each name was tried with clang 15 and
+19: the code object is the same with and without it. What is not listed stays.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from hipcache.inputs.keys import Key
+from hipcache.inputs.search import SearchPath
 from hipcache.planning import auxiliary
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.plan import Cc1Job
@@ -101,6 +102,23 @@ class FrontEnd:
     @property
     def auxiliary(self) -> list[Option]:
         return auxiliary.of(self.job)
+
+    @property
+    def search(self) -> SearchPath:
+        return SearchPath.of(self.job.options)
+
+    @property
+    def macros(self) -> list[str]:
+        return [option.value for option in self.job.options if option.role is Role.MACRO]
+
+    @property
+    def included(self) -> list[str]:
+        """What -include names."""
+        return [option.value for option in self.job.options if option.role is Role.INCLUDE]
+
+    @property
+    def sysroot(self) -> str:
+        return next((option.value for option in reversed(self.job.options) if option.name == "-isysroot"), "/")
 
     @property
     def macro_prefix_maps(self) -> list[str]:

@@ -18,7 +18,7 @@ end that reads bitcode) is also left out of the command, or cannot reach the out
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -31,7 +31,7 @@ from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.planning.lld import file_in
 from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
 from hipcache.planning.tools import which
-from hipcache.values import dataclass, replace
+from hipcache.values import dataclass
 
 _USUAL = "-fcuda-include-gpubinary"
 _OBJCOPY = "llvm-objcopy"
@@ -50,7 +50,8 @@ class DeviceUnit:
     code: str
     in_one_step: bool
     by_lto: bool
-    _back: tuple[tuple[str, str], ...]
+    back: tuple[tuple[str, str], ...]
+    linking: tuple[tuple[str, str], ...]
 
     @property
     def silent(self) -> bool:
@@ -59,12 +60,8 @@ class DeviceUnit:
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
-        """What the back end's key has besides the bitcode."""
-        return self._back
-
-    def back_key(self, bitcode: str) -> Key:
-        """`bitcode`: digest of the front end's output."""
-        return make_key("backend", [*self._back, ("bitcode", bitcode)])
+        """What the keys of the back end and of the link have besides what they read."""
+        return (*self.back, *self.linking)
 
     def back_argv(self, bitcode: Path, obj: Path) -> list[str]:
         words = [self.front.job.program]
@@ -88,18 +85,15 @@ class ObjectUnit:
     bundled: str
     host: str
     tools_beside: bool
-    _tools: tuple[tuple[str, str], ...]
+    tools: tuple[tuple[str, str], ...]
 
-    def embedded(self, archs: Iterable[str], codes: Sequence[str]) -> Iterable[tuple[str, str]]:
-        """What the key of a host unit has that takes the fat binary. `codes`: as for `key`."""
-        named = [(f"device code of {arch}", code) for arch, code in zip(archs, codes, strict=True)]
-        return [*named, ("way of bundling", self.key(codes, "").digest)]
-
-    def key(self, codes: Iterable[str], host: str) -> Key:
-        """`codes`: digests of the code objects in the plan's order; `host`: digest of the host's object, if any."""
-        named = dict(zip(self.codes, codes, strict=True)) | ({self.host: "host"} if self.host else {})
+    @property
+    def way(self) -> Key:
+        """How the bundler is run, but for what it reads."""
+        named = {code: f"code object {number}" for number, code in enumerate(self.codes)}
+        named |= {self.host: "host"} if self.host else {}
         words = _renamed(self.bundle, {**named, self.bundled: "fat binary"})[1:]
-        return make_key("object", [*self._tools, *(("bundler option", word) for word in words), ("host", host)])
+        return make_key("bundle", [*self.tools, *(("bundler option", word) for word in words)])
 
     def bundle_argv(self, codes: Iterable[Path], host: Path | None, bundled: Path) -> list[str]:
         named = dict(zip(self.codes, map(str, codes), strict=True)) | ({self.host: str(host)} if self.host else {})
@@ -117,19 +111,8 @@ class Units:
 
     @property
     def host_is_last(self) -> bool:
-        """Does the host's pass take the fat binary? Then its unit has no key before `with_codes`."""
+        """Does the host's pass take the fat binary, and so follow all others?"""
         return self.host is not None and self.object is not None and self.host.embeds and not self.host.has_gap
-
-    @property
-    def without_host(self) -> Units:
-        return replace(self, host=None)
-
-    def with_codes(self, codes: Sequence[str]) -> Units:
-        """The same with a host unit that takes the code objects of these digests."""
-        assert self.host and self.object
-        embedded = self.object.embedded([unit.arch for unit in self.devices], codes)
-        key = make_key(self.host.key.kind, [*self.host.key.inputs, *embedded])
-        return replace(self, host=replace(self.host, key=key), object=None)
 
 
 def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
@@ -189,7 +172,7 @@ class _Cutter:
         steps = [("steps", "one")] if in_one_step else []
         # The linker's part is in the front end's key too: its messages are kept there.
         front = self.front("device", one.compile, [*link, *steps])
-        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, by_lto, (*back, *link))
+        return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, by_lto, tuple(back), tuple(link))
 
     def front(self, kind: str, job: Cc1Job, more: Iterable[tuple[str, str]]) -> FrontEnd:
         inputs = [("compiler", self.tool(job.program))]

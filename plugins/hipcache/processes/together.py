@@ -40,6 +40,7 @@ class Pool(Generic[Name, T]):
     def __exit__(self, kind: object, *error: object) -> None:
         if kind is not None:
             self._stop()
+            aside.abandon(self._threads)
             last = time.monotonic() + _PATIENCE
             for thread in self._threads:
                 thread.join(max(0.0, last - time.monotonic()))

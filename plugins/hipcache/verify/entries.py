@@ -140,7 +140,7 @@ def _look_at_record(reader: LocalStore, place: _Place) -> str:
     try:
         if named.kind_of(payload) == named.PASS:
             entries = named.entries(payload)
-            usable = any(all(map(reader.has_blob, named.blobs_of(entry))) for entry in entries)
+            usable = not entries or any(all(map(reader.has_blob, named.blobs_of(entry))) for entry in entries)
             return "" if usable else "no entry of it has all blobs that it names"
         gone = [digest for digest in named.blobs(payload) if not reader.has_blob(digest)]
     except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.making import one_source
+from hipcache.planners.object import cuid_of
 from hipcache.planning import driver, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
@@ -45,7 +45,7 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
-            cuid = "" if command.own_cuid else one_source.cuid_of(session, command.source, command.output)
+            cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
             plan = driver.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
             rule, outputs = plan.first.value(Role.DEPENDENCIES, "-dependency-file"), plan.outputs
             # The new offload driver, up to clang 19, has no CUIDs, and warns.

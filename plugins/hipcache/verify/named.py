@@ -1,8 +1,8 @@
 """What a record of the store names: the blobs without which it is of no use to anybody.
 
 A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
-objects, links: `making/records.py`; memos), zlib (remembered answers and scans, which name no blob), and else the
-record of a whole compile (`direct/record.py`).
+objects, links: `cache/entries.py`, `cache/content.py`; memos), zlib (remembered answers and scans, which name no
+blob), and else the record of a whole compile (`direct/record.py`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import zlib
 from typing import Any
 
-from hipcache.making import records
-from hipcache.making.records import FrontEntry
+from hipcache.cache.entries import Entry, unpack
 
+_OLD = ("code", "object")
 PASS, ANSWER, UNIT, WHOLE = "pass", "answer", "unit", "whole compile"
 # Nobody remembers that much; a record of noise may claim it.
 _LONGEST_ANSWER = 1 << 28
@@ -35,24 +35,25 @@ def blobs(payload: bytes) -> list[str]:
     found = _json(payload)
     if not isinstance(found, dict) or not found:
         raise ValueError("it is no record")
-    blobs = [found[name] for name in ("code", "object") if name in found]
+    outputs = found.get("outputs", [])
+    # The others are of before.
+    blobs = [*(outputs if isinstance(outputs, list) else [None]), *(found[name] for name in _OLD if name in found)]
     if not all(isinstance(blob, str) for blob in blobs):
         raise ValueError("it names no blob")
     return blobs
 
 
-def entries(payload: bytes) -> list[FrontEntry]:
+def entries(payload: bytes) -> list[Entry]:
     """Of a pass's record. Raises ValueError."""
-    found = records.unpack_front(payload)
-    if not found and _json(payload) != []:
+    found = unpack(payload)
+    listed = _json(payload)
+    if not found and not (isinstance(listed, list) and all(isinstance(one, dict) and "reads" in one for one in listed)):
         raise ValueError("it is no list of a pass's entries")
     return found
 
 
-def blobs_of(entry: FrontEntry) -> list[str]:
-    """Bitcode is not kept, and whether the output of a pass is bitcode or an object, its entry does not tell."""
-    output = [entry.output] if entry.whole else []
-    return [digest for digest in (entry.reads, *entry.auxiliary, *output) if digest]
+def blobs_of(entry: Entry) -> list[str]:
+    return [digest for digest in (entry.reads, *entry.outputs) if digest]
 
 
 def _of_whole(payload: bytes) -> list[str]:

@@ -8,36 +8,41 @@ its own. All other failures (of a back end, a linker, a crash) are told by the u
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.delivery import files
+from hipcache.delivery import files, rules
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
-from hipcache.making import delivery
-from hipcache.making.passes import PassFailed
+from hipcache.execution.passes import PassFailed
+from hipcache.model import End, ended
+from hipcache.planners.source import SourceGraph, dependency_rules
 from hipcache.planning import driver, plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import messages_file
-from hipcache.planning.plan import Plan
 from hipcache.session import Session, decode
 
 
-def told(session: Session, planned: Plan, failed: PassFailed) -> JobFailed:
+def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:
     """The failure as plain clang tells it; what it leaves of the outputs is left so. `failed` itself where the user's
     own command knows better. Raises PassThrough where clang would have failed otherwise."""
-    if not planned.in_order or session.command.unwrapped:  # a script may have more to say
+    session, planned = source.session, source.plan
+    if (
+        not isinstance(failed, PassFailed) or not planned.in_order or session.command.unwrapped
+    ):  # a script may have more to say
         return failed
+    before = [end for end in (ended(ends, slot) for slot in source.slots[: failed.turn]) if end]
     output = failed.front.job.value(Role.OUTPUT)
     if output in planned.outputs:
         files.check_places([session.command.path(output)])
     rule = planned.first.value(Role.DEPENDENCIES, "-dependency-file")
     if failed.dependencies is not None:
-        lists = [failed.dependencies, *(read for _, read in failed.before)]
-        delivery.write_rule(session, planned, lists)
+        for one in dependency_rules(session, [source]):
+            rules.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
     elif rule:
         _remove_rule(session.command.path(rule))
     if output in planned.outputs:
         files.clean_up(session.command.path(output))
-    text = planned.messages + "".join(said for said, _ in failed.before) + failed.text
+    text = planned.messages + "".join(end.result.text for end in before) + failed.text
     return CommandFailed(failed.job, failed.status, text)
 
 

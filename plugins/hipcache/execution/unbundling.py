@@ -21,7 +21,7 @@ _EMPTY = b"!<arch>\n"
 def check_without_device_code(session: Session, one: Unbundle) -> None:
     """Raises PassThrough where the library has device code for the arch, JobFailed where it is none."""
     key = _key(session, one)
-    if session.action(key) == _NOTHING:
+    if session.shelf.records([key]).get(key) == _NOTHING:
         return
     archive = session.workdir / "device-code.a"
     words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
@@ -30,7 +30,7 @@ def check_without_device_code(session: Session, one: Unbundle) -> None:
         raise PassThrough("job_output", f"unbundling of '{one.source}' said: {decode(done.stderr)[:200]}")
     if archive.read_bytes() != _EMPTY:
         raise PassThrough("link", f"a library with device code, '{one.source}', for a program compiled at once")
-    session.keep_action(key, _NOTHING)
+    session.shelf.put(key, _NOTHING)
 
 
 def _key(session: Session, one: Unbundle) -> str:

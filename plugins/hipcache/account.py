@@ -1,0 +1,73 @@
+"""The account of a compile or link: how each unit ended, and why those that missed did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hipcache.model import End, Graph, Unit
+from hipcache.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
+from hipcache.report.history import Record, UnitRecord, why
+from hipcache.session import Session
+from hipcache.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A unit that is counted under `names`. `hit`: was all of it served? `missed`: why not; empty for a hit."""
+
+    unit: UnitRecord
+    names: tuple[str, ...]
+    hit: bool
+    missed: str
+    seconds: float
+
+
+def of(session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path: str) -> tuple[Record, CompileOutcome]:
+    """`graphs`: all that belong to the object or program at `path`."""
+    return _of(session, [_ended(unit, ends) for graph in graphs for unit in graph.units], path)
+
+
+def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
+    """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
+    old = session.last(path) if any(one.missed for one in units) else None
+    told = [_explained(session, one, old) for one in units]
+    hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
+    end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS
+    record = session.record(path, end, told)
+    outcomes = tuple(
+        UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
+        for unit, one in zip(told, units, strict=True)
+        for name in one.names
+    )
+    saved = sum(one.seconds for one in units if one.hit)
+    outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
+    return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
+
+
+def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
+    """A unit is a hit where all that makes its code was found; its back end is, where the code was, or the object."""
+    last = ends[unit.action]
+    passes = [ends[id] for id in unit.passes if id in ends and not ends[id].missing]
+    makers = [ends[id] for id in unit.makers if id in ends and not ends[id].missing] or [last]
+    missed = [end.why for end in (*passes, *makers, last) if not end.hit]
+    front = all(end.hit for end in passes) if passes else None
+    found = last.hit and makers[0].hit
+    back = any(end.hit for end in makers) if unit.backend else None
+    counted = {end.bound.action.id: end for end in (*passes, *makers[:1], last)}
+    record = UnitRecord(
+        unit.told,
+        found or back is True,
+        front,
+        back,
+        (),
+        unit.inputs or last.bound.key.inputs,
+        passes[0].result.reads if passes else "",
+    )
+    why = missed[0] if missed and not (front and back) else ""
+    return Ended(record, unit.names, found, why, sum(end.result.seconds for end in counted.values()))
+
+
+def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
+    if not one.missed:
+        return one.unit
+    return replace(one.unit, why=why(one.unit, one.missed, old, session.variables(), session.reads.get))

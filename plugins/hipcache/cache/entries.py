@@ -1,0 +1,67 @@
+"""Entries of a manifest: the results that one command has come to, each with the files that it read.
+
+A record is JSON, a list of entries, newest first, each under the same key with other contents of files:
+
+    {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
+     "cuid": str}
+
+A record that does not read is a miss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from hipcache.cache.content import Shelf
+from hipcache.values import asdict, dataclass
+
+# The contents of headers that one command has met lately: branches, and the state before an edit.
+MOST = 16
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of a pass over the source.
+
+    `reads`: of the read set; `outputs`: of contents in the store, empty for what the pass has not written; `passing`:
+    of outputs that are not stored; `text`: all that the pass printed, which looks as `look` says. `base`: the
+    HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty where it names none.
+    `cuid`: under a key for every spelling, the CUID that the output has in it, empty where it would be the same with
+    another one."""
+
+    reads: str
+    outputs: tuple[str, ...]
+    passing: tuple[str, ...]
+    text: str
+    look: str
+    seconds: float
+    base: str = ""
+    cuid: str = ""
+
+
+def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
+    """The entry, and those that it does not replace."""
+    kind = entry.reads, entry.look, entry.base, entry.cuid
+    return [entry, *(old for old in older if (old.reads, old.look, old.base, old.cuid) != kind)]
+
+
+def pack(entries: Sequence[Entry]) -> bytes:
+    return json.dumps([asdict(entry) for entry in entries[:MOST]], separators=(",", ":")).encode()
+
+
+def unpack(raw: bytes | None) -> list[Entry]:
+    try:
+        entries = json.loads(raw) if raw else []
+        return [
+            Entry(**{**entry, "outputs": tuple(entry["outputs"]), "passing": tuple(entry["passing"])})
+            for entry in entries
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
+
+
+def put(shelf: Shelf, key: str, entry: Entry) -> None:
+    """Put the entry before those that are kept under the key."""
+    older = unpack(shelf.actions.get([key]).get(key))
+    shelf.put(key, pack(with_newest(entry, older)))

@@ -1,0 +1,130 @@
+"""Results of passes over a source, by their key and by what they read, as ccache's manifests.
+
+Under a key are entries (`entries`), each with a read set: which files the pass read, with their digests, and which
+paths it looked for in vain. The newest whose files are as they were is the result. Where there is none, one that was
+kept for every spelling of its paths may serve (`spelled`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hipcache.cache import entries
+from hipcache.cache.content import Shelf
+from hipcache.cache.entries import Entry
+from hipcache.cache.read_sets import ReadSets
+from hipcache.inputs.trace import Files
+from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Pass, Ran
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from hipcache.cache.spelled import Spelled
+
+NEVER = "nothing is stored for this command"
+_LOST = "the store no longer has what was written beside its output"
+
+
+@dataclass(frozen=True)
+class ManifestCache:
+    """For actions whose work is a `Pass`. `files`: as they are now; `directory`: of the command."""
+
+    shelf: Shelf
+    reads: ReadSets
+    files: Files
+    directory: str
+    _read: dict[str, tuple[Dependency, ...]] = field(default_factory=dict)
+
+    def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
+        """One question for the records of all, one for those of every spelling, one for the contents."""
+        keys = {bound.action.id: bound.key.digest for bound in wanted}
+        records = self.shelf.records(list(keys.values())) if wanted else {}
+        found: dict[str, Entry | Missing] = {
+            bound.action.id: self._holding(_pass(bound).front, entries.unpack(records.get(bound.key.digest)))
+            for bound in wanted
+        }
+        left = [one for one in wanted if isinstance(found[one.action.id], Missing) and _pass(one).shared]
+        for bound, entry in self._spelled.look_up(left) if left else ():
+            entries.put(self.shelf, bound.key.digest, entry)
+            found[bound.action.id] = entry
+        named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
+        sizes = self.shelf.contents.sizes(named)
+        return {bound.action.id: self._result(bound, found[bound.action.id], sizes) for bound in wanted}
+
+    @cached_property
+    def _spelled(self) -> Spelled:
+        from hipcache.cache.spelled import Spelled
+        from hipcache.cache.translation import Translation
+
+        return Spelled(self.shelf, self.reads, Translation(self.files, self.directory))
+
+    def _holding(self, front: FrontEnd, known: Sequence[Entry]) -> Entry | Missing:
+        """The newest entry whose files are as they were, and whose messages (if any) look as they should now; or else
+        in words why the newest one does not hold."""
+        why = NEVER
+        for number, entry in enumerate(known):
+            reason = self._differs(front, entry)
+            if not reason:
+                return entry
+            if number == 0:
+                why = reason
+        return Missing(why, talked=bool(known) and bool(known[0].text))
+
+    def _differs(self, front: FrontEnd, entry: Entry) -> str:
+        reads = self.reads.get(entry.reads)
+        if reads is None:
+            return "the store no longer has the list of files that it read"
+        if entry.base and entry.base != self.files.basedir.path:
+            return f"its output names the checkout that it was made in, '{entry.base}', or may hold a __FILE__ of it"
+        if entry.text and entry.look != front.look:
+            return "its messages are to look another way (colours, width of the terminal)"
+        return self.files.differs(entry.reads, reads, exact=front.comments_matter or bool(entry.text))
+
+    def _result(self, bound: Bound, found: Entry | Missing, sizes: dict[str, int]) -> ActionResult | Missing:
+        if isinstance(found, Missing):
+            return found
+        action = bound.action
+        outputs = {name: hash for name, hash in zip(action.stored, found.outputs, strict=False) if hash}
+        if not sizes.keys() >= set(outputs.values()):
+            main = outputs.get(action.outputs[0], "")
+            return Missing(_LOST if not main or main in sizes else action.missing)
+        return ActionResult(
+            {name: Digest(hash, sizes[hash]) for name, hash in outputs.items()},
+            found.text,
+            found.seconds,
+            dict(zip(action.passing, found.passing, strict=False)),
+            found.reads,
+            self._dependencies(found.reads),
+        )
+
+    def _dependencies(self, digest: str) -> tuple[Dependency, ...]:
+        if digest not in self._read:
+            reads, local = self.reads.get(digest), self.files.basedir.local
+            assert reads
+            self._read[digest] = tuple(Dependency(local(file.path), file.system) for file in reads.files)
+        return self._read[digest]
+
+    def publish(self, bound: Bound, ran: Ran) -> ActionResult:
+        """Store what was made, if that may and can be done."""
+        trace, front = ran.looked, _pass(bound).front
+        assert trace
+        result = replace(self.shelf.result(bound.action, ran), files=trace.files)
+        if trace.reads is None or ran.why_not:
+            self.shelf.note(f"not stored: {ran.why_not}")
+            return result
+        outputs = tuple(result.outputs[name].hash if name in result.outputs else "" for name in bound.action.stored)
+        passing = tuple(result.passing[name] for name in bound.action.passing)
+        base = self.files.basedir.path if trace.bound else ""
+        reads = self.reads.keep(trace.reads)
+        entry = Entry(reads, outputs, passing, ran.text, front.look, ran.seconds, base)
+        entries.put(self.shelf, bound.key.digest, entry)
+        if _pass(bound).shared:
+            self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
+        return replace(result, reads=reads)
+
+
+def _pass(bound: Bound) -> Pass:
+    assert isinstance(bound.action.work, Pass)
+    return bound.action.work

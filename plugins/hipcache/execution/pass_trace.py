@@ -1,0 +1,70 @@
+"""A pass over a source, run under observation; and what it has read, as a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hipcache.execution.read_files import check_streams, listed, read_files
+from hipcache.inputs import observing, place, recording
+from hipcache.inputs.identity import is_script
+from hipcache.inputs.observing import Observed
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.trace import Unobserved, Untraceable
+from hipcache.model import PassTrace
+from hipcache.planning.frontend import FrontEnd
+from hipcache.processes.runner import Completed
+from hipcache.session import Session
+
+
+def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:
+    """Run the pass, and tell what it looked at where that can be observed. Processes that a script starts may outlive
+    it, and would then lose their observer."""
+    if is_script(argv[0]):
+        return session.run_now(name, argv), None
+    traced = session.trace(name, argv)
+    return traced.ended, observing.parse(traced.looked, str(session.workdir)) if traced.looked is not None else None
+
+
+def was_set_back(session: Session, started: float, done: Completed) -> bool:
+    """Was the clock, while it ran?"""
+    return session.engine.clock() - started < done.seconds - recording.CLOCK_SLACK
+
+
+def trace(
+    session: Session, front: FrontEnd, rule: Path, started: float, observed: Observed | None, *, set_back: bool
+) -> tuple[PassTrace, str]:
+    """What the pass has read; and why its result must not be stored, in words (empty: it may)."""
+    read, user = read_files(session, front, rule, observed)
+    if observed and not all(map(observed.has_read, read)):
+        # Somebody else has read it for the pass.
+        observed = None
+        read, user = read_files(session, front, rule, None)
+    check_streams(read)
+    reads: ReadSet | None = None
+    why_not, bound = "", False
+    try:
+        if set_back:
+            # Then the change time of a file does not tell whether it changed while the pass ran.
+            raise Untraceable("the clock was set back while the compiler ran")
+        reads = recording.record(
+            session.files,
+            read=read,
+            user=user,
+            first=front.included,
+            macros=front.macros,
+            search=front.search,
+            started=started,
+            dated=front.dated,
+            observed=observed,
+            is_tools=session.identities.knows,
+        )
+        bound = place.binds(
+            session.files, read=read, macros=front.macros, search=front.search, maps=front.macro_prefix_maps
+        )
+        if observed is None and any(option.name == "-fms-compatibility" for option in front.job.options):
+            reads = None
+            raise Unobserved("-fms-compatibility looks for headers in the directories of those that include")
+    except Untraceable as error:
+        why_not = str(error)
+        session.unobserved = session.unobserved or isinstance(error, Unobserved)
+    return PassTrace(reads, listed(read, user), bound), why_not

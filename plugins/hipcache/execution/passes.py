@@ -1,0 +1,94 @@
+"""Passes over a source, run as processes of this machine under observation: what each has read is its trace."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from hipcache.errors import FailedInTurn, JobFailed, PassThrough
+from hipcache.execution import pass_trace
+from hipcache.execution.local import place
+from hipcache.execution.read_files import listed, read_files
+from hipcache.making import bitcode, splice
+from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, Pass, PassTrace, Ran
+from hipcache.planning import inodes
+from hipcache.planning.cc1 import Role
+from hipcache.planning.frontend import FrontEnd, auxiliary_file
+from hipcache.session import Session, decode
+from hipcache.values import dataclass
+
+_COUNTED = re.compile(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
+_CUIDLESS = "static variables are named after a header's inode (no CUID)"
+
+
+class PassFailed(FailedInTurn):
+    """A pass said what is wrong with the source, in the words that the user is to read. `dependencies`: what it read,
+    None where a header is missing (then clang removes the dependency file)."""
+
+    def __init__(
+        self, failed: JobFailed, front: FrontEnd, turn: int, text: str, dependencies: tuple[Dependency, ...] | None
+    ) -> None:
+        super().__init__(failed.job, failed.status)
+        self.front = front
+        self.turn = turn
+        self.text = text
+        self.dependencies = dependencies
+
+
+@dataclass(frozen=True)
+class ObservedPass:
+    session: Session
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        session, action = self.session, bound.action
+        work = action.work
+        assert isinstance(work, Pass)
+        front = work.front
+        gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
+        output = session.scratch(work.stem + (".bc" if work.bitcode else ".o"))
+        rule = output.with_suffix(".d")
+        argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
+        with session.engine.slots.hold(session.runner.check):
+            started = session.engine.clock()
+            try:
+                done, observed = pass_trace.run(session, action.label, argv)
+            except JobFailed as failed:
+                raise _failed(session, front, rule, failed, action.turn) from failed
+            set_back = pass_trace.was_set_back(session, started, done)
+        trace, why_not = pass_trace.trace(session, front, rule, started, observed, set_back=set_back)
+        files = [output, *(auxiliary_file(output, option) for option in front.auxiliary)]
+        held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
+        made, text = output.read_bytes(), decode(done.stderr)
+        if work.bitcode:
+            module = bitcode.read(made, front.job.value(Role.CUID))
+            passing = {BITCODE: module.digest, NEUTRAL: module.neutral}
+            held[NEUTRAL] = held[BITCODE]
+            named = bitcode.names(made, session.files.basedir.path)
+        else:
+            passing, named = {}, session.files.basedir.named_in(made)
+            if front.has_gap:
+                _check_layout(made)
+            if inodes.names_another_file(front.job, session.files, made):
+                why_not = why_not or _CUIDLESS
+        hidden = front.hides_paths_for_good or session.files.basedir.named_in(os.fsencode(text))
+        trace = PassTrace(trace.reads, trace.files, trace.bound or named or hidden)
+        return Ran(held, text, done.seconds, why_not, passing, looked=trace)
+
+
+def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
+    """The failure with what it is about, where that is the source and nothing else: cc1 counts its errors last."""
+    text = decode(failed.said)
+    if failed.status != 1 or not _COUNTED.search(text) or str(session.workdir) in text or front.auxiliary:
+        return failed
+    if rule.exists():
+        return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))
+    return PassFailed(failed, front, turn, text, None) if "' file not found" in text else failed
+
+
+def _check_layout(content: bytes) -> None:
+    try:
+        if splice.splice(content, splice.PLACEHOLDER) != content:
+            raise splice.UnknownObject("laid out again, it is not the same")
+    except splice.UnknownObject as error:
+        raise PassThrough("object_layout", str(error)) from error

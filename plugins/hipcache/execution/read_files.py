@@ -1,0 +1,56 @@
+"""What a pass over a source has read, by what clang writes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from hipcache.errors import PassThrough
+from hipcache.inputs.observing import Observed
+from hipcache.making import depfile
+from hipcache.model import Dependency
+from hipcache.planning.command import is_null
+from hipcache.planning.frontend import FrontEnd, graph_file
+from hipcache.session import Session
+
+
+def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ...]:
+    return tuple(Dependency(path, user is not None and path not in user) for path in read)
+
+
+def read_files(
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None
+) -> tuple[list[str], frozenset[str] | None]:
+    """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
+    try:
+        listed = depfile.parse(os.fsdecode(rule.read_bytes()))
+        if front.all_headers:
+            return depfile.union([[front.source], listed]), None
+        graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
+    except OSError as error:
+        raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
+    search, root = front.search, front.sysroot
+    exists = session.files.exists
+    entered: list[str] = []
+    for name in graph:
+        # The graph's names lack the sysroot, where they began with it: all that the name may stand for is watched.
+        found = [path for path in (name, root + name, os.path.join(root, name)) if exists(path)]
+        if observed:
+            found = list(filter(observed.has_read, found)) or found
+        if not found:
+            raise PassThrough("job_output", f"'{name}' was read, and is not there")
+        # As in the dependency file: without a leading ./
+        entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
+    # What -include names has no edge in the graph.
+    places = ("", *search.quote, *search.angled)
+    for name in front.included:
+        entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
+    return depfile.union([[front.source], listed, entered]), frozenset([front.source, *listed])
+
+
+def check_streams(read: list[str]) -> None:
+    """Raises PassThrough: the user's standard input was another file for this pass."""
+    for path in read:
+        if path.startswith(("/dev/", "/proc/")) and not is_null(path):
+            raise PassThrough("standard_streams", path)

@@ -1,0 +1,243 @@
+"""The code of one offload arch, from the source: its passes, its back end and its link, as actions.
+
+    front end -> back end -> device link    (the back end of any CUID, and the change to this one's, where it has one)
+    one step  -> device link                where bitcode between would show, and by device LTO
+
+What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. So where it
+talks, and is heard, a pass in one step says it, and makes the object, too; where that talked the last time, no front
+end is run at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hipcache.inputs.keys import make_key
+from hipcache.model import (
+    BITCODE,
+    NEUTRAL,
+    OUTPUT,
+    Action,
+    Cache,
+    Diagnostics,
+    End,
+    Held,
+    Inputs,
+    Lost,
+    Output,
+    Pass,
+    Policy,
+    Process,
+    Ran,
+    Ref,
+    Slot,
+    Step,
+    Unit,
+    Word,
+)
+from hipcache.planning.cc1 import Role
+from hipcache.planning.cuid import clangs_hash
+from hipcache.planning.units import DeviceUnit
+from hipcache.values import dataclass
+
+CODE, OBJECT = "code", "object"
+_LOST = "the store no longer has its code object"
+_PASS = Policy(Cache.MANIFEST)
+# All that a back end says where `-w` would silence it.
+_ONLY_WARNINGS = re.compile(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+# Around the names of inputs and outputs in the words of a command.
+_MARK = "\0"
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`."""
+
+    unit: DeviceUnit
+    name: str
+    stem: str
+    turn: int
+
+    @property
+    def code(self) -> Output:
+        """What it comes to."""
+        if self.unit.link:
+            return Output(f"device link of {self.name}", CODE)
+        return Output(f"one step of {self.name}", OUTPUT)
+
+    @property
+    def passes(self) -> Slot:
+        """In the order in which one stands for the others."""
+        return tuple(f"{kind} of {self.name}" for kind in ("one step", "look-up of one step", "front end"))
+
+    def counted(self, told: str) -> Unit:
+        makers = (f"object of {self.name}", f"back end of {self.name}", *self.passes[:2])
+        makers = (self.code.action,) if self.unit.by_lto else makers
+        inputs = (*self.unit.front.key.inputs, *self.unit.inputs)
+        backend = self.unit.link is not None
+        return Unit(self.code.action, told, (self.unit.arch,), backend, self.passes, makers, inputs)
+
+    @property
+    def _is_in_steps(self) -> bool:
+        return not (self.unit.in_one_step or self.unit.by_lto)
+
+    def first(self) -> list[Action]:
+        if self._is_in_steps:
+            return [self._one_step(f"look-up of one step of {self.name}", run=False)]
+        return [self._one_step(f"one step of {self.name}"), *self._link(f"one step of {self.name}", OUTPUT)]
+
+    def following(self, end: End) -> list[Action]:
+        """What follows from how an action of it has ended."""
+        kind, _, name = end.bound.action.id.rpartition(f" of {self.name}")
+        if name or not self._is_in_steps:
+            return []
+        whole = f"one step of {self.name}"
+        if kind == "look-up of one step":
+            if end.missing and not end.missing.talked:
+                return [self._front_end()]
+            if not end.missing:
+                return self._link(end.bound.action.id, OUTPUT)
+        elif kind == "front end":
+            return list(self._back_end(end.result.passing[NEUTRAL]))
+        elif kind == "object":
+            if not self._is_heard(end.result.text):
+                return self._link(end.bound.action.id, OBJECT)
+        else:
+            return []
+        return [self._one_step(whole), *self._link(whole, OUTPUT)]
+
+    def _is_heard(self, text: str) -> bool:
+        """Does the user read what this back end has to say?"""
+        return bool(text) and not (self.unit.silent and _ONLY_WARNINGS.fullmatch(text))
+
+    def _front_end(self) -> Action:
+        front = self.unit.front
+        return Action(
+            id=f"front end of {self.name}",
+            kind=front.key.kind,
+            label=f"front end of {self.name}",
+            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True),
+            fixed=front.key,
+            outputs=(BITCODE, NEUTRAL),
+            passing=(BITCODE, NEUTRAL),
+            policy=_PASS,
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _one_step(self, id: str, *, run: bool = True) -> Action:
+        """The plan's own pass."""
+        front = self.unit.front
+        own = not self._is_in_steps
+        return Action(
+            id=id,
+            kind=front.key.kind,
+            label=f"one step of {self.name}",
+            work=Pass(front, f"{self.stem}-whole"),
+            fixed=front.key if own else make_key("one step", [("pass", front.key.digest)]),
+            outputs=(OUTPUT, *(f"file {number}" for number in range(len(front.auxiliary)))),
+            passing=(OUTPUT,) if self.unit.link else (),
+            policy=Policy(Cache.MANIFEST, run=run),
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _back_end(self, neutral: str) -> Iterator[Action]:
+        """From bitcode to the object. Compressed debug information may have the CUID where it is not seen."""
+        front, back = f"front end of {self.name}", f"back end of {self.name}"
+        read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
+        source = (read, Output(front, BITCODE))
+        if not neutral or self.unit.front.hides_paths:
+            yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
+            return
+        yield self._compile(back, read, (Ref(same),), (source, (same, Output(front, NEUTRAL))))
+        mark = clangs_hash(self.unit.front.job.value(Role.CUID)).encode()
+        yield Action(
+            id=f"object of {self.name}",
+            kind="object with CUID",
+            label=f"CUID of {self.name}",
+            work=Step(lambda inputs: _with_cuid(inputs, made, mark, back)),
+            parts=(*self.unit.back, ("bitcode", (Ref(read),))),
+            inputs=(source, (made, Output(back, OBJECT))),
+            outputs=(OBJECT,),
+            passing=(OBJECT,),
+            missing=_LOST,
+            turn=self.turn,
+        )
+
+    def _compile(
+        self,
+        id: str,
+        read: str,
+        bitcode: Word,
+        inputs: tuple[tuple[str, Output], ...],
+        passing: tuple[str, ...] = (),
+    ) -> Action:
+        """The back end. Where its object serves every CUID, it is stored."""
+        argv = self.unit.back_argv(Path(marked(read)), Path(marked(OBJECT)))
+        return Action(
+            id=id,
+            kind="backend",
+            label=f"back end of {self.name}",
+            work=Process(words(argv), places=((OBJECT, f"{self.stem}-front.o"),)),
+            parts=(*self.unit.back, ("bitcode", bitcode)),
+            inputs=inputs,
+            outputs=(OBJECT,),
+            policy=Policy(compress=not passing),
+            missing=_LOST,
+            turn=self.turn,
+            passing=passing,
+            on_demand=not passing,
+        )
+
+    def _link(self, maker: str, output: str) -> list[Action]:
+        if not self.unit.link:
+            return []
+        read = f"{self.stem}-link.o"
+        argv = self.unit.link_argv(Path(marked(read)), Path(marked(CODE)))
+        return [
+            Action(
+                id=f"device link of {self.name}",
+                kind="code object",
+                label=f"device link of {self.name}",
+                work=Process(words(argv), places=((CODE, f"{self.stem}.out"),)),
+                parts=(*self.unit.linking, ("object", (Ref(read),))),
+                inputs=((read, Output(maker, output)),),
+                outputs=(CODE,),
+                policy=Policy(diagnostics=Diagnostics.REFUSED),
+                missing=_LOST,
+                turn=self.turn,
+            )
+        ]
+
+
+def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
+    """The object that another CUID's back end made, with this one's in its place."""
+    from hipcache.making import bitcode
+
+    held = inputs.of(name)
+    made = held.read()
+    if held.path is None:  # not of this build
+        other = bitcode.names_in_object(made)
+        if not other or (other != mark and mark in made):
+            raise Lost({maker})
+        made = made.replace(other, mark)
+    return Ran({OBJECT: Held(content=made)}, inputs.said(name), inputs.seconds(name))
+
+
+def marked(name: str) -> str:
+    """What stands in a command for an input or an output until `words` has it."""
+    return f"{_MARK}{name}{_MARK}"
+
+
+def words(argv: Iterable[str]) -> tuple[Word, ...]:
+    return tuple(map(_word, argv))
+
+
+def _word(text: str) -> Word:
+    parts = text.split(_MARK)
+    if len(parts) == 1:
+        return text
+    return tuple(Ref(part) if number % 2 else part for number, part in enumerate(parts) if part)

@@ -1,0 +1,28 @@
+"""Which pass the others wait for: one that may well fail, so that no other runs in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hipcache.cache.manifest import NEVER
+from hipcache.model import Bound, Pass
+from hipcache.outcome import FAILED
+from hipcache.planners.source import SourceGraph
+
+
+def of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
+    """The pass which is to be through before those behind it begin, since it may well fail: the one that failed last
+    time, or the first after an edit. (On two cores nothing is lost by that where the number of passes is odd; otherwise
+    one front end's time, once, and only for an edit that is right.)"""
+    passes = sorted((one for one in missing if isinstance(one.action.work, Pass)), key=lambda one: one.action.turn)
+    if len(passes) < 2:
+        return None
+    session, plan = source.session, source.plan
+    last = session.last(session.command.path(plan.outputs[0]))
+    if last and last.outcome == FAILED:
+        for one in passes:
+            if one.action.turn < len(plan.devices) and last.detail.startswith(f"{one.action.label} "):
+                return one
+    first = passes[0]
+    is_edit = len(passes) == len(source.slots) and first.why != NEVER
+    return first if is_edit and isinstance(first.action.work, Pass) and first.action.work.bitcode else None

@@ -1,0 +1,68 @@
+"""A compile of one HIP source: the graph of the source, alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from hipcache.direct.remember import Whole, whole_of
+from hipcache.errors import JobFailed, PassThrough
+from hipcache.model import Bound
+from hipcache.planners import Ends, Planned
+from hipcache.planners.source import SourceGraph, graph, source_graph
+from hipcache.planning import driver
+from hipcache.planning.cuid import make_cuid
+from hipcache.planning.plan import Plan
+from hipcache.session import Session
+from hipcache.values import replace
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    """With a CUID that does not depend on the archs."""
+    command = session.command
+    cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
+    try:
+        asked = driver.ask(
+            command, cuid, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir
+        )
+    except JobFailed as failed:
+        from hipcache.planners import failing
+
+        raise failing.refused(session, failed, cuid, columns) from failed
+    _refuse_links(session, asked.plan)
+    source = source_graph(session, asked.plan)
+    made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
+    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+
+    def direct(ends: Ends) -> Whole | None:
+        known = cut.object is None or cut.object.tools_beside
+        return whole_of(session, asked, made, ends, fronts) if known else None
+
+    return Planned(made, (), direct, asked.plan.jobs, partial(_told, source))
+
+
+def _gate(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
+    from hipcache.planners import gate  # where something is missing
+
+    return gate.of(source, missing)
+
+
+def _told(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
+    from hipcache.planners import failing  # where something fails
+
+    return failing.told(source, failed, ends)
+
+
+def cuid_of(session: Session, source: str, output: str) -> str:
+    """`output` as the command names it; empty where the compiler does."""
+    output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
+    path, basedir, exists = session.command.path, session.engine.basedir, session.files.is_there
+    return make_cuid(path(source), path(output), session.command.macros, basedir=basedir, exists=exists)
+
+
+def _refuse_links(session: Session, plan: Plan) -> None:
+    """cc1 and lld put a new file in the place of their output; the bundler writes into the file that is there, also
+    through a link, and llvm-objcopy then replaces that."""
+    if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
+        raise PassThrough("linked_output", plan.outputs[0])
