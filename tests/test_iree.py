@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 from hip import FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Compiled, Lab, explained, replace, rewrite, script, settle
 from hipcache.errors import PassThrough, Refused
 from hipcache.planning import iree as planning
+from hipcache.store.local import LocalStore
 from iree_lab import (
     AMDGPU,
     HIP,
@@ -64,6 +66,29 @@ def test_a_module_is_iree_compiles_own_and_is_served_then(iree: Lab, name: str, 
     settle()
     hit = warm(iree, *TARGETS[target], *PROGRAMS[name][1], source=f"{name}.mlir")
     assert hit.counted.served == {f"iree {target}"}
+
+
+def test_hits_are_compared_where_that_is_asked_for(iree: Lab) -> None:
+    right = warm(iree, *HIP).object
+    assert right
+    compile_again = [*LAUNCHER, *words(*HIP)]
+    each = {"HIPCACHE_VERIFY": "1"}
+    assert iree.run(compile_again, env=each).err == b""
+    store = LocalStore(iree.store, max_bytes=0)
+    old, wrong, records = blake3(right).hexdigest().encode(), store.put_blob(right[:-1] + b"?").encode(), 0
+    for path in (iree.store / "v1/actions").glob("*/*"):
+        name = path.parent.name + path.name
+        payload = store.get_action(name) or b""
+        if old in payload:
+            store.put_action(name, payload.replace(old, wrong))
+            records += 1
+    assert records == 1
+    said = iree.run(compile_again, env=each)
+    assert (said.status, b"THE STORE SERVED A WRONG OBJECT" in said.err) == (0, True)
+    assert (iree.root / "out.vmfb").read_bytes() == right
+    assert iree.stats()["verified"] == {"same": 1, "different": 1, "varying": 0}
+    iree._seen = iree.stats()
+    assert same(iree, *HIP).outcome == HIT, "the store has been put right"
 
 
 def test_the_script_of_irees_package_is_seen_through(iree: Lab) -> None:

@@ -24,7 +24,6 @@ from hipcache.direct import record
 from hipcache.engine import Engine
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.outcome import DIFFERENT, SAME, VARYING
-from hipcache.planning import tools
 from hipcache.planning.command import Command
 from hipcache.report import statistics, telling
 from hipcache.session import Session
@@ -48,7 +47,7 @@ def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cw
     `argv` as the user typed it. Raises CompilerFails; and HipcacheError where the command cannot be compared, with
     nothing done."""
     for command in commands:
-        if not (command.links or command.makes_program or tools.is_iree_compile(command.compiler)):
+        if not (command.links or command.makes_program):
             _compare(engine, command, argv, cwd, config)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
+from hipcache.errors import PassThrough
 from hipcache.planners.object import cuid_of
-from hipcache.planning import driver, wrapper
+from hipcache.planning import driver, iree, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
@@ -18,7 +19,7 @@ from hipcache.values import dataclass
 @dataclass(frozen=True)
 class Fresh:
     """How to compile `command` as hipcache's launcher would have it compiled. `words`: without the program; `outputs`
-    and `rule` (the dependency file, or empty): absolute paths; `plan`: None of a source of the assembler."""
+    and `rule` (the dependency file, or empty): absolute paths; `plan`: of a source of HIP."""
 
     command: Command
     words: tuple[str, ...]
@@ -38,6 +39,11 @@ class Fresh:
 
 def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
     """And the engine and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
+    if tools.is_iree_compile(command.compiler):
+        if command.source == iree.STANDARD_INPUT:
+            raise PassThrough("standard_streams", "its source has been read")
+        module = (command.path(command.output),)
+        return Fresh(command, command.argv[1:], engine.environ, module, "", None), engine, command
     command, engine = wrapper.through_script(engine, command)
     with Session(engine, command) as session:
         if command.assembles:
