@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hipcache.planning import tools
+
 if TYPE_CHECKING:
     from hipcache.compiled import Compiled
     from hipcache.direct.remember import Whole
@@ -25,7 +27,7 @@ def tell(engine: Engine, commands: Sequence[Command], columns: int | None) -> tu
     (command,) = commands
     if command.makes_program and not command.links:
         from hipcache.program import make_program as story
-    elif command.links or command.assembles:
+    elif command.links or command.assembles or tools.is_iree_compile(command.compiler):
         from hipcache.front import make_alone as story
     else:
         from hipcache.compile import compile as story

@@ -26,9 +26,9 @@ def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> Job
     """The failure as plain clang tells it; what it leaves of the outputs is left so. `failed` itself where the user's
     own command knows better. Raises PassThrough where clang would have failed otherwise."""
     session, planned = source.session, source.plan
-    if (
-        not isinstance(failed, PassFailed) or not planned.in_order or session.command.unwrapped
-    ):  # a script may have more to say
+    if not isinstance(failed, PassFailed) or not planned.in_order:
+        return failed
+    if session.command.unwrapped or not _has_read_all(session, failed):  # a script may have more to say
         return failed
     before = [end for end in (ended(ends, slot) for slot in source.slots[: failed.turn]) if end]
     output = failed.front.job.value(Role.OUTPUT)
@@ -62,6 +62,21 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
     if "no such file or directory" in text or messages_file(command.argv)[1]:
         return failed
     return CommandFailed(failed.job, failed.status, text)
+
+
+def _has_read_all(session: Session, failed: PassFailed) -> bool:
+    """False where it may have read what the user's compiler has and it has not: standard input, or a file that can be
+    read but once."""
+    command = session.command
+    try:
+        texts = [os.fsencode(word) for word in command.arguments]
+        if failed.dependencies is None:  # a header is missing, and nothing tells which others were read
+            texts.append(Path(command.path(command.source)).read_bytes())
+        if any(place in text for text in texts for place in (b"/dev/", b"/proc/")):
+            return False
+        return all(os.path.isfile(session.files.resolve(one.path)) for one in failed.dependencies or ())
+    except OSError:
+        return False
 
 
 def _remove_rule(path: str) -> None:
