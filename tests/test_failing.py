@@ -231,6 +231,12 @@ def test_an_object_that_cannot_be_written_is_told_first(trial: Trial, place: str
 
 
 @only_15
+def lead_to_an_old_file(link: Path, target: Path) -> None:
+    target.write_text("old")
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
 @pytest.mark.parametrize("text", [ALL, MISSING], ids=["wrong", "missing"])
 @pytest.mark.parametrize("rule", ["nowhere/out.d", "link.d"])
 def test_a_dependency_file_in_an_odd_place_ends_as_with_plain_clang(trial: Trial, rule: str, text: str) -> None:
@@ -239,9 +245,7 @@ def test_a_dependency_file_in_an_odd_place_ends_as_with_plain_clang(trial: Trial
     link, target = lab.root / "link.d", lab.root / "target.d"
     ends = []
     for launcher in ((), LAUNCHER):
-        target.write_text("old")
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
+        lead_to_an_old_file(link, target)
         ended = lab.run([*launcher, *lab.words("-MD", "-MF", rule)])
         ends.append((ended.status, ended.err, link.is_symlink(), target.read_text() == "old"))
     assert ends[0] == ends[1]
@@ -254,9 +258,7 @@ def test_an_object_behind_a_link_ends_as_with_plain_clang(trial: Trial) -> None:
     link, target = lab.root / "out.o", lab.root / "target.o"
     ends = []
     for launcher in ((), LAUNCHER):
-        target.write_text("old")
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
+        lead_to_an_old_file(link, target)
         ended = lab.run([*launcher, *lab.words()])
         ends.append((ended.status, ended.err, os.path.lexists(link), target.read_text()))
     assert ends[0] == ends[1]

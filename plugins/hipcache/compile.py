@@ -5,8 +5,7 @@ from __future__ import annotations
 from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.front import make
-from hipcache.planners import registry
+from hipcache.front import make_alone
 from hipcache.planning import wrapper
 from hipcache.planning.command import Command
 
@@ -16,4 +15,4 @@ def compile(engine: Engine, command: Command, columns: int | None) -> Compiled:
     if command.assembles:  # among other sources
         raise PassThrough("not_hip", command.source)
     command, engine = wrapper.through_script(engine, command)
-    return make(engine, command, columns, registry.of(command))
+    return make_alone(engine, command, columns)

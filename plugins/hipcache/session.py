@@ -15,6 +15,7 @@ from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreFull
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.identity import Identities
+from hipcache.inputs.recording import CLOCK_SLACK
 from hipcache.inputs.scans import Scans
 from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
@@ -146,6 +147,10 @@ class Session:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         self.ended_well(name, traced.ended)
         return traced
+
+    def was_set_back(self, started: float, done: Completed) -> bool:
+        """Was the clock, while the job ran that began at `started`?"""
+        return self.engine.clock() - started < done.seconds - CLOCK_SLACK
 
     def ended_well(self, name: str, done: Completed) -> Completed:
         """Raises as `run`; StoreFull where the disk has no room for what the job writes."""

@@ -1,4 +1,4 @@
-"""Which story a command is told by: several compiles, a link, a program, a source to assemble, or one compile.
+"""Which story a command is told by: several compiles, a program, one graph as it stands, or one compile.
 
 Each is imported when it is told: the launcher starts a process for one command.
 """

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.inputs.recording import CLOCK_SLACK, TICK
+from hipcache.inputs.recording import TICK
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.session import Session, decode
 from hipcache.values import dataclass
@@ -31,7 +31,7 @@ class LocalProcess:
         with session.engine.slots.hold(session.runner.check) if action.policy.slot else nullcontext():
             started = session.engine.clock()
             done = session.run_now(action.label, argv, directory=root, environ=environ)
-            set_back = session.engine.clock() - started < done.seconds - CLOCK_SLACK
+            set_back = session.was_set_back(started, done)
         text = said(session, done.stderr)
         if text and action.policy.diagnostics is Diagnostics.REFUSED:
             article = "" if " " in action.label else "the "

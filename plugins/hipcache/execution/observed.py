@@ -37,7 +37,7 @@ def run(
     with session.engine.slots.hold(session.runner.check):
         started = session.engine.clock()
         traced = session.trace(label, argv, environ=environ, stdin=stdin)
-        set_back = session.engine.clock() - started < traced.ended.seconds - recording.CLOCK_SLACK
+        set_back = session.was_set_back(started, traced.ended)
     name, made = output
     text = said(session, traced.ended.stderr)
     trace, why_not = None, ""

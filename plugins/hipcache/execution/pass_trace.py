@@ -25,11 +25,6 @@ def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observ
     return traced.ended, observing.parse(traced.looked, str(session.workdir)) if traced.looked is not None else None
 
 
-def was_set_back(session: Session, started: float, done: Completed) -> bool:
-    """Was the clock, while it ran?"""
-    return session.engine.clock() - started < done.seconds - recording.CLOCK_SLACK
-
-
 def trace(
     session: Session, front: FrontEnd, rule: Path, started: float, observed: Observed | None, *, set_back: bool
 ) -> tuple[PassTrace, str]:

@@ -55,7 +55,7 @@ class ObservedPass:
                 done, observed = pass_trace.run(session, action.label, argv)
             except JobFailed as failed:
                 raise _failed(session, front, rule, failed, action.turn) from failed
-            set_back = pass_trace.was_set_back(session, started, done)
+            set_back = session.was_set_back(started, done)
         trace, why_not = pass_trace.trace(session, front, rule, started, observed, set_back=set_back)
         files = [output, *(auxiliary_file(output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
