@@ -70,7 +70,7 @@ LAYERS = r"""
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
     store.entries
-    making.bitcode processes.observe report.conditions
+    making.bitcode processes.observe report.conditions inputs.quoted
     making.unnamed inputs.readset
     planning.backend planning.lld
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \

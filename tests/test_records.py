@@ -6,11 +6,16 @@ import pytest
 from hipcache.cache import content
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
+from hipcache.inputs.readset import Quote
 from hipcache.model.action import Action, ActionResult, Bound, Function
 from hipcache.model.contents import Digest
 from hipcache.storage.memory import MemoryActions, MemoryContents
 
-ENTRY = Entry("r" * 64, ("o" * 64, ""), ("p" * 64,), "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", 1.25, "/src")
+QUOTES = (Quote("k.hip", (1, 7), "q" * 64), Quote("x\udcff.h", (), ""))
+ENTRY = Entry(
+    *("r" * 64, ("o" * 64, ""), ("p" * 64,), "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", 1.25, "/src"),
+    quotes=QUOTES,
+)
 ACTION = Action("one", "test", "one", Function(lambda _: {}), outputs=("code", "bitcode"), passing=("bitcode",))
 # As this program has written them before.
 OLD = [
@@ -28,6 +33,7 @@ NO_RECORDS = [
     b"[1]",
     b'[{"reads": 1}]',
     b'{"code": 1}',
+    b'[{"reads":"","outputs":[],"passing":[],"text":"","look":"","seconds":1.0,"quotes":[["k.hip",["x"],""]]}]',
     b"[[]]",
     b"\0",
 ]
@@ -47,7 +53,7 @@ RECORD = content.pack(ACTION, ActionResult({"code": Digest("CODE", 4)}, "said\n"
 
 
 def test_entries_come_back_in_order() -> None:
-    other = Entry("", (), (), "", "", 0.0)
+    other = Entry("", (), (), "", "", 0.0, quotes=None)
     assert unpack(pack([ENTRY, other])) == [ENTRY, other]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hipcache import values
@@ -42,6 +42,11 @@ def make(library: Any) -> ModuleType:
 
     made.Point, made.Named, made.Open, made.replace, made.asdict = Point, Named, Open, library.replace, library.asdict
     return made
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: int
 
 
 BOTH = pytest.mark.parametrize("made", [make(dataclasses), make(values)], ids=["dataclasses", "values"])
@@ -96,12 +101,12 @@ def test_defaults_are_made_anew_and_inherited(made: Any) -> None:
 
 @BOTH
 def test_values_become_dictionaries_all_the_way_down(made: Any) -> None:
-    named = made.Named(1, name="n", marks={"p": made.Point(2), "l": [made.Point(3)]})
+    named = made.Named(1, name="n", marks={"p": made.Point(2), "l": [made.Point(3)], "t": Pair(made.Point(2), 1)})
     inner = {"x": 2, "y": 2, "names": ()}
     assert made.asdict(named) == {
         "x": 1,
         "y": 2,
         "names": (),
         "name": "n",
-        "marks": {"p": inner, "l": [{**inner, "x": 3}]},
+        "marks": {"p": inner, "l": [{**inner, "x": 3}], "t": Pair(inner, 1)},
     }

@@ -36,6 +36,8 @@ else:
     def asdict(value):
         if hasattr(type(value), "__fields__"):
             return {name: asdict(getattr(value, name)) for name in value.__fields__}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(asdict, value))
         if isinstance(value, (list, tuple)):
             return type(value)(asdict(one) for one in value)
         if isinstance(value, dict):

@@ -3,7 +3,7 @@
 A record is JSON, a list of entries, newest first, each under the same key with other contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
-     "cuid": str}
+     "cuid": str, "quotes": [[path, [line], hash]] or null}
 
 A record that does not read is a miss.
 """
@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from hipcache.cache.content import Shelf
+from hipcache.inputs.readset import Quote
 from hipcache.values import asdict, dataclass
 
 # The contents of headers that one command has met lately: branches, and the state before an edit.
@@ -28,7 +30,7 @@ class Entry:
     of outputs that are not stored; `text`: all that the pass printed, which looks as `look` says. `base`: the
     HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty where it names none.
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty where it would be the same with
-    another one."""
+    another one. `quotes`: the lines that the text quotes; None where each byte of the files counts for it."""
 
     reads: str
     outputs: tuple[str, ...]
@@ -38,6 +40,7 @@ class Entry:
     seconds: float
     base: str = ""
     cuid: str = ""
+    quotes: tuple[Quote, ...] | None = None
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
@@ -53,12 +56,16 @@ def pack(entries: Sequence[Entry]) -> bytes:
 def unpack(raw: bytes | None) -> list[Entry]:
     try:
         entries = json.loads(raw) if raw else []
-        return [
-            Entry(**{**entry, "outputs": tuple(entry["outputs"]), "passing": tuple(entry["passing"])})
-            for entry in entries
-        ]
+        return [_entry(**entry) for entry in entries]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
+
+
+def _entry(outputs: list[str], passing: list[str], quotes: list[Any] | None = None, **more: Any) -> Entry:
+    told = (
+        None if quotes is None else tuple(Quote(path, tuple(map(int, lines)), digest) for path, lines, digest in quotes)
+    )
+    return Entry(outputs=tuple(outputs), passing=tuple(passing), quotes=told, **more)
 
 
 def put(shelf: Shelf, key: str, entry: Entry) -> None:

@@ -15,7 +15,9 @@ from hipcache.cache import entries
 from hipcache.cache.content import Shelf
 from hipcache.cache.entries import Entry
 from hipcache.cache.read_sets import ReadSets
-from hipcache.inputs.trace import Files
+from hipcache.inputs import quoted
+from hipcache.inputs.readset import Quote, ReadSet
+from hipcache.inputs.trace import Files, Untraceable
 from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Pass, Ran
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
@@ -80,7 +82,8 @@ class ManifestCache:
             return f"its output names the checkout that it was made in, '{entry.base}', or may hold a __FILE__ of it"
         if entry.text and entry.look != front.look:
             return "its messages are to look another way (colours, width of the terminal)"
-        return self.files.differs(entry.reads, reads, exact=front.comments_matter or bool(entry.text))
+        exact = front.comments_matter or (bool(entry.text) and entry.quotes is None)
+        return self.files.differs(entry.reads, reads, exact=exact, quotes=entry.quotes or ())
 
     def _result(self, bound: Bound, found: Entry | Missing, sizes: dict[str, int]) -> ActionResult | Missing:
         if isinstance(found, Missing):
@@ -97,6 +100,7 @@ class ManifestCache:
             dict(zip(action.passing, found.passing, strict=False)),
             found.reads,
             self._dependencies(found.reads),
+            found.quotes,
         )
 
     def _dependencies(self, digest: str) -> tuple[Dependency, ...]:
@@ -118,11 +122,22 @@ class ManifestCache:
         passing = tuple(result.passing[name] for name in bound.action.passing)
         base = self.files.basedir.path if trace.bound else ""
         reads = self.reads.keep(trace.reads)
-        entry = Entry(reads, outputs, passing, ran.text, front.look, ran.seconds, base)
+        quotes = self._quotes(front, trace.reads, ran.text)
+        entry = Entry(reads, outputs, passing, ran.text, front.look, ran.seconds, base, quotes=quotes)
         entries.put(self.shelf, bound.key.digest, entry)
         if _pass(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
-        return replace(result, reads=reads)
+        return replace(result, reads=reads, quotes=quotes)
+
+    def _quotes(self, front: FrontEnd, reads: ReadSet, text: str) -> tuple[Quote, ...] | None:
+        if not text:
+            return ()
+        if front.comments_matter or not front.quotes_lines:
+            return None
+        try:
+            return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
+        except (OSError, Untraceable):
+            return None  # it changed since the pass read it
 
 
 def _pass(bound: Bound) -> Pass:

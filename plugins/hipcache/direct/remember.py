@@ -268,16 +268,17 @@ def _depends(
     yield from _surroundings(session, asked)
     # Most architectures read the same files.
     found = {
-        (ends[id].result.reads, front.comments_matter or bool(ends[id].result.text))
+        (one.reads, front.comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
         for slot, front in zip(graph.told, fronts, strict=True)
         for id in slot
         if id in ends and not ends[id].missing
+        for one in [ends[id].result]
     }
-    for digest, exact in sorted(found):
+    for digest, exact, quotes in sorted(found):
         reads = session.reads.get(digest) if digest else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
-        yield from session.files.watched_reads(reads, exact=exact)
+        yield from session.files.watched_reads(reads, exact=exact, quotes=quotes)
 
 
 def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:

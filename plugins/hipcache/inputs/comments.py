@@ -5,17 +5,51 @@ indented by its columns.) Blanks at the ends of lines and of the file go, but fo
 So two texts that come out the same differ only in comments behind or between the same tokens at the same places.
 
 A file in which it is not plain what is a comment gives None, and is compared as it stands; so does one whose
-comments clang may have something to say about (-Wcomment, -Winvalid-utf8).
+comments clang may have something to say about (-Wcomment, -Winvalid-utf8), and one that numbers its lines itself
+(#line), since messages that quote it (`quoted`) give other places than it has.
 
 Lexical rules: `native/lexer.c`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
+
 from hipcache.inputs import lexed
 
+# Splices and line breaks within comments (a NUL before them) may stand anywhere.
+_GAP = rb"[\s\0\\]*"
+_RENUMBERS = re.compile(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
 
-def without_comments(content: bytes) -> bytes | None:
-    """The content with comments blanked, or None where it must be taken as it is."""
+
+def without_comments(content: bytes, kept: Iterable[int] = ()) -> bytes | None:
+    """The content with comments blanked, or None where it must be taken as it is. `kept`: lines (from 1) whose text
+    follows as it stands, each with its end and with the lines that it is spliced to."""
     found = lexed.lex(content, lexed.BARE)
-    return None if found.flags else found.bare
+    if found.flags or _RENUMBERS.search(found.bare):
+        return None
+    return found.bare + _as_they_stand(content.split(b"\n"), kept)
+
+
+def _as_they_stand(lines: Sequence[bytes], kept: Iterable[int]) -> bytes:
+    shown: set[int] = set()
+    for number in kept:
+        first = last = number - 1
+        while _is_spliced(lines, first - 1):
+            first -= 1
+        while _is_spliced(lines, last):
+            last += 1
+        shown.update(range(first, last + 1))
+    return b"".join(b"\0%d:%b" % (at, _line(lines, at)) for at in sorted(shown))
+
+
+def _line(lines: Sequence[bytes], at: int) -> bytes:
+    if not 0 <= at < len(lines):
+        return b"none"  # which no line is: it would have an end
+    return lines[at] + b"\n" if at + 1 < len(lines) else b"last " + lines[at]
+
+
+def _is_spliced(lines: Sequence[bytes], at: int) -> bool:
+    """Does the line go on in the next one?"""
+    return 0 <= at < len(lines) and lines[at].rstrip(b" \t\r\f\v").endswith(b"\\")

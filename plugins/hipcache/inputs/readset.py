@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from typing import NamedTuple
 
 from hipcache.inflating import inflate
 from hipcache.values import dataclass
@@ -36,6 +37,15 @@ class ReadFile:
     status: Status | None
     system: bool
     bare: str
+
+
+class Quote(NamedTuple):
+    """Lines of a file that messages quote: its path as in the read set, and the digest of its text without comments but
+    for those in these lines (counted from 1)."""
+
+    path: str
+    lines: tuple[int, ...]
+    digest: str
 
 
 @dataclass(frozen=True)

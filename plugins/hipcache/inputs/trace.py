@@ -17,7 +17,7 @@ from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import ReadFile, ReadSet, Status, status_of
+from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, status_of
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
@@ -59,7 +59,7 @@ class Files:
         self._racy = racy
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
-        self._checked: dict[tuple[str, bool], str] = {}
+        self._checked: dict[tuple[str, bool, tuple[Quote, ...]], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
         self._numbers: dict[str, Status] = {}
@@ -174,24 +174,30 @@ class Files:
         known = self._read.get(path)
         return known[2] if known and known[1] == digest else None
 
-    def bare(self, path: str, digest: str) -> str:
-        """Digest of the text without comments, empty where it must be taken as it is. `digest` is that of the content
-        it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
+    def bare(self, path: str, digest: str, lines: Iterable[int] = ()) -> str:
+        """Digest of the text without comments, but for those in `lines`; empty where it must be taken as it is.
+        `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
         with open(self.resolve(path), "rb") as file:
             content = file.read()
         if digest_bytes(content) != digest:
             raise Untraceable(f"'{path}' changed while it was read")
-        text = comments.without_comments(content)
+        text = comments.without_comments(content, lines)
         return digest_bytes(text) if text is not None else ""
 
-    def differs(self, key: str, reads: ReadSet, *, exact: bool) -> str:
-        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile; `exact`:
-        comments count too."""
-        if (key, exact) not in self._checked:
-            self._checked[key, exact] = self._check(reads, exact)
-        return self._checked[key, exact]
+    def _is_alike(self, path: str, digest: str, file: ReadFile, quotes: Iterable[Quote]) -> bool:
+        """Does the content of that digest differ from the file's in comments alone that are not quoted?"""
+        lines, bare = next(((one.lines, one.digest) for one in quotes if one.path == file.path), ((), file.bare))
+        return bool(bare) and self.bare(path, digest, lines) == bare
 
-    def _check(self, reads: ReadSet, exact: bool) -> str:
+    def differs(self, key: str, reads: ReadSet, *, exact: bool, quotes: tuple[Quote, ...] = ()) -> str:
+        """Why the read set no longer holds, in words; empty if it does. `key` names it for this compile; `exact`:
+        comments count too; `quotes`: where they count otherwise."""
+        asked = key, exact, quotes
+        if asked not in self._checked:
+            self._checked[asked] = self._check(reads, exact, quotes)
+        return self._checked[asked]
+
+    def _check(self, reads: ReadSet, exact: bool, quotes: tuple[Quote, ...]) -> str:
         if reads.epoch and reads.epoch != self.epoch:
             return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a text may show that date"
         for file in reads.files:
@@ -201,7 +207,7 @@ class Files:
                 if status == file.status:
                     continue
                 digest = self.digest(path)[1]
-                if digest != file.digest and (exact or not file.bare or self.bare(path, digest) != file.bare):
+                if digest != file.digest and (exact or not self._is_alike(path, digest, file, quotes)):
                     return f"file '{path}' changed"
             except FileNotFoundError:
                 return f"file '{path}' is gone"
@@ -244,13 +250,13 @@ class Files:
             if there and os.path.exists(self.resolve(path)):
                 yield Watched(MODE, self.resolve(path))
 
-    def watched_reads(self, reads: ReadSet, *, exact: bool) -> Iterator[Watched]:
-        """What a read set that holds depends on; as it was known when it was found to hold. `exact` as there. Raises
-        Untraceable where that is no longer so, OSError."""
+    def watched_reads(self, reads: ReadSet, *, exact: bool, quotes: tuple[Quote, ...] = ()) -> Iterator[Watched]:
+        """What a read set that holds depends on; as it was known when it was found to hold. `exact` and `quotes` as
+        there. Raises Untraceable where that is no longer so, OSError."""
         for file in reads.files:
             path = self.basedir.local(file.path)
             status, digest = self._digests.get(path, (file.status, file.digest))
-            same = digest == file.digest or (not exact and file.bare and self.bare(path, digest) == file.bare)
+            same = digest == file.digest or (not exact and self._is_alike(path, digest, file, quotes))
             if status is None or not same:
                 raise Untraceable(f"'{path}' changed")
             yield Watched(FILE, self.resolve(path), status)

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Union
 
 from hipcache.inputs.keys import Key, make_key
+from hipcache.inputs.readset import Quote
 from hipcache.model.contents import Dependency, Digest, Inputs, Ran
 from hipcache.values import dataclass, field
 
@@ -170,7 +171,8 @@ class Bound:
 @dataclass(frozen=True)
 class ActionResult:
     """`outputs`: a digest for each output that is stored; `text`: all that was said; `seconds`: of the work.
-    `passing`: hashes of those that are not stored; `reads`: the hash of the read set, `files`: of a pass, what it read.
+    `passing`: hashes of those that are not stored; `reads`: the hash of the read set, `files`: of a pass, what it read;
+    `quotes`: of a pass, the lines that its text quotes (None: each byte of its files counts).
     """
 
     outputs: Mapping[str, Digest]
@@ -179,6 +181,7 @@ class ActionResult:
     passing: Mapping[str, str] = field(default_factory=dict)
     reads: str = ""
     files: tuple[Dependency, ...] = ()
+    quotes: tuple[Quote, ...] | None = None
 
 
 @dataclass(frozen=True)

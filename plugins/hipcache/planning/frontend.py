@@ -26,6 +26,11 @@ _ABOUT_COMMENTS = (
     "-fparse-all-comments",
     "-E",  # Text has a line for each that there was.
 )
+# Messages of another format than `inputs.quoted` understands, or with text of lines that they do not name.
+_OTHER_FORMATS = re.compile(
+    r"-f(?:no-)?(?:diagnostics-(?!hotness-threshold|show-(?:category|hotness|note-include-stack|option))"
+    r"|caret-diagnostics|show-|safe-buffer)"
+)
 # Languages without raw strings, which the lexer takes for granted.
 _OLD = re.compile(r"-std=(?:c|gnu)\+\+(?:98|03)")
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
@@ -65,6 +70,11 @@ class FrontEnd:
             return True
         words = [option.text[0].replace("-Werror=", "-W", 1) for option in self.job.options]
         return any(word.startswith(_ABOUT_COMMENTS) or _OLD.fullmatch(word) for word in words)
+
+    @property
+    def quotes_lines(self) -> bool:
+        """Are its messages of clang's usual format, which `inputs.quoted` understands?"""
+        return not any(_OTHER_FORMATS.match(option.text[0]) for option in self.job.options)
 
     @property
     def hides_paths(self) -> bool:

@@ -1,0 +1,374 @@
+"""Messages after an edit of comments: where the lines that they quote are as they were, clang says the same again."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hip import FULL, HIT, LAUNCHER, Lab, in_terminal, only_19
+from hipcache.inputs.comments import without_comments
+from hipcache.inputs.quoted import lines_of, quotes
+from hipcache.inputs.readset import Quote, ReadFile
+
+HEADER = """\
+#pragma once
+// the header's comment
+#define TWICE(x) ((x) + (x) /* once more */ == 0) // a macro
+#define LONG(x) \\
+    first(x); /* behind it */ \\
+    second(x)
+template <class T> int narrow(T value) {
+  /* before */ char c = value * 1000; // narrowed
+  return c; // never mind
+}
+inline int in_header() { int left; /* over */ return 1; } // here
+[[nodiscard]] int must(int a, int b); // must
+#define DROP(x) /* dropped */ must(x, 1) // dropped
+"""
+SOURCE = """\
+/* a comment of
+   two lines */ #define NO 1
+// alone
+#include "./h.hpp" // the header
+[[deprecated("old")]] int old(); /* old */ int newer(); // newer
+
+int unused() {
+  int i = 1; /* one */ // two
+  int j = 2; // in the middle
+  must(1, /* first */ 2); // said
+  must(1,
+       // between
+       2 /* last */
+  ); // end
+  TWICE(i); // twice
+  // about the template
+  narrow(300L); // called
+  if (i = 3) // assigned
+    ;
+  DROP(i); // expanded
+\told(); // behind a tab
+  return 1; // enough
+}
+#warning of the source /* quoted */ // as it is
+#warning goes \\
+  on // here
+#pragma unknown /* pragma */ // and so on
+static int never() { return 1; } // never used
+struct Base { virtual void f(); }; // a base
+struct Derived : Base { /* no */ void f(); }; // override
+int shadow(int a) { { int a = 1; /* inner */ return a; } } // outer
+int fall(int a) {
+  switch (a) { // by a
+  case 1: a = 2; /* fall through */
+  case 2: return 3; // two
+  }
+  return 0; // end
+} // fall
+// text in UTF-8: \xc3\xa4
+int last = "\xc3\xa4" /* \xc3\xa4 */ == 0; // last
+// the end
+"""
+FLAGS = (
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wconversion",
+    "-Winconsistent-missing-override",
+    "-Wsuggest-override",
+    "-std=c++17",
+)
+LOOKS = {
+    "plain": (),
+    "in colours": ("-fcolor-diagnostics", "-fansi-escape-codes"),
+    "on a terminal": ("-fcolor-diagnostics", "-fmessage-length=48"),
+    "narrow": ("-fmessage-length=30",),
+}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def edits(text: str) -> Iterator[str]:
+    """Each comment edited in some ways, and new ones in each line, and between lines."""
+    for found in COMMENT.finditer(text):
+        start, end = found.span()
+        old = found.group()
+        inner = old[2:-2] if old.startswith("/*") else old[2:]
+        for new in (inner.swapcase(), inner.replace(" ", "x"), inner + "more", inner[1:], inner + "\n", ""):
+            if new != inner and ("\n" not in new or old.startswith("/*")):
+                yield text[: start + 2] + new + text[start + 2 + len(inner) :]
+        yield text[:start] + " " * (end - start) + text[end:]
+        yield text[:start] + text[end:]
+    lines = text.split("\n")
+    for number in range(len(lines)):
+        for new in (lines[number] + " // new", lines[number] + "  ", "/**/" + lines[number], lines[number] + "\r"):
+            yield "\n".join([*lines[:number], new, *lines[number + 1 :]])
+        yield "\n".join([*lines[:number], "// a line", *lines[number:]])
+        yield "\n".join([*lines[:number], "", *lines[number:]])
+
+
+class Compiler:
+    """One clang in a directory with the two files."""
+
+    def __init__(self, root: Path, version: str, *flags: str) -> None:
+        self.root = root
+        self.flags = (*FLAGS, *flags)
+        self._command = [f"/usr/lib/llvm-{version}/bin/clang++", "-fsyntax-only", *self.flags, "k.cpp"]
+
+    def messages(self, files: Mapping[str, str]) -> str:
+        for name, text in files.items():
+            path = self.root / name
+            content = text.encode()
+            if not path.exists() or path.read_bytes() != content:
+                path.write_bytes(content)
+        done = subprocess.run(self._command, cwd=self.root, capture_output=True, check=False, timeout=60)
+        return done.stderr.decode()
+
+
+def bare(text: str, lines: tuple[int, ...] = ()) -> str:
+    found = without_comments(text.encode(), lines)
+    return "" if found is None else hashlib.sha256(found).hexdigest()
+
+
+def quoted(files: Mapping[str, str], messages: str) -> tuple[Quote, ...] | None:
+    read = [ReadFile(name, name, None, False, bare(text)) for name, text in files.items()]
+    return quotes(messages, read, str, lambda path, _, lines: bare(files[path], lines))
+
+
+def are_alike(old: Mapping[str, str], new: Mapping[str, str], told: tuple[Quote, ...] | None) -> bool:
+    """Is it a hit?"""
+    if told is None:
+        return old == new
+    by_path = {one.path: one for one in told}
+    for name in old:
+        lines = by_path[name].lines if name in by_path else ()
+        before = by_path[name].digest if name in by_path else bare(old[name])
+        if old[name] != new[name] and (not before or bare(new[name], lines) != before):
+            return False
+    return True
+
+
+FILES = {"k.cpp": SOURCE, "h.hpp": HEADER}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("version", ["15", "19"])
+def test_where_the_quoted_lines_are_as_they_were_clang_says_the_same(tmp_path: Path, version: str, look: str) -> None:
+    compiler = Compiler(tmp_path, version, *LOOKS[look])
+    before = compiler.messages(FILES)
+    told = quoted(FILES, before)
+    assert told is not None
+    assert "instantiation" in before
+    assert "macro" in before
+    alike = {
+        (name, text)
+        for name, old in FILES.items()
+        for text in edits(old)
+        if are_alike(FILES, {**FILES, name: text}, told)
+    }
+    assert len(alike) > 60
+    for name, text in sorted(alike) if FULL else random.Random(f"{version}{look}").sample(sorted(alike), 30):
+        assert compiler.messages({**FILES, name: text}) == before, (name, text)
+
+
+# The grammar of messages
+
+SAID = "k.cpp:3:1: warning: unused [-Wunused]\n    3 | int x;\n      | ^\n1 warning generated.\n"
+
+
+def test_lines_are_those_of_places_and_those_with_numbers() -> None:
+    more = SAID.replace("    3 |", "    3 | a(\n    4 |").replace(
+        "1 warning", "In file included from k.cpp:9:\n1 warning"
+    )
+    assert lines_of(more) == {"k.cpp": {3, 4}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k.cpp(3): warning: of another format [-Wunused]\nint x;\n^\n",
+        "k.cpp:3: warning: without a column [-Wunused]\nint x;\n^\n",
+        "k.cpp:3:1:{3:1-3:4}: warning: with ranges [-Wunused]\nint x;\n^~~~\n",
+        "warning: without a place [-Wunused]\nint x;\n^\n",
+        "k.cpp:3:1: warning: of two lines\nthe second [-Wunused]\n",
+        "k.cpp:3:1: warning: with many lines [-Wunused]\na(\nb,\n^\n  c)\n",
+        SAID + "something else\n",
+        SAID.rstrip("\n"),
+        "      what?\n" + SAID,
+    ],
+)
+def test_what_is_not_understood_is_not_guessed(text: str) -> None:
+    assert lines_of(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SAID.replace("k.cpp", "other.cpp"), SAID.replace("k.cpp", "<inline asm>"), SAID.replace("k.cpp", "<unknown>")],
+)
+def test_a_file_that_the_pass_has_not_read_leaves_each_byte_to_count(text: str) -> None:
+    assert quoted({"k.cpp": "int x;\n" * 3}, text) is None
+
+
+def test_a_path_that_looks_like_a_place_leaves_each_byte_to_count() -> None:
+    assert quoted({"k.cpp": "int x;\n" * 3, "a:1:2: b.h": ""}, SAID) is None
+
+
+@pytest.mark.parametrize(
+    "directive", ["#line 3", '# 3 "k.cpp"', "#line 3 // c", "%: line 3", "#li\\\nne 3", "# /*\n*/ line 3", "#\\\n3"]
+)
+def test_a_text_that_numbers_its_lines_itself_is_taken_as_it_stands(directive: str) -> None:
+    assert without_comments(f"int x;\n{directive}\nint y;\n".encode()) is None
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n// a line", "\n\n"])
+def test_a_place_at_the_end_of_a_file_is_another_one_where_something_follows(end: str) -> None:
+    texts = [without_comments(f"int x;{more}".encode(), (1, 2)) for more in ("", "\n", "\n// a line", "\n\n")]
+    assert texts.count(without_comments(f"int x;{end}".encode(), (1, 2))) == 1
+
+
+# Compiles
+
+KERNEL = """\
+#include "hip_in_short.hpp" // one
+#include "h.hpp"
+__global__ void kernel(int* p) { // first
+  int unused; /* quoted */
+  p[0] = VALUE; // of the kernel
+}
+/* before */
+void host(int* p) { (void)p; } // last
+"""
+INCLUDED = "#define VALUE 3 // three\ninline void f() {\n  int idle; // quoted\n  // not so\n}\n"
+OWN = ("-Wall", "-I.")
+
+
+@pytest.fixture
+def talking(lab: Lab) -> Lab:
+    """A warm store, and a source with warnings of its own and of its header."""
+    lab.write("k.hip", KERNEL)
+    lab.write("h.hpp", INCLUDED)
+    lab.warm(*OWN)
+    assert lab.compile(*OWN).messages.count("warning: unused variable") >= 4
+    return lab
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("k.hip", "// last\n", "// last, or not\n"),
+        ("k.hip", "// last\n", "// last\n// at the end\n"),
+        ("k.hip", "// of the kernel", ""),
+        ("k.hip", "/* before */", "// behind, \xc3\xa4"),
+        ("k.hip", "// first", "// the line above"),
+        ("k.hip", "{ // first\n", "{ // first\r\n"),
+        ("h.hpp", "// three", "//"),
+        ("h.hpp", "// not so", "\t// not so"),
+    ],
+)
+@pytest.mark.archs(1)
+def test_a_comment_that_no_message_quotes_is_a_hit(talking: Lab, name: str, old: str, new: str) -> None:
+    before = talking.compile(*OWN).messages
+    text = (talking.root / name).read_text()
+    assert old in text
+    talking.write(name, text.replace(old, new))
+    after = talking.compile(*OWN)
+    assert (after.messages, after.outcome) == (before, HIT)
+    assert served_natively(talking)
+
+
+def served_natively(lab: Lab) -> bool:
+    """Without the engine."""
+    launcher = lab.root.parent / "alone" / "hipcache"
+    launcher.parent.mkdir(exist_ok=True)
+    launcher.unlink(missing_ok=True)
+    launcher.hardlink_to(LAUNCHER[0])
+    return lab.run([launcher, *lab.words(*OWN)]).status == 0 and lab.counted().outcome == HIT
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("k.hip", "/* quoted */", "/* said */"),
+        ("k.hip", "/* quoted */", ""),
+        ("k.hip", "/* quoted */\n", "/* quoted */\r\n"),
+        ("k.hip", "  int unused", "\tint unused"),
+        ("k.hip", "int unused", "/* */ int unused"),
+        ("h.hpp", "idle; // quoted", "idle; // said"),
+        ("h.hpp", "idle;", "idle;\t"),
+    ],
+)
+@pytest.mark.archs(1)
+def test_a_line_that_a_message_quotes_is_shown_as_it_is(talking: Lab, name: str, old: str, new: str) -> None:
+    before = talking.compile(*OWN).messages
+    talking.write(name, (talking.root / name).read_text().replace(old, new))
+    after = talking.compile(*OWN)
+    assert after.outcome != HIT
+    assert after.counted.back_ends == 0
+    assert after.messages != before or "\r" in new or new.endswith("\t")
+
+
+def test_where_lines_move_front_ends_run_and_no_back_end(talking: Lab) -> None:
+    for text in ("// a line more\n" + KERNEL, KERNEL.replace("/* before */", "/* before\n */")):
+        before = talking.compile(*OWN).messages
+        talking.write("k.hip", text)
+        after = talking.compile(*OWN)
+        assert after.counted.back_ends == 0
+        assert (after.messages == before) == (after.outcome == HIT)
+
+
+@pytest.mark.archs(1)
+def test_passes_with_other_messages_go_by_their_own(lab: Lab) -> None:
+    """The host's pass quotes a line that the device's does not."""
+    text = KERNEL.replace("(void)p;", "(void)p;\n#ifndef __HIP_DEVICE_COMPILE__\n  int mine; // the host's\n#endif\n")
+    lab.write("k.hip", text)
+    lab.write("h.hpp", INCLUDED)
+    lab.warm(*OWN)
+    lab.write("k.hip", text.replace("// the host's", "// that of the host"))
+    after = lab.compile(*OWN)
+    assert "that of the host" in after.messages
+    assert after.counted.missed == {"host"}
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "-fdiagnostics-print-source-range-info",
+        "-fdiagnostics-parseable-fixits",
+        "-fdiagnostics-format=vi",
+        "-fdiagnostics-format=msvc",
+        "-fno-show-column",
+        "-fno-show-source-location",
+        "-fcaret-diagnostics-max-lines=9",
+        "-fdiagnostics-absolute-paths",
+        "-fno-diagnostics-show-line-numbers",
+    ],
+)
+@only_19
+def test_in_another_format_each_byte_counts(lab: Lab, flag: str) -> None:
+    lab.write("k.hip", KERNEL)
+    lab.write("h.hpp", INCLUDED)
+    lab.warm(*OWN, flag)
+    lab.write("k.hip", KERNEL.replace("// last", "// another"))
+    assert lab.compile(*OWN, flag).outcome != HIT
+
+
+@pytest.mark.archs(1)
+def test_on_a_terminal_comments_go_by_what_was_shown_there(talking: Lab) -> None:
+    command = talking.words(*OWN)
+    environ = {**talking.environ, "TERM": "xterm"}
+
+    def shown(*launcher: str) -> bytes:
+        status, text = in_terminal([*launcher, *command], talking.root, environ)
+        assert status == 0
+        return text
+
+    shown(*LAUNCHER)
+    talking.counted()
+    talking.write("k.hip", KERNEL.replace("// last", "// shown to nobody"))
+    assert (shown(*LAUNCHER), talking.counted().outcome) == (shown(), HIT)
+    talking.write("k.hip", KERNEL.replace("/* quoted */", "/* shown */"))
+    assert shown(*LAUNCHER) == shown()
