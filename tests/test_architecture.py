@@ -41,7 +41,7 @@ LAYERS = r"""
     build cache.spelled verify.entries
     verify.named
     cache.read_sets cache.translation
-    cache.entries cache.observed
+    cache.entries cache.observed cache.pending
     planning.program_plan planning.iree_program planners.iree_surroundings planners.device_code
     cache.content
     delivery
@@ -76,7 +76,7 @@ LAYERS = r"""
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.layout
-    planning.assembler verify.difference storage.held
+    planning.assembler verify.difference
     masquerade report.sums
     inputs.comments
     inputs.lexed planning.iree_checks planning.standard_input iree.dlpack

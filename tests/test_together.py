@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 
 import pytest
 from hipcache import aside
-from hipcache.processes.together import side_by_side
+from hipcache.processes.together import Pool
 
 PATIENCE = 20  # seconds; some milliseconds are enough
+
+
+def together(tasks: Mapping[int, Callable[[], object]]) -> dict[int, object]:
+    """What each has given. Raises what the first one raised that failed."""
+    given: dict[int, object] = {}
+    with Pool[int, object](stop=lambda: None, patience=PATIENCE) as pool:
+        for number, task in tasks.items():
+            pool.submit(number, task)
+        while pool.busy:
+            number, done = pool.next_done()
+            if isinstance(done, Exception):
+                raise done
+            given[number] = done
+    return given
 
 
 def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
@@ -34,12 +49,12 @@ def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
         raise ValueError("another task fails")
 
     with pytest.raises(ValueError, match="another task fails"):
-        side_by_side({0: task, 1: fails}, stop=lambda: None, patience=PATIENCE)
+        together({0: task, 1: fails})
     assert (worked, cleaned) == ([], [1])
     go.set()
 
 
 def test_work_aside_gives_its_result_or_its_failure() -> None:
-    assert side_by_side({0: lambda: aside.run(lambda: 7, size=aside.LARGE)}, stop=lambda: None, patience=1) == {0: 7}
+    assert together({0: lambda: aside.run(lambda: 7, size=aside.LARGE)}) == {0: 7}
     with pytest.raises(ZeroDivisionError):
         aside.run(lambda: 1 // 0, size=aside.LARGE)

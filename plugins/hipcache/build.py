@@ -11,29 +11,15 @@ from contextlib import ExitStack
 from functools import partial
 
 from hipcache.cache import ResultCache
+from hipcache.cache.pending import Pending
 from hipcache.delivery import deliver
 from hipcache.errors import FailedInTurn, PassThrough
 from hipcache.execution import Executor
 from hipcache.execution.inputs import Contents
-from hipcache.model import (
-    Action,
-    ActionResult,
-    Bound,
-    Cache,
-    End,
-    File,
-    Graph,
-    Lost,
-    Missing,
-    Output,
-    Progress,
-    Ran,
-    Turns,
-)
+from hipcache.model import Action, Bound, Cache, End, Graph, Lost, Progress, Ran, Turns
 from hipcache.processes.together import Pool
 from hipcache.storage import ContentStore, SingleFlight
-from hipcache.storage.held import HeldKeys
-from hipcache.values import dataclass, replace
+from hipcache.values import dataclass
 
 
 @dataclass(frozen=True)
@@ -47,36 +33,31 @@ class World:
     begin: Callable[[int], None]
     stop: Callable[[int], None]
 
+    def run(self, bound: Bound, inputs: Contents) -> Ran:
+        return self.executors[type(bound.action.work)].run(bound, inputs)
+
 
 def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dict[str, End]:
     """How each action ended; what the graph delivers is written. `ends` is filled in, for who wants to know how far it
     came. Raises JobFailed, PassThrough, StoreError."""
     progress, turns = Progress(graph, ends if ends is not None else {}), Turns(graph.gate)
-    missing: list[Bound] = []
-    opened: dict[str, Opened] = {}
-    with HeldKeys() as keys, Pool[Action, "End | Lost | Opened | Exception"](stop=partial(world.stop, -1)) as pool:
+    with Pending(world.cache) as pending, Pool[Action, End](stop=partial(world.stop, -1)) as pool:
         while True:
             while progress.unfinished:
                 # 2. Key each action that has all its inputs; 3. look up all of these in one question.
-                ready = [bind(action, progress.ends) for action in progress.take_ready()]
-                found = look_up([bound for bound in ready if bound.action.id not in progress.again], world)
-                for bound in ready:
-                    end = found.get(bound.action.id)
-                    if end and not (end.missing and bound.action.policy.run):
-                        progress.finish(end)
+                for end in _look_up(progress.take_ready(), world):
+                    if end.is_to_run:
+                        turns.add(end.bound)
                     else:
-                        missing.append(replace(bound, why=end.why if end else bound.action.missing))
+                        progress.finish(end)
                 if progress.unfinished and not progress.has_ready:  # 4. Run what is missing, side by side.
-                    beginning, missing = turns.split(missing)
-                    for bound in beginning:
-                        needed = {name: progress.ends[name] for name in bound.action.needs if name in progress.ends}
-                        again = bound.action.id in progress.again
-                        pool.submit(bound.action, partial(_make, bound, needed, world, keys, again=again))
+                    for bound in turns.take():
+                        inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
+                        pool.submit(bound.action, partial(_make, bound, inputs, world, pending))
                     if not pool.busy:
                         raise PassThrough("internal", "a graph in which an action waits for one that is not there")
-                    _take(*pool.next_done(), progress, turns, opened, world)
-                    missing = [bound for bound in missing if turns.is_wanted(bound.action)]
-                _settle(opened, progress, world)
+                    _take(*pool.next_done(), progress, turns, world)
+                pending.settle(progress)  # 5. Publish what had to wait for its readers.
             if turns.failed:
                 raise turns.failed
             lost = deliver(graph, progress.ends, world.contents)  # 6. Write what was asked for.
@@ -85,14 +66,30 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
             progress.reopen(lost)
 
 
-def _take(
-    action: Action,
-    done: End | Lost | Opened | Exception,
-    progress: Progress,
-    turns: Turns,
-    opened: dict[str, Opened],
-    world: World,
-) -> None:
+def _look_up(wanted: Sequence[Bound], world: World) -> list[End]:
+    """How each of them ends, if a cache has its result."""
+    found = world.cache.look_up([bound for bound in wanted if bound.is_cached])
+    return [End.looked_up(bound, found.get(bound.action.id)) for bound in wanted]
+
+
+def _make(bound: Bound, inputs: Contents, world: World, pending: Pending) -> End:
+    """Run the action, unless another process has made its result by the time that it is ours to make."""
+    world.begin(bound.action.turn)
+    if bound.action.policy.cache is Cache.NEVER:
+        return End.of_run(bound, world.run(bound, inputs))
+    with ExitStack() as key:
+        key.enter_context(world.flight.alone(bound.key.digest))
+        (end,) = _look_up([bound], world)
+        if not end.missing:
+            return end
+        ran = world.run(end.bound, inputs)
+        if bound.action.passing:
+            return pending.hold(End.of_run(end.bound, ran), ran, key.pop_all())
+        return End.of_run(end.bound, ran, world.cache.publish(end.bound, ran))  # 5.
+
+
+def _take(action: Action, done: End | Exception, progress: Progress, turns: Turns, world: World) -> None:
+    """How the action has ended that ran, or that one of its inputs was lost."""
     turns.end(action)
     if not turns.is_wanted(action):
         return
@@ -104,86 +101,5 @@ def _take(
         progress.drop(turns.is_wanted)
     elif isinstance(done, Exception):
         raise done
-    elif isinstance(done, Opened):
-        opened[action.id] = done
-        progress.finish(done.end)
     else:
         progress.finish(done)
-
-
-def bind(action: Action, ends: Mapping[str, End]) -> Bound:
-    """The action with its key. Raises PassThrough where an input cannot be read."""
-    digests = {}
-    for name in action.keyed:
-        source = dict(action.inputs)[name]
-        assert not isinstance(source, File), "the planner has read it by now"
-        try:
-            digests[name] = ends[source.action].hash(source.name) if isinstance(source, Output) else source.hash
-        except OSError as error:
-            raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
-    return Bound(action, action.key(digests))
-
-
-def look_up(wanted: Sequence[Bound], world: World) -> dict[str, End]:
-    """The ends of those actions that a cache has a result of, or tells why it has none."""
-    cached = [bound for bound in wanted if bound.action.policy.cache is not Cache.NEVER]
-    found = world.cache.look_up(cached)
-    ends = {}
-    for bound in cached:
-        result = found.get(bound.action.id) or Missing(bound.action.missing)
-        ends[bound.action.id] = (
-            End(bound, ActionResult({}, "", 0.0), result.why, {}, result)
-            if isinstance(result, Missing)
-            else End(bound, result, "", {})
-        )
-    return ends
-
-
-@dataclass(frozen=True)
-class Opened:
-    """An action that has run, and whose outputs only this process has. Its result is stored, and its key given free,
-    when those that read them have ended: who waits for it then finds what they have made."""
-
-    end: End
-    ran: Ran
-    lock: ExitStack
-
-
-def _settle(opened: dict[str, Opened], progress: Progress, world: World) -> None:
-    for id in [id for id in opened if not progress.is_read(id)]:
-        one = opened.pop(id)
-        result = world.cache.publish(one.end.bound, one.ran)  # 5.
-        progress.ends[id] = replace(one.end, result=result)
-        one.lock.close()
-
-
-def _make(
-    bound: Bound, ends: Mapping[str, End], world: World, keys: HeldKeys, *, again: bool
-) -> End | Lost | Opened | Exception:
-    """Run the action, unless another process has made its result by the time that it is ours to make. `again`: its
-    result is lost."""
-    action = bound.action
-    try:
-        world.begin(action.turn)
-        if action.policy.cache is Cache.NEVER:
-            ran = _run(bound, ends, world)
-            return End(bound, ActionResult({}, ran.text, ran.seconds), "it is run each time", ran.outputs)
-        with ExitStack() as lock:
-            lock.enter_context(world.flight.alone(bound.key.digest))
-            found = look_up([bound], world)[action.id] if not again else None
-            if found and not found.missing:
-                return found
-            bound = replace(bound, why=found.why) if found else bound
-            ran = _run(bound, ends, world)
-            if action.passing:
-                end = End(
-                    bound, ActionResult({}, ran.text, ran.seconds, ran.named(action.passing)), bound.why, ran.outputs
-                )
-                return Opened(end, ran, keys.add(lock.pop_all()))
-            return End(bound, world.cache.publish(bound, ran), bound.why, ran.outputs)  # 5.
-    except Exception as error:  # the loop takes it as how the action has ended
-        return error
-
-
-def _run(bound: Bound, ends: Mapping[str, End], world: World) -> Ran:
-    return world.executors[type(bound.action.work)].run(bound, Contents(bound.action, ends, world.contents))

@@ -6,7 +6,6 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import sample
@@ -17,7 +16,7 @@ from hipcache.cli.screen import Progress, plural
 from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.outcome import DIFFERENT
-from hipcache.processes.together import side_by_side
+from hipcache.processes.together import Pool
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from hipcache.values import replace
@@ -99,12 +98,17 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
     ):
         while rest and (wanted := options.sample - _compared(done)) > 0:
             together, rest = rest[: min(wanted, settings.job_slots)], rest[min(wanted, settings.job_slots) :]
-            tasks: dict[int, Callable[[], Compared]] = {}
-            for number, command in enumerate(together, len(done)):
-                scratch = Path(top) / str(number)
-                scratch.mkdir()
-                tasks[number] = partial(compiles.compare, engine, command, scratch)
-            ended = side_by_side(tasks, stop=engine.runner.kill, patience=_PATIENCE)
+            ended: dict[int, Compared] = {}
+            with Pool[int, Compared](stop=engine.runner.kill, patience=_PATIENCE) as pool:
+                for number, command in enumerate(together, len(done)):
+                    scratch = Path(top) / str(number)
+                    scratch.mkdir()
+                    pool.submit(number, partial(compiles.compare, engine, command, scratch))
+                while pool.busy:
+                    number, one = pool.next_done()
+                    if isinstance(one, Exception):
+                        raise one
+                    ended[number] = one
             done += [ended[number] for number in sorted(ended)]
             progress.at(len(done))
     kept = {

@@ -161,11 +161,18 @@ class Action:
 
 @dataclass(frozen=True)
 class Bound:
-    """An action whose inputs are known. `why`: no cache has its result, in words, where it has been looked up."""
+    """An action whose inputs are known. `why`: no cache has its result, in words, where it has been looked up. `again`:
+    its result was lost, so it is to run, whatever a cache says."""
 
     action: Action
     key: Key
     why: str = ""
+    again: bool = False
+
+    @property
+    def is_cached(self) -> bool:
+        """May a cache have its result?"""
+        return not self.again and self.action.policy.cache is not Cache.NEVER
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hipcache.inputs.keys import digest_file
-from hipcache.model.action import ActionResult, Bound, Missing
-from hipcache.model.contents import Held
-from hipcache.values import dataclass
+from hipcache.model.action import ActionResult, Bound, Cache, Missing
+from hipcache.model.contents import Held, Ran
+from hipcache.values import dataclass, replace
+
+_NOTHING = ActionResult({}, "", 0.0)
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,27 @@ class End:
     why: str
     held: Mapping[str, Held]
     missing: Missing | None = None
+
+    @classmethod
+    def looked_up(cls, bound: Bound, found: ActionResult | Missing | None) -> End:
+        """By what a cache has said of it; None where none was asked, or it said nothing."""
+        found = found or Missing(bound.action.missing)
+        if isinstance(found, Missing):
+            return cls(replace(bound, why=found.why), _NOTHING, found.why, {}, found)
+        return cls(bound, found, "", {})
+
+    @classmethod
+    def of_run(cls, bound: Bound, ran: Ran, result: ActionResult | None = None) -> End:
+        """`result`: as it was published; None where it is not, or not yet."""
+        action = bound.action
+        result = result or ActionResult({}, ran.text, ran.seconds, ran.named(action.passing))
+        why = "it is run each time" if action.policy.cache is Cache.NEVER else bound.why
+        return cls(bound, result, why, ran.outputs)
+
+    @property
+    def is_to_run(self) -> bool:
+        """It was looked up in vain, and is not looked up alone."""
+        return self.missing is not None and (self.bound.again or self.bound.action.policy.run)
 
     @property
     def hit(self) -> bool:

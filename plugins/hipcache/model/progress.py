@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hipcache.errors import PassThrough
-from hipcache.model.action import Action
+from hipcache.model.action import Action, Bound, File, Output
 from hipcache.model.end import End
 from hipcache.model.graph import Graph
 
@@ -14,11 +14,11 @@ _TRIES = 5
 
 
 class Progress:
-    """`again`: the actions whose results were lost, and how often."""
+    """`ends`: how those actions have ended that have."""
 
     def __init__(self, graph: Graph, ends: dict[str, End]) -> None:
         self.ends = ends
-        self.again: dict[str, int] = {}
+        self._again: dict[str, int] = {}  # whose results were lost, and how often
         self._grow = graph.grow
         self._is_wanted: Callable[[Action], bool] = lambda action: True
         self._actions: dict[str, Action] = {}
@@ -39,11 +39,31 @@ class Progress:
     def _is_ready(self, action: Action) -> bool:
         return self.ends.keys() >= action.needs - self._asleep.keys()
 
-    def take_ready(self) -> list[Action]:
+    def take_ready(self) -> list[Bound]:
+        """The actions that have all their inputs, each with its key. Raises PassThrough where an input cannot be
+        read."""
         ready = list(filter(self._is_ready, self._waiting.values()))
         for action in ready:
             del self._waiting[action.id]
-        return ready
+        return [Bound(one, one.key(self._digests(one)), again=one.id in self._again) for one in ready]
+
+    def _digests(self, action: Action) -> dict[str, str]:
+        """Of the inputs that its key has."""
+        digests = {}
+        for name in action.keyed:
+            source = dict(action.inputs)[name]
+            assert not isinstance(source, File), "the planner has read it by now"
+            try:
+                digests[name] = (
+                    self.ends[source.action].hash(source.name) if isinstance(source, Output) else source.hash
+                )
+            except OSError as error:
+                raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+        return digests
+
+    def needed(self, action: Action) -> dict[str, End]:
+        """The ends of the actions that it needs, but for those that nobody has asked for yet."""
+        return {name: self.ends[name] for name in action.needs if name in self.ends}
 
     @property
     def has_ready(self) -> bool:
@@ -72,8 +92,8 @@ class Progress:
             if name in self._asleep:
                 self._waiting[name] = self._asleep.pop(name)
                 continue
-            self.again[name] = self.again.get(name, 0) + 1
-            if self.again[name] == _TRIES:
+            self._again[name] = self._again.get(name, 0) + 1
+            if self._again[name] == _TRIES:
                 raise PassThrough("store", "its entries are damaged again and again")
             if self.ends.pop(name, None):
                 self._waiting[name] = self._actions[name]

@@ -12,22 +12,26 @@ Gate = Callable[[Sequence[Bound]], "Bound | None"]
 
 
 class Turns:
-    """`failed`: the failure of the earliest turn, behind which nothing is wanted."""
+    """The actions that are to run. `failed`: the failure of the earliest turn, behind which nothing is wanted."""
 
     def __init__(self, gate: Gate) -> None:
         self.failed: FailedInTurn | None = None
         self._failed_turn: int | None = None
         self._gate: Gate | None = gate
         self._first: Action | None = None
+        self._waiting: list[Bound] = []
 
-    def split(self, missing: Sequence[Bound]) -> tuple[list[Bound], list[Bound]]:
-        """Those that may begin now, and the others."""
-        if self._gate and missing:
-            found, self._gate = self._gate(missing), None
+    def add(self, bound: Bound) -> None:
+        self._waiting.append(bound)
+
+    def take(self) -> list[Bound]:
+        """Those that may begin now."""
+        if self._gate and self._waiting:
+            found, self._gate = self._gate(self._waiting), None
             self._first = found.action if found else None
-        first = self._first
-        later = [one for one in missing if first and one.action.turn > first.turn]
-        return [one for one in missing if not first or one.action.turn <= first.turn], later
+        first, waiting = self._first, self._waiting
+        self._waiting = [one for one in waiting if first and one.action.turn > first.turn]
+        return [one for one in waiting if not first or one.action.turn <= first.turn]
 
     def end(self, action: Action) -> None:
         if self._first and self._first.id == action.id:
@@ -36,6 +40,7 @@ class Turns:
     def fail(self, action: Action, failed: FailedInTurn) -> None:
         if self._failed_turn is None or action.turn < self._failed_turn:
             self.failed, self._failed_turn = failed, action.turn
+            self._waiting = [one for one in self._waiting if self.is_wanted(one.action)]
 
     def is_wanted(self, action: Action) -> bool:
         return self._failed_turn is None or action.turn < self._failed_turn

@@ -1,0 +1,53 @@
+"""Results that are not published yet, as only this process has what they name.
+
+Some outputs are named by their digests and not stored (`Action.passing`). Their result is published, and its key given
+free, when all that read them have ended: who waits for the key then finds what the readers have made.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+
+from hipcache.cache import ResultCache
+from hipcache.model import End, Progress, Ran
+from hipcache.values import dataclass, field, replace
+
+
+@dataclass
+class Pending:
+    """At the end, however it comes, all keys are free: also those that are held later."""
+
+    cache: ResultCache
+    _held: dict[str, tuple[End, Ran, ExitStack]] = field(default_factory=dict)
+    _open: bool = True
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Pending:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._guard:
+            self._open = False
+            held = list(self._held.values())
+        for _, _, key in held:
+            key.close()
+
+    def hold(self, end: End, ran: Ran, key: ExitStack) -> End:
+        """The action has run; `key` is held until `settle` finds its outputs read."""
+        with self._guard:
+            if self._open:
+                self._held[end.bound.action.id] = end, ran, key
+                return end
+        key.close()
+        return end
+
+    def settle(self, progress: Progress) -> None:
+        """Publish the results that all readers have done with."""
+        with self._guard:
+            done = [id for id in self._held if id in progress.ends and not progress.is_read(id)]
+        for id in done:
+            with self._guard:
+                end, ran, key = self._held.pop(id)
+            with key:
+                progress.ends[id] = replace(end, result=self.cache.publish(end.bound, ran))
