@@ -21,11 +21,10 @@ LAYERS = r"""
     __main__
     launcher plain cli.verify
     verify.delivered verify.compiles
-    stories
     several verify.fresh
-    compile program
     front
-    planners.registry
+    kinds
+    planners.program
     planners.object
     planners.failing
     planners.assembler planners.gate planners.iree planners.link world
@@ -85,6 +84,8 @@ LAYERS = r"""
     inputs.vocabulary inputs.lexer
     inputs.shown
     inputs.basedir
+    planning.responses
+    planning.streams
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \

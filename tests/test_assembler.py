@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hip import FAILED, HIT, LAUNCHER, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script, settle, toolchain
-from hipcache import stories
+from hipcache import several
 from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.errors import PassThrough
@@ -332,7 +332,7 @@ def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, wh
     settle()
     engine = replace(open_engine(Config(dir=kernel.store), kernel.environ, racy=0.03), runner=runner)
     command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
-    (done,), _ = stories.tell(engine, [command], None)
+    (done,), _ = several.make_each(engine, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
     assert done.whole is None
     for text in (SOURCE, SOURCE + "s_nop 1\n"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hipcache.build import World, build
@@ -269,13 +271,14 @@ def test_an_action_that_needs_one_that_is_not_there_is_refused(memory: Memory, p
 # A new kind
 
 
-def test_a_new_kind_is_one_module_and_a_line_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hip import LLVM
-    from hipcache import stories
+    from hipcache import kinds, several
     from hipcache.config import Config
     from hipcache.engine import open_engine
-    from hipcache.planners import Planned, Planner, registry
-    from hipcache.planning.command import Command, parse
+    from hipcache.kinds import Kind
+    from hipcache.planners import Planned
+    from hipcache.planning.command import parse
     from hipcache.session import Session
 
     def plan(session: Session, columns: int | None) -> Planned:
@@ -285,17 +288,15 @@ def test_a_new_kind_is_one_module_and_a_line_of_the_registry(tmp_path: Path, mon
         )
         return Planned(Graph((nothing,), (Delivery(path, of("nothing")),), (), path))
 
-    def claims(command: Command) -> bool:
-        return command.source.endswith(".nothing.hip")
-
-    def planner() -> Planner:
-        return plan
-
-    monkeypatch.setattr(registry, "KINDS", ((claims, planner), *registry.KINDS))
+    module = ModuleType("hipcache.planners.nothing")
+    module.plan = plan  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    line = Kind("nothing", lambda command: command.source.endswith(".nothing.hip"))
+    monkeypatch.setattr(kinds, "KINDS", (line, *kinds.KINDS))
     (tmp_path / "k.nothing.hip").touch()
     words = (str(LLVM["15"] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")
     environ: Sequence[tuple[str, str]] = [("PATH", "/usr/bin:/bin")]
     engine = open_engine(Config(dir=tmp_path / "store"), dict(environ))
-    (done,), _ = stories.tell(engine, [parse(words, str(tmp_path), dict(environ))], None)
+    (done,), _ = several.make_each(engine, [parse(words, str(tmp_path), dict(environ))], None)
     assert (tmp_path / "out.o").read_bytes() == b"nothing"
     assert done.outcome.outcome == "hit", "no unit of it has missed"

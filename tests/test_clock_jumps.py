@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
-from hipcache.compile import compile
 from hipcache.config import Config, config_path
 from hipcache.direct.record import NO_STATE
 from hipcache.direct.remember import remember
 from hipcache.engine import open_engine
+from hipcache.front import make
 from hipcache.inputs.recording import TICK
 from hipcache.inputs.watched import FILE, Watched, are_old, look
 from hipcache.planning.command import parse
@@ -52,7 +52,7 @@ def relies_on_state(direct: Direct, began: float, ended: float, racy: float) -> 
     lab = direct.lab
     clock, words = Clock(began), lab.words()
     engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
-    done = compile(engine, parse(tuple(words), str(lab.root), lab.environ), None)
+    done = make(engine, parse(tuple(words), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
     assert done.whole is not None
     clock.ahead = ended

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from fake_compiler import Compiler, host_template
 from hipcache.cli.explain import describe
-from hipcache.compile import compile
 from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
+from hipcache.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import Killed
 from hipcache.processes.slots import SharedSlots
@@ -56,7 +56,7 @@ class World:
         self.compiler.ran.clear()
         (self.root / "out/k.o").unlink(missing_ok=True)
         argv = (str(self.compiler.tools / "clang++"), *words, "-c", "k.hip", "-o", "out/k.o")
-        done = compile(engine or self.engine, command.parse(argv, str(self.root), {}), None)
+        done = make(engine or self.engine, command.parse(argv, str(self.root), {}), None)
         self.history.save(done.record)
         return done
 
@@ -422,7 +422,7 @@ def test_the_dependency_file_is_written_with_the_object_on_a_miss_and_on_a_hit(w
         rule = world.root / "k d.d"
         rule.unlink(missing_ok=True)
         argv = (str(world.compiler.tools / "clang++"), "-c", "k.hip", "-o", "k.o")
-        compile(world.engine, command.parse(argv, str(world.root), {}), None)
+        make(world.engine, command.parse(argv, str(world.root), {}), None)
         assert rule.read_text() == expected
 
 

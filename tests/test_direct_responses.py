@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
-from hipcache.compile import compile
 from hipcache.compiled import Compiled
 from hipcache.config import Config
 from hipcache.engine import open_engine
+from hipcache.front import make
 from hipcache.planning.command import Command, parse
 from test_direct import Direct, direct
 
@@ -120,7 +120,7 @@ def parsed(lab: Lab) -> Command:
 def compiled(lab: Lab, command: Command) -> Compiled:
     settle()
     engine = open_engine(Config(dir=lab.store), lab.environ, racy=0.03)
-    return compile(engine, command, None)
+    return make(engine, command, None)
 
 
 @pytest.mark.archs(2)

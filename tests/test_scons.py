@@ -526,7 +526,7 @@ def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(ne
         newest.build("-c")
         made = newest.build().compiled
     content = (newest.root / "one.o").read_bytes()
-    without = QUICK + 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.stories = None'
+    without = QUICK + 'env.HipObject("one.hip")\nimport hipcache_scons.cached\nhipcache_scons.cached.several = None'
     before = direct_records.states(newest.root / "store")
     newest.construct(without)
     newest.build("-c")

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import ending, outcome, stories
+from hipcache import ending, kinds, outcome
 from hipcache.config import Config
 from hipcache.ending import Interrupted, become, die, end_by_signals, take_signals
 from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, Refused, left_by
 from hipcache.inputs.trace import RACY
 from hipcache.outcome import CompileOutcome
 from hipcache.planning import tools
-from hipcache.planning.command import Command, parse_each
+from hipcache.planning.command import Command
 from hipcache.report import conditions, notices, telling
 from hipcache.report.conditions import Condition
 
@@ -49,22 +49,9 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
     # A program that is not there is no compile to count.
     if (config.disable and not fault) or not os.access(tools.which(argv[0], "", environ), os.X_OK):
         become(argv)
-    words = tools.behind(argv)
-    commands: tuple[Command, ...] = ()
     try:
         cwd = os.getcwd()
-        if tools.is_hipcc(words[0]):
-            from hipcache.planning import wrapper
-
-            wrapper.check(words, environ)
-        elif tools.is_iree_compile(words[0]):
-            from hipcache.planning import iree, standard_input
-
-            commands = (iree.parse(words, cwd, typed=tuple(argv), checks=config.iree_checks),)
-            if commands[0].source == iree.STANDARD_INPUT:
-                standard_input.keep()
-        else:
-            commands = parse_each(words, cwd, environ, typed=tuple(argv))
+        commands = kinds.read(tuple(argv), cwd, environ, config)
         _check_temporary_directory(environ)
     except Refused as refused:
         return _refuse(argv, config, refused)
@@ -97,7 +84,8 @@ def _notice(found: Iterable[Condition], environ: Mapping[str, str]) -> None:
 def _compile(
     argv: list[str], commands: tuple[Command, ...], config: Config, environ: Mapping[str, str], cwd: str, racy: float
 ) -> int:
-    """`commands`: one for each source; none where hipcc must say it first."""
+    """`commands`: as of `kinds.read`."""
+    from hipcache import several
     from hipcache.engine import open_engine
     from hipcache.processes.runner import Killed
 
@@ -107,12 +95,9 @@ def _compile(
         _notice(conditions.of(config), environ)
         engine = open_engine(config, environ, racy=racy)
         runner = engine.runner
-        if not commands:
-            from hipcache.planning.wrapper import unwrap
-
-            commands, engine = unwrap(engine, tools.behind(argv), cwd, runner, tuple(argv))
+        commands, engine = _unwrapped(engine, argv, commands, cwd)
         columns = telling.columns(environ)
-        done, whole = stories.tell(engine, commands, columns)
+        done, whole = several.make_each(engine, commands, columns)
     except Interrupted:
         _end(runner)
         raise
@@ -122,7 +107,7 @@ def _compile(
     except (JobFailed, Killed) as failed:
         _end(runner)
         status = _run_after_failure(argv, config, str(failed))
-        if config.iree_checks and isinstance(failed, JobFailed) and tools.is_iree_compile(tools.behind(argv)[0]):
+        if isinstance(failed, JobFailed):
             _hint(commands, failed)
         return status
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
@@ -146,22 +131,25 @@ def _compile(
     return 0
 
 
+def _unwrapped(
+    engine: Engine, argv: Sequence[str], commands: tuple[Command, ...], cwd: str
+) -> tuple[tuple[Command, ...], Engine]:
+    """The commands themselves, or those that hipcc runs, and the engine with the environment for them."""
+    if commands:
+        return commands, engine
+    from hipcache.planning.wrapper import unwrap
+
+    return unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))
+
+
 def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
     from hipcache.engine import open_engine
 
-    config = settings.load(environ)
-    cwd, words = os.getcwd(), tools.behind(argv)
+    config, cwd = settings.load(environ), os.getcwd()
     engine = open_engine(config, environ)
     try:
-        if tools.is_iree_compile(words[0]):
-            return 0  # no record serves one
-        if tools.is_hipcc(words[0]):
-            from hipcache.planning.wrapper import unwrap
-
-            commands, engine = unwrap(engine, words, cwd, engine.runner, tuple(argv))
-        else:
-            commands = parse_each(words, cwd, environ, typed=tuple(argv))
+        commands, engine = _unwrapped(engine, argv, kinds.read(tuple(argv), cwd, environ, config), cwd)
     except HipcacheError as error:
         telling.log(config, f"not compared: {error}")
         return 0
@@ -248,12 +236,10 @@ def _refuse(argv: list[str], config: Config, refused: Refused) -> int:
 
 
 def _hint(commands: Sequence[Command], failed: JobFailed) -> None:
-    """What to write instead, where iree-compile has only said that it is wrong."""
-    from hipcache.planning.iree_checks import unknown_target
-
-    hint = unknown_target(commands[0].arguments, os.fsdecode(failed.said))
-    with suppress(OSError):
-        telling.say(f"hipcache: {hint}\n" if hint else "")
+    """What to write instead, where the compiler has only said that it is wrong."""
+    for hint in filter(None, (command.hint(os.fsdecode(failed.said)) for command in commands)):
+        with suppress(OSError):
+            telling.say(f"hipcache: {hint}\n")
 
 
 def _tell_failure(argv: list[str], config: Config, failed: CommandFailed) -> int:

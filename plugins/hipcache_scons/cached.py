@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hipcache import config as settings
-from hipcache import native, outcome, stories
+from hipcache import native, outcome, several
 from hipcache.compiled import Compiled
 from hipcache.config import Config
 from hipcache.direct.record import Rule
@@ -162,7 +162,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
     if command.links or command.makes_program:
         raise PassThrough("link")
     columns = telling.columns(cache.environ)
-    (done,), whole = stories.tell(engine, (command,), columns)
+    (done,), whole = several.make_each(engine, (command,), columns)
     shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
@@ -207,7 +207,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
     command, engine = _command(cache, engine, argv, cwd)
     if not command.links:
         raise PassThrough("link")
-    (done,), _ = stories.tell(engine, (command,), telling.columns(cache.environ))
+    (done,), _ = several.make_each(engine, (command,), telling.columns(cache.environ))
     _tell(cache, done, argv, cwd)
     return Ended()
 

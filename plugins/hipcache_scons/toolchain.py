@@ -22,8 +22,8 @@ from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.planning import driver, plan, tools, wrapper
 from hipcache.planning.cc1 import Role
-from hipcache.planning.command import expand
 from hipcache.planning.plan import Plan
+from hipcache.planning.responses import expand
 from hipcache.processes.runner import Runner, SubprocessRunner
 
 # What differs between two sources, or between two runs.

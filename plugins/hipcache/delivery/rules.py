@@ -11,14 +11,14 @@ from hipcache.errors import PassThrough
 from hipcache.making import depfile
 from hipcache.model import Dependency, End, Rule, Slot, ended
 from hipcache.planning.cc1 import Role
-from hipcache.planning.command import is_stream
 from hipcache.planning.plan import Plan
+from hipcache.planning.streams import is_stream
 
 
 def of(plan: Plan, slots: tuple[Slot, ...], path: Callable[[str], str]) -> tuple[Rule, ...]:
     """`slots`: passes in the order of what is listed; `path` makes a name absolute. Raises PassThrough."""
     options = [option for option in plan.first.options if option.role is Role.DEPENDENCIES]
-    name = plan.first.value(Role.DEPENDENCIES, "-dependency-file")
+    name = plan.dependency_file
     if not name:
         return ()
     whole = path(name)

@@ -35,9 +35,10 @@ from hipcache.model import Cache, End, Graph
 from hipcache.outcome import HIT, CompileOutcome
 from hipcache.planning import tools
 from hipcache.planning.answers import VOLATILE
-from hipcache.planning.command import Command, Unwrapped, expand
+from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.driver import Asked, AskedToAssemble
 from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.responses import expand
 from hipcache.report import statistics
 from hipcache.session import Session
 from hipcache.values import dataclass, replace

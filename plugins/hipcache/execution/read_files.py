@@ -10,8 +10,8 @@ from hipcache.errors import PassThrough
 from hipcache.inputs.observing import Observed
 from hipcache.making import depfile
 from hipcache.model import Dependency
-from hipcache.planning.command import is_null
 from hipcache.planning.frontend import FrontEnd, graph_file
+from hipcache.planning.streams import is_null
 from hipcache.session import Session
 
 

@@ -1,7 +1,7 @@
 """Planners: a command becomes a graph of actions, in one module for each kind of command.
 
-A new kind is a module with a `Planner`, and a line in `registry`. A planner runs nothing but the driver, which it asks
-for its plan.
+A new kind is a module with a `Planner` named `plan`, and a line in `hipcache.kinds`. A planner runs nothing but the
+driver, which it asks for its plan.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ Ends = Mapping[str, End]
 class Planned:
     """`direct`: what a direct hit of the same command needs, once the graph is built; None where not all is known.
     `files`: what is read besides what passes read, as clang names it; `jobs`: how many processes the driver would run;
-    `failed`: a failure of a job as the compiler would tell it."""
+    `failed`: a failure of a job as the compiler would tell it; `then`: the graph that is built after this one, of which
+    the command's output comes; None where this is the last."""
 
     graph: Graph
     files: tuple[str, ...] = ()
     direct: Callable[[Ends], Whole | None] = lambda _: None
     jobs: int = 0
     failed: Callable[[JobFailed, Ends], JobFailed] = lambda failed, _: failed
+    then: Callable[[Ends], Planned | None] = lambda _: None
 
 
 # A command, and the width of the terminal that will show its messages (None where there is none), to its graph. Raises

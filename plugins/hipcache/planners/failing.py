@@ -34,7 +34,7 @@ def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> Job
     output = failed.front.job.value(Role.OUTPUT)
     if output in planned.outputs:
         files.check_places([session.command.path(output)])
-    rule = planned.first.value(Role.DEPENDENCIES, "-dependency-file")
+    rule = planned.dependency_file
     if failed.dependencies is not None:
         for one in dependency_rules(session, [source]):
             rules.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])

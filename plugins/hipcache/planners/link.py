@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hipcache.execution import host_link
 from hipcache.model import Graph
 from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
 from hipcache.planning import driver
-from hipcache.planning.link_plan import LinkPlan
+from hipcache.planning.link_plan import LinkPlan, value_after
+from hipcache.planning.plan import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.session import Session
 
@@ -19,8 +21,14 @@ def plan(session: Session, columns: int | None) -> Planned:
     return Planned(graph(session, found, {}, columns))
 
 
-def graph(session: Session, plan: LinkPlan | WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
-    """`sources`: of the temporary files that the command itself has compiled."""
+def graph(
+    session: Session, plan: ToolJob | LinkPlan | WrapperPlan, sources: Mapping[str, str], columns: int | None
+) -> Graph:
+    """`sources`: of the temporary files that the command itself has compiled. A `plan` of one job is the host's link
+    alone."""
+    if isinstance(plan, ToolJob):
+        path = session.command.path(value_after(plan, "-o"))
+        return Graph((host_link.action(session, plan, {}, columns),), (), (), path)
     if isinstance(plan, WrapperPlan):
         return wrapped_link.graph(session, plan, sources, columns)
     return bundled_link.graph(session, plan, sources, columns)

@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.command import is_stream
 from hipcache.planning.plan import Cc1Job, Plan
+from hipcache.planning.streams import is_stream
 
 
 def of(job: Cc1Job) -> list[Option]:
@@ -37,7 +37,7 @@ def check(plan: Plan, path: Callable[[str], str]) -> None:
         return
     if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):
         raise PassThrough("side_output", "messages of the driver in one file with those of the passes")
-    others = [*plan.outputs, plan.first.value(Role.DEPENDENCIES, "-dependency-file"), plan.first.value(Role.INPUT)]
+    others = [*plan.outputs, plan.dependency_file, plan.first.value(Role.INPUT)]
     places = [os.path.realpath(path(name)) for name in others if name]
     for _, name in sorted(found):
         place = os.path.realpath(path(name))

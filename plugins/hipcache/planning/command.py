@@ -7,11 +7,10 @@ bitcode, assembly), with no side effects while it is only planned? Everything el
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from hipcache.errors import PassThrough
+from hipcache.errors import PassThrough, Refused
 from hipcache.planning import assembler
 from hipcache.planning.driver_options import (
     SEPARATE,
@@ -22,6 +21,8 @@ from hipcache.planning.driver_options import (
     why_left_in_link,
     why_left_in_program,
 )
+from hipcache.planning.responses import expand
+from hipcache.planning.streams import is_stream
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
@@ -52,6 +53,10 @@ class Unwrapped:
     looked: tuple[Observation, ...]
 
 
+def no_hint(said: str) -> Refused | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Command:
     """One HIP compile, or (where there is no source) a link of relocatable device code; or a program that is compiled
@@ -60,7 +65,8 @@ class Command:
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
     `output` is empty where the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
-    script), the first first. `part_of`: what the compiler gets for several sources, of which this is one.
+    script), the first first. `part_of`: what the compiler gets for several sources, of which this is one. `hint`: what
+    to write instead, where the compiler fails and says this.
     """
 
     argv: tuple[str, ...]
@@ -75,6 +81,7 @@ class Command:
     part_of: tuple[str, ...] = ()
     makes_program: bool = False
     assembles: bool = False
+    hint: Callable[[str], Refused | None] = no_hint
 
     @property
     def links(self) -> bool:
@@ -269,81 +276,8 @@ def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None
             raise PassThrough("side_output", name)
 
 
-def is_stream(path: str) -> bool:
-    """Can `path` (absolute) be read only once, or is it another file for another process (/dev/stdin)?"""
-    try:
-        regular = stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:
-        return False  # the compiler says why
-    return not regular or os.path.normpath(path).startswith(("/dev/", "/proc/"))
-
-
-def is_null(path: str) -> bool:
-    """Is it the null device, which is empty for whoever reads it?"""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return False
-    return path == os.devnull and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
-
-
 def is_hip(source: str, language: str) -> bool:
     """Does clang compile it as HIP? `language` is that of the last -x before it, or empty."""
     if language in ("", "none"):
         return source.endswith(".hip")
     return language == "hip" and not source.endswith((".o", ".a", ".so"))
-
-
-def expand(
-    arguments: tuple[str, ...], cwd: str, read: dict[str, os.stat_result] | None = None, depth: int = 0
-) -> tuple[str, ...]:
-    """Response files (`@file`) read in, with the quoting rules of GNU's (llvm::cl::TokenizeGNUCommandLine). `read`
-    gets the path of each, with its status before it was read. Raises PassThrough."""
-    if not any(word.startswith("@") for word in arguments):
-        return arguments
-    if depth > 20:
-        raise PassThrough("response_file", "nested too deep")
-    words: list[str] = []
-    for word in arguments:
-        if not word.startswith("@"):
-            words.append(word)
-            continue
-        path = os.path.join(cwd, word[1:])
-        if is_stream(path):
-            raise PassThrough("response_file", f"'{word[1:]}' is no regular file")
-        try:
-            with open(path, encoding="utf-8", errors="surrogateescape") as file:
-                if read is not None:
-                    read[path] = os.fstat(file.fileno())
-                words += expand(tokenize(file.read()), cwd, read, depth + 1)
-        except OSError as error:
-            raise PassThrough("response_file", f"'{word[1:]}': {error.strerror}") from error
-    return tuple(words)
-
-
-def tokenize(text: str) -> tuple[str, ...]:
-    """Words of a response file: blanks separate, a backslash takes the next character, quotes group."""
-    words: list[str] = []
-    word, started, quote, i = "", False, "", 0
-    while i < len(text):
-        char = text[i]
-        if char == "\\" and i + 1 < len(text):
-            i += 1
-            word, started = word + text[i], True
-        elif quote:
-            if char == quote:
-                quote = ""
-            else:
-                word += char
-        elif char in "'\"":
-            quote, started = char, True
-        elif char in " \t\r\n\0":
-            if started:
-                words.append(word)
-            word, started = "", False
-        else:
-            word, started = word + char, True
-        i += 1
-    if started:
-        words.append(word)
-    return tuple(words)

@@ -12,11 +12,12 @@ from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, assembler, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.assembler import AssemblerJob
-from hipcache.planning.command import Command, expand, is_relocatable, messages_file, tokenize
+from hipcache.planning.command import Command, is_relocatable, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
 from hipcache.planning.program_plan import ProgramPlan
+from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner

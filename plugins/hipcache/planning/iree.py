@@ -9,10 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
+from hipcache.config import Config
 from hipcache.errors import PassThrough
-from hipcache.planning import iree_checks
-from hipcache.planning.command import Command, expand, is_stream
+from hipcache.planning import iree_checks, standard_input
+from hipcache.planning.command import Command, no_hint
+from hipcache.planning.responses import expand
+from hipcache.planning.streams import is_stream
 
 # Options that write more than the module, print, or say how long it took; of IREE 3.13, and of MLIR and LLVM in it.
 _WRITES_MORE = re.compile(
@@ -26,6 +30,14 @@ STANDARD_INPUT = "-"
 _ASKS = re.compile(r"(help(-hidden|-list)?|version|iree-list-plugins|iree-hal-list-target-)")
 # A program or a library of somebody else's, which may do anything.
 _RUNS_OTHERS = re.compile(r"iree-hal-preprocess-executables-with|iree-load-plugin|load(-pass-plugin)?$")
+
+
+def read(argv: tuple[str, ...], cwd: str, typed: tuple[str, ...], config: Config) -> tuple[Command]:
+    """See `kinds.read`. A source on standard input is there again for whoever runs the command."""
+    command = parse(argv, cwd, typed=typed, checks=config.iree_checks)
+    if command.source == STANDARD_INPUT:
+        standard_input.keep()
+    return (command,)
 
 
 def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bool) -> Command:
@@ -55,7 +67,8 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
         raise PassThrough("iree_output", "no input")
     if STANDARD_INPUT in arguments and inputs != [STANDARD_INPUT]:
         raise PassThrough("standard_streams", "standard input beside something else")
-    return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], (), own_cuid=True)
+    hint = partial(iree_checks.unknown_target, arguments) if checks else no_hint
+    return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], (), own_cuid=True, hint=hint)
 
 
 def _is_stream(path: str, cwd: str) -> bool:

@@ -112,6 +112,17 @@ class Plan:
         return self.host or self.devices[0].compile
 
     @property
+    def dependency_file(self) -> str:
+        """As the command names it; empty where none is written."""
+        return self.first.value(Role.DEPENDENCIES, "-dependency-file")
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """What each pass comes to, the host's last."""
+        host = (self.host.value(Role.OUTPUT),) if self.host else ()
+        return (*(device.code for device in self.devices), *host)
+
+    @property
     def links_alone(self) -> bool:
         """Are the outputs what lld writes, which makes them executable?"""
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)

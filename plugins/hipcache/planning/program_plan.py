@@ -57,6 +57,16 @@ class ProgramPlan:
     messages: str
     order: tuple[str, ...]
 
+    @property
+    def sources(self) -> tuple[Plan, ...]:
+        """The compiles of HIP."""
+        return tuple(one for one in self.compiles if isinstance(one, Plan))
+
+    @property
+    def links_host(self) -> bool:
+        """Is the link the host's alone, one job?"""
+        return isinstance(self.link, ToolJob)
+
 
 def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
     """Raises PassThrough where the jobs do not have the shape above."""

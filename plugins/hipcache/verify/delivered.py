@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hipcache import atomic, stories
+from hipcache import atomic, several
 from hipcache.config import Config
 from hipcache.direct import record
 from hipcache.engine import Engine
@@ -103,7 +103,7 @@ def _make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) 
     try:
         for terminal in (False, True):
             engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
-        stories.tell(replace(engine, recache=True), [command], None)
+        several.make_each(replace(engine, recache=True), [command], None)
     except HipcacheError as error:
         print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)
 

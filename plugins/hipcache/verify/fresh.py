@@ -53,7 +53,7 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
         else:
             cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
             plan = driver.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
-            rule, outputs = plan.first.value(Role.DEPENDENCIES, "-dependency-file"), plan.outputs
+            rule, outputs = plan.dependency_file, plan.outputs
             # The new offload driver, up to clang 19, has no CUIDs, and warns.
             cuid = cuid if cuid and plan.first.value(Role.CUID) == cuid else ""
     words = (*((f"-cuid={cuid}",) if cuid else ()), *command.argv[1:])

@@ -1,0 +1,65 @@
+"""The kinds of commands: who reads the words of one, and which planner makes its graph.
+
+A kind is a line here and a module of that name in `planners`, which has a `plan`. Each is imported when it is needed:
+the launcher starts a process for one command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from hipcache.config import Config
+from hipcache.planning import tools
+from hipcache.planning.command import Command, parse_each
+from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.planners import Planner
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`claims`: is a command of this kind? `program`: or else whose commands are, which `planning/NAME` reads.
+    `script`: is a script in the compiler's place seen through? Otherwise the planner refuses it."""
+
+    name: str
+    claims: Callable[[Command], bool] = lambda command: True
+    program: Callable[[str], bool] | None = None
+    script: bool = False
+
+    @property
+    def planner(self) -> Planner:
+        planner: Planner = import_module(f"hipcache.planners.{self.name}").plan
+        return planner
+
+
+# The first that a command is of.
+KINDS = (
+    Kind("iree", program=tools.is_iree_compile),
+    Kind("program", lambda command: command.makes_program),
+    Kind("link", lambda command: command.links),
+    Kind("assembler", lambda command: command.assembles),
+    Kind("object", script=True),
+)
+
+
+def of(command: Command) -> Kind:
+    return next(kind for kind in KINDS if (kind.program(command.compiler) if kind.program else kind.claims(command)))
+
+
+def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Config) -> tuple[Command, ...]:
+    """The commands that the user's `argv` stands for, one for each source; none where a program in the compiler's place
+    (hipcc) must be asked for them (`wrapper.unwrap`). Raises PassThrough, Refused, OSError."""
+    words = tools.behind(argv)
+    if tools.is_hipcc(words[0]):
+        from hipcache.planning import wrapper
+
+        wrapper.check(words, environ)
+        return ()
+    for kind in KINDS:
+        if kind.program and kind.program(words[0]):
+            found: tuple[Command, ...] = import_module(f"hipcache.planning.{kind.name}").read(words, cwd, argv, config)
+            return found
+    return parse_each(words, cwd, environ, typed=argv)

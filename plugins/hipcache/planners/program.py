@@ -1,0 +1,111 @@
+"""A program that one command compiles and links: two graphs, one after the other.
+
+Each source is a compile of its own, into a directory of ours; relocatable device code is linked as in `link`. The
+host's link is run each time, as the driver's plan has it: it has the last word on what the program is.
+
+It is not one graph: what is linked, and for which archs, is known when the objects are there, and the dependency files
+are there when the link begins, as the driver has them, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from hipcache.execution import unbundling
+from hipcache.model import Action, Cache, Delivery, Graph, Policy, Process, Slot
+from hipcache.planners import Ends, Planned, link, refuse_script
+from hipcache.planners.device_link import CODE
+from hipcache.planners.object import cuid_of
+from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
+from hipcache.planning import driver, program_plan
+from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of
+from hipcache.session import Session
+from hipcache.values import replace
+
+# More than a source has passes.
+_TURNS = 1000
+
+
+def plan(session: Session, columns: int | None) -> Planned:
+    """A compile for each source, and then the link."""
+    refuse_script(session, "links")
+    program = _plan(session, columns)
+    for library in program.libraries:
+        unbundling.check_without_device_code(session, library)
+    sources = [
+        source_graph(session, one, f" of source {number}", apart=len(program.sources) > 1, turn=number * _TURNS)
+        for number, one in enumerate(program.sources)
+    ]
+    return Planned(_compiles(session, program, sources), then=partial(_link, session, program, sources, columns))
+
+
+def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
+    files = {name: one.first.source for one in program.sources for name in one.outputs}
+    graph = link.graph(session, program.link, files, columns)
+    return Planned(replace(graph, messages=program.messages, told=_told(session, program, sources, graph)))
+
+
+def _plan(session: Session, columns: int | None) -> ProgramPlan:
+    """With temporary files in this session's directory, and CUIDs as of objects that are compiled alone, and named by
+    the compiler."""
+    command = session.command
+    plan = driver.ask_program(command, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir)
+    if plan.links_host:
+        # It may be one of before. A linker that names an object in a message names another one each time anyway.
+        names = [name for one in plan.compiles for name in outputs_of(one)]
+        plan = program_plan.moved(plan, {name: str(session.workdir / os.path.basename(name)) for name in names})
+    if command.own_cuid:
+        return plan
+    cuids = {one.first.source: cuid_of(session, one.first.source, "") for one in plan.sources}
+    return program_plan.with_cuids(plan, cuids)
+
+
+def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:
+    """All sources, whose objects the link reads."""
+    others = [_other(one) for one in plan.compiles if isinstance(one, Other)]
+    delivered = [
+        Delivery(session.command.path(name), output)
+        for one in sources
+        for name, output in zip(one.plan.outputs, one.outputs, strict=True)
+    ]
+    rules = [rule for together in _by_dependency_file(sources) for rule in dependency_rules(session, together)]
+    return Graph(
+        (*others, *(action for one in sources for action in one.actions())),
+        tuple(delivered),
+        tuple(unit for one in sources for unit in one.units()),
+        "",
+        grow=lambda end: [action for one in sources for action in one.following(end)],
+        told=tuple(slot for one in sources for slot in one.slots),
+        rules=tuple(rules),
+    )
+
+
+def _other(one: Other) -> Action:
+    """The compile of a source that is no HIP, as the driver would run it."""
+    work = Process((one.job.program, *one.job.arguments))
+    return Action(one.object, "", f"compile of '{one.source}'", work, policy=Policy(Cache.NEVER))
+
+
+def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
+    """One for each source where the program has no name, one of the program's name else."""
+    found: dict[str, list[SourceGraph]] = {}
+    for one in sources:
+        found.setdefault(one.plan.dependency_file, []).append(one)
+    return list(found.values())
+
+
+def _told(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
+    """What was said, as the driver's jobs would have said it; what is not of one of them (a link within the linker
+    wrapper, the host's link) last."""
+    written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
+    for source in sources:
+        written |= dict(zip(source.plan.made, source.slots, strict=True))
+    written |= {_written_by(session, action): (action.id,) for action in linking.actions}
+    return tuple(written[name] for name in dict.fromkeys([*plan.order, *written]) if name in written)
+
+
+def _written_by(session: Session, action: Action) -> str:
+    """The file of the driver's plan that a device link writes; else its name."""
+    places = dict(action.work.places) if isinstance(action.work, Process) else {}
+    return str(session.scratch(places[CODE])) if CODE in places else action.id
