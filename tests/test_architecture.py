@@ -32,6 +32,7 @@ LAYERS = r"""
     planners
     compiled
     direct.remember
+    direct.whole
     account execution.unbundling execution.passes
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images execution.observed execution.read_files
@@ -71,7 +72,7 @@ LAYERS = r"""
     store.entries
     making.bitcode processes.observe report.conditions inputs.quoted
     making.unnamed inputs.readset
-    planning.backend planning.lld
+    planning.backend planning.lld planning.jobs
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.layout
@@ -89,8 +90,9 @@ LAYERS = r"""
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
-        processes.room processes.syscalls processes.together store.locks cli.arches \
-        cli.screen native.observing store.space confined inflating
+        processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches \
+        cli.screen native.observing store.space store.access inflating
+    confined
     hashing iree.flatbuffer
     native.hashing
     aside builders errors inputs.memos inputs.portions native
@@ -103,6 +105,7 @@ LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for 
 # The packages of the loop: none of them is in a circle of packages, and no module there imports more than 12 others.
 LOOP = ("model", "storage", "cache", "execution", "delivery", "planners")
 MOST_IMPORTS = 12
+MOST_LINES = 300
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where
 # the engine cannot go on, and `plain` where there is nothing for it to do.
@@ -209,8 +212,8 @@ def test_a_module_says_first_what_it_owns(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", SOURCES)
-def test_a_module_stays_below_350_lines(module: str) -> None:
-    assert len(SOURCES[module].read_text().splitlines()) < 350, "look for its second noun"
+def test_a_module_has_300_lines_at_most(module: str) -> None:
+    assert len(SOURCES[module].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
 
 
 def test_only_the_runner_starts_processes_and_the_launcher_as_the_last_resort() -> None:

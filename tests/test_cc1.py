@@ -7,7 +7,7 @@ import recordings
 from hipcache.errors import PassThrough
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.plan import Cc1Job
+from hipcache.planning.jobs import Cc1Job
 from recordings import recorded
 
 INPUT = ("-x", "hip", "k.hip")

@@ -9,8 +9,9 @@ from hipcache.errors import PassThrough
 from hipcache.planning import program_plan
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
+from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import LinkPlan, rename_in_script
-from hipcache.planning.plan import Plan, ToolJob
+from hipcache.planning.plan import Plan
 from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of, with_cuid, with_cuids
 from hipcache.planning.wrapper_plan import WrapperPlan
 from recordings import parsed_or_left, text

@@ -9,7 +9,7 @@ from hipcache.report.history import Record
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
-    from hipcache.direct.remember import Whole
+    from hipcache.direct.whole import Whole
 
 
 @dataclass(frozen=True)

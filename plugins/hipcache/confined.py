@@ -21,7 +21,7 @@ import stat
 from collections.abc import Callable, Mapping
 
 from hipcache import shared
-from hipcache.permissions import PRIVATE, directory_mode, for_writers, settle
+from hipcache.permissions import PRIVATE, close_to_readers, directory_mode, for_writers, settle
 from hipcache.removal import discard_at, discard_unchanged_at, remove_at
 
 TYPE_CHECKING = False  # as a type checker sees it; `typing` takes too long to import
@@ -82,7 +82,7 @@ class Confined:
                     remove_at(parent, last)
                 else:
                     if lock:
-                        self._close_to_readers(parent, fd)
+                        close_to_readers(parent, fd)
                     return fd
                 try:
                     os.close(self._create(parent, last, lock=lock))
@@ -227,45 +227,9 @@ class Confined:
 
         return self._at(directory, discard)
 
-    # The store as a whole
-
-    def owner_and_mode(self) -> tuple[int, int]:
-        """Of STORE/v1."""
-        directory = self._directory([])
-        try:
-            found = os.fstat(directory)
-        finally:
-            os.close(directory)
-        return found.st_uid, stat.S_IMODE(found.st_mode)
-
-    def is_private(self) -> bool:
-        """May nobody else (but root) write there?"""
-        try:
-            owner, mode = self.owner_and_mode()
-        except OSError:
-            return False
-        return owner == os.geteuid() and not mode & 0o022
-
-    def why_not_writable(self) -> OSError | None:
-        """Of a store that is there, and can be read."""
-        try:
-            directory = self._directory([])
-        except OSError:
-            return None
-        try:
-            # Effective ids need faccessat2; what a program with other real ids is refused here, it need not do.
-            os.stat(".", dir_fd=directory)
-            if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory):
-                read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
-                number = errno.EROFS if read_only else errno.EACCES
-                return OSError(number, os.strerror(number), self.base)
-        except OSError:
-            return None  # it cannot be read either: each use says why
-        finally:
-            os.close(directory)
-        return None
-
-    # How
+    def open_base(self) -> int:
+        """A descriptor of STORE/v1."""
+        return self._directory([])
 
     def _at(self, name: str, action: Callable[[int, str], T]) -> T:
         """Do `action` in the directory of `name`, with the rest of it."""
@@ -311,12 +275,6 @@ class Confined:
         mode = directory_mode(above.st_mode, self._umask) & 0o666
         settle(fd, for_writers(mode) if lock else mode & ~0o022 if own else mode, above)
         return fd
-
-    def _close_to_readers(self, parent: int, fd: int) -> None:
-        """A lock file of an earlier version could be opened by all who may read."""
-        found = os.fstat(fd)
-        if found.st_uid == os.geteuid() and found.st_mode & 0o044 & ~for_writers(os.fstat(parent).st_mode):
-            os.fchmod(fd, for_writers(found.st_mode & 0o666))
 
 
 def is_strange(error: OSError) -> bool:

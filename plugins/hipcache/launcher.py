@@ -23,7 +23,7 @@ from hipcache.report.conditions import Condition
 
 if TYPE_CHECKING:
     from hipcache.compiled import Compiled
-    from hipcache.direct.remember import Whole
+    from hipcache.direct.whole import Whole
     from hipcache.engine import Engine
     from hipcache.processes.runner import Runner
 

@@ -33,3 +33,10 @@ def for_writers(mode: int) -> int:
     """To be read and written by those who may write."""
     writers = mode & 0o222 | 0o200
     return writers | writers << 1
+
+
+def close_to_readers(directory: int, fd: int) -> None:
+    """A lock file of an earlier version could be opened by all who may read."""
+    found = os.fstat(fd)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o044 & ~for_writers(os.fstat(directory).st_mode):
+        os.fchmod(fd, for_writers(found.st_mode & 0o666))

@@ -16,7 +16,7 @@ from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.planning.command import Command
 
 if TYPE_CHECKING:
-    from hipcache.direct.remember import Whole
+    from hipcache.direct.whole import Whole
 
 
 def make_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
@@ -29,7 +29,7 @@ def make_each(engine: Engine, commands: Sequence[Command], columns: int | None) 
 
 
 def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
-    from hipcache.direct import remember
+    from hipcache.direct import whole
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
     from hipcache.planning import driver, tools
@@ -51,4 +51,4 @@ def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None)
     if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
         raise PassThrough("several_sources", "the driver has another plan for all of them")
     wholes = [one.whole for one in done] if looked else [None]
-    return done, remember.together(wholes, map(watched.of_observation, looked))
+    return done, whole.together(wholes, map(watched.of_observation, looked))

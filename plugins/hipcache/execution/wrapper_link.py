@@ -9,7 +9,7 @@ from hipcache.execution import holder, host_link
 from hipcache.execution.local import place, said
 from hipcache.model import Action, Inputs, Output, Ran, Step
 from hipcache.planning import driver
-from hipcache.planning.plan import ToolJob
+from hipcache.planning.jobs import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.session import Session
 

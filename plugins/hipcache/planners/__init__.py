@@ -16,7 +16,7 @@ from hipcache.planning import tools
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
-    from hipcache.direct.remember import Whole
+    from hipcache.direct.whole import Whole
     from hipcache.session import Session
 
 Ends = Mapping[str, End]

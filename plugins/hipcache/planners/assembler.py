@@ -9,7 +9,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from hipcache.direct.remember import whole_of
+from hipcache.direct.whole import whole_of
 from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable

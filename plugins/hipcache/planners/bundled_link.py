@@ -16,8 +16,8 @@ from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
 from hipcache.planners.device_link import CODE
+from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after
-from hipcache.planning.plan import ToolJob
 from hipcache.session import Session
 
 

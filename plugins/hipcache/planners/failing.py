@@ -16,9 +16,10 @@ from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.model import End, ended
 from hipcache.planners.source import SourceGraph, dependency_rules
-from hipcache.planning import driver, plan
+from hipcache.planning import driver
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import messages_file
+from hipcache.planning.jobs import split
 from hipcache.session import Session, decode
 
 
@@ -50,7 +51,7 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
     """The driver refuses the command (an unknown option, no such file), and has planned nothing: it says why, to `-###`
     as ever, behind its banner. `failed` itself where it may say more, or of an option of ours."""
     try:
-        jobs, text = plan.split(decode(failed.said))
+        jobs, text = split(decode(failed.said))
     except PassThrough:
         return failed
     command = session.command

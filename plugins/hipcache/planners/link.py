@@ -8,8 +8,8 @@ from hipcache.execution import host_link
 from hipcache.model import Graph
 from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
 from hipcache.planning import driver
+from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import LinkPlan, value_after
-from hipcache.planning.plan import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.session import Session
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from hipcache.direct.remember import Whole, whole_of
+from hipcache.direct.whole import Whole, whole_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.model import Bound
 from hipcache.planners import Ends, Planned

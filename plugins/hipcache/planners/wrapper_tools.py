@@ -7,8 +7,8 @@ import os
 from hipcache.errors import PassThrough
 from hipcache.planners.device_images import TRIPLE
 from hipcache.planning import driver, tools
+from hipcache.planning.jobs import split
 from hipcache.planning.lld import known_link
-from hipcache.planning.plan import split
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.session import Session
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.plan import Cc1Job, Plan
+from hipcache.planning.jobs import Cc1Job
+from hipcache.planning.plan import Plan
 from hipcache.planning.streams import is_stream
 
 

@@ -14,6 +14,7 @@ from hipcache.planning.answers import Answer
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.planning.command import Command, is_relocatable, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
+from hipcache.planning.jobs import split
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.plan import Plan
 from hipcache.planning.program_plan import ProgramPlan
@@ -123,7 +124,7 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
     with engine.store.workdir() as scratch:
         _, found = answer(words, argv, cwd, engine, engine.runner, lambda: scratch)
     _check_messages(found.text)
-    jobs, messages = plan.split(found.text)
+    jobs, messages = split(found.text)
     if messages:
         raise PassThrough("several_sources", f"the driver said: {messages.strip()[:200]}")
     return len(jobs), found.looked
@@ -150,7 +151,7 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
     words = _words(command, [], engine, None)
     program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
     _check(found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word))
-    jobs, messages = plan.split(found.text)
+    jobs, messages = split(found.text)
     if messages:
         raise PassThrough("job_output", f"the driver said: {messages.strip()[:200]}")
     return AskedToAssemble(assembler.parse(jobs), program, found.looked)
@@ -204,7 +205,7 @@ def _check(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> 
 
 def _check_messages(text: str) -> None:
     """clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0."""
-    if "error:" in text and "error:" in plan.split(text)[1]:
+    if "error:" in text and "error:" in split(text)[1]:
         raise JobFailed(DRIVER, 1)
 
 

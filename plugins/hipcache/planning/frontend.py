@@ -9,7 +9,7 @@ from hipcache.inputs.keys import Key
 from hipcache.inputs.search import SearchPath
 from hipcache.planning import auxiliary
 from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.plan import Cc1Job
+from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
 # What a pass is given anew each time it runs.

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from hipcache.inputs.trace import Files
 from hipcache.planning.cc1 import Role
-from hipcache.planning.plan import Cc1Job
+from hipcache.planning.jobs import Cc1Job
 
 _NUMBER = re.compile(rb"\.(?:static|intern)\.([0-9a-f]+)_")
 _WIDTH = 0xFFFFFFFF  # they are printed with %x

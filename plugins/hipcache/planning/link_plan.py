@@ -19,8 +19,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from hipcache.errors import PassThrough
+from hipcache.planning.jobs import ToolJob, split
 from hipcache.planning.lld import known_link
-from hipcache.planning.plan import ToolJob, split
 from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.

@@ -1,4 +1,4 @@
-"""The plan of a compile: text of the driver's `-###` -> jobs -> the shape of a HIP compile.
+"""The plan of a compile: the driver's jobs -> the shape of a HIP compile.
 
     for each offload arch:  cc1 (device) -> lld -> code object     (-foffload-lto: by way of bitcode)
     clang-offload-bundler                       -> fat binary
@@ -12,9 +12,7 @@ Other command lines give parts of that, or another end:
     -fgpu-rdc, linked at once    device passes without lld, and the host's pass, each with an output of its own
     -flto                        a host pass that embeds the fat binary in bitcode
 
-`-###` prints one job a line, each word in double quotes with `\\`, `"` and `$` escaped
-(`llvm::sys::printArg` with Quote=true). Lines that begin otherwise are the driver's banner or its own
-messages. Jobs are put together by what they read and write, not by their order.
+Jobs are put together by what they read and write, not by their order.
 """
 
 from __future__ import annotations
@@ -24,50 +22,14 @@ from collections.abc import Iterable
 
 from hipcache.errors import PassThrough
 from hipcache.planning import cc1, lld
-from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.cc1 import Role
 from hipcache.planning.driver_options import Side
+from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.values import dataclass, replace
 
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 # Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
 _OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_BANNER = re.compile(
-    r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
-    r"|System configuration file directory: |User configuration file directory: |Build config: "
-    r"| \(in-process\)$|Found candidate |Selected |Candidate multilib: )"
-)
-
-
-@dataclass(frozen=True)
-class Cc1Job:
-    """One pass of the compiler proper. `options` are all of its words after the program."""
-
-    program: str
-    options: tuple[Option, ...]
-
-    def value(self, role: Role, name: str = "") -> str:
-        """The value of the last option with this role (and name); empty if there is none."""
-        found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
-        return found[-1] if found else ""
-
-    @property
-    def source(self) -> str:
-        return self.value(Role.INPUT)
-
-    @property
-    def emits(self) -> str:
-        """The option that says what it writes."""
-        return self.value(Role.EMIT)
-
-
-@dataclass(frozen=True)
-class ToolJob:
-    """lld or clang-offload-bundler: `arguments` hold the names of temporary files in the driver's plan."""
-
-    program: str
-    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -260,26 +222,6 @@ def _in_order(plan: Plan, passes: list[Cc1Job]) -> Plan:
     if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
         raise PassThrough("plan", "passes in another order than their outputs")
     return replace(plan, in_order=passes == jobs)
-
-
-def clang_version(text: str) -> int:
-    """The major version in a plan's banner; 0 where there is none."""
-    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
-    return int(named.group(1)) if named else 0
-
-
-def split(text: str) -> tuple[list[tuple[str, ...]], str]:
-    """The jobs of a plan, and what the driver said besides."""
-    jobs, messages = [], []
-    for line in text.splitlines(keepends=True):
-        if line.startswith(' "'):
-            words = tuple(_ESCAPE.sub(r"\1", word) for word in _WORD.findall(line))
-            if not words:
-                raise PassThrough("plan", "a line that is no command")
-            jobs.append(words)
-        elif not _BANNER.match(line) and line.strip():
-            messages.append(line)
-    return jobs, "".join(messages)
 
 
 def _link_output(job: ToolJob) -> str:

@@ -26,8 +26,9 @@ from hipcache.planning import link_plan, plan, wrapper_plan
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.driver_options import Side
+from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.planning.link_plan import LinkPlan, Unbundle, unbundle, value_after
-from hipcache.planning.plan import Cc1Job, Plan, ToolJob
+from hipcache.planning.plan import Plan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.values import dataclass, replace
 
@@ -70,8 +71,8 @@ class ProgramPlan:
 
 def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
     """Raises PassThrough where the jobs do not have the shape above."""
-    jobs, messages = plan.split(text)
-    version = plan.clang_version(text)
+    jobs, messages = split(text)
+    version = clang_version(text)
     compiles: list[Plan | Other] = []
     libraries: list[Unbundle] = []
     together: list[tuple[str, ...]] = []
@@ -99,7 +100,7 @@ def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
 def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
     """The same of relocatable device code."""
     jobs, script, messages = link_plan.split_script(text)
-    version = plan.clang_version(text)
+    version = clang_version(text)
     if jobs and wrapper_plan.is_wrapper(jobs[-1][0]):
         found = parse(text, side)
         assert isinstance(found.link, ToolJob)

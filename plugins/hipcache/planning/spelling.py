@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hipcache.inputs.keys import Key, make_key
 from hipcache.planning.cc1 import Option, Role
-from hipcache.planning.plan import Cc1Job
+from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
 _SWITCHES = (

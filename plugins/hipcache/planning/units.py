@@ -28,8 +28,9 @@ from hipcache.inputs.trace import Files
 from hipcache.planning import backend, inodes
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
+from hipcache.planning.jobs import Cc1Job, ToolJob
 from hipcache.planning.lld import file_in
-from hipcache.planning.plan import Cc1Job, DevicePass, Plan, ToolJob
+from hipcache.planning.plan import DevicePass, Plan
 from hipcache.planning.tools import which
 from hipcache.values import dataclass
 

@@ -16,7 +16,7 @@ import re
 
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import REFUSED_LLVM
-from hipcache.planning.plan import ToolJob, clang_version, split
+from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
 _VERSIONS = (19,)

@@ -20,21 +20,34 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.processes.ptrace import (
+    CONT,
+    EVENT_EXEC,
+    EVENT_SECCOMP,
+    EVENTS_NEW_PROCESS,
+    EXIT,
+    OPTIONS,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    PR_SET_SECCOMP,
+    SECCOMP_MODE_FILTER,
+    SECCOMP_STOP,
+    SETOPTIONS,
+    SYSCALL,
+    SYSCALL_STOP,
+    TRACEME,
+    WALL,
+    WNOTHREAD,
+    Ptrace,
+    Unobservable,
+    name_and_value,
+    words_of,
+)
 from hipcache.processes.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
 from hipcache.values import dataclass, field
-
-# linux/ptrace.h, linux/prctl.h, linux/seccomp.h, linux/wait.h
-_TRACEME, _CONT, _SYSCALL, _SETOPTIONS, _GETEVENTMSG, _GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x4201, 0x420E
-_OPTIONS = 0x100001 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80  # EXITKILL, TRACESYSGOOD; FORK, VFORK, CLONE, EXEC; SECCOMP
-_EVENT_EXEC, _EVENT_SECCOMP, _EVENTS_NEW_PROCESS = 4, 7, (1, 2, 3)
-_EXIT, _SECCOMP_STOP = 2, 3
-_SYSCALL_STOP = signal.SIGTRAP | 0x80
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 1, 38, 22, 2
-_WALL, _WNOTHREAD = 0x40000000, 0x20000000
 
 # Where the kernel tells which AMD GPUs there are: files that can be looked at again, unlike all else that is asked of
 # the machine.
@@ -60,10 +73,6 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-class _Unobservable(Exception):
-    """A process did something that a list of paths cannot stand for."""
-
-
 def watch(
     program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str, wanted: Wanted | None
 ) -> End | str:
@@ -76,9 +85,7 @@ def watch(
         return f"ptrace is not used on {os.uname().machine}"
     architecture, calls, changes = machine
     calls = {**calls, **changes} if wanted else calls
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-    libc.ptrace.restype = ctypes.c_long
+    ptrace = Ptrace.of_this_machine()
     code = ctypes.create_string_buffer(bpf(architecture, calls))
     rules = _Program((len(code) - 1) // 8, ctypes.addressof(code))
     try:
@@ -90,11 +97,11 @@ def watch(
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _child(libc, rules, (program, words, environment), cwd, (out, err), parent, group=wanted is not None)
-        watched = _Watched(libc, pid, calls, cwd, ignore, wanted, {pid})
+            _child(ptrace.libc, rules, (program, words, environment), cwd, (out, err), parent, group=wanted is not None)
+        watched = _Watched(ptrace, pid, calls, cwd, ignore, wanted, {pid})
         try:
             status = watched.follow()
-        except (_Unobservable, OSError) as error:
+        except (Unobservable, OSError) as error:
             return str(error) or type(error).__name__
         finally:
             watched.kill()
@@ -117,7 +124,7 @@ def _child(
     """Between fork and exec: only what is safe in a process that had other threads."""
     try:
         # A stopped child that outlived its parent would keep the parent's locks for ever.
-        if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
+        if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
             os._exit(127)
         if group:
             os.setpgid(0, 0)
@@ -126,14 +133,14 @@ def _child(
         for target, source in enumerate((null, *outputs)):
             os.dup2(source, target)
         os.closerange(len(outputs) + 1, 1 << 16)
-        if libc.ptrace(_TRACEME, 0, None, None) != 0:
+        if libc.ptrace(TRACEME, 0, None, None) != 0:
             os._exit(127)
         os.kill(os.getpid(), signal.SIGSTOP)
         for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
             os._exit(127)
-        if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(rules), 0, 0) != 0:
+        if libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(rules), 0, 0) != 0:
             os._exit(127)
         os.execve(*command)
     finally:
@@ -159,7 +166,7 @@ class _Asked:
 class _Watched:
     """The processes: each stops at a call with a path, and again when the call has an answer."""
 
-    _libc: ctypes.CDLL
+    _ptrace: Ptrace
     _root: int
     _calls: Mapping[int, Call | None]
     _cwd: str
@@ -181,13 +188,13 @@ class _Watched:
                 self._wait()
 
     def follow(self) -> int:
-        """The exit status. Raises _Unobservable, OSError."""
-        _, status = os.waitpid(self._root, _WALL)
+        """The exit status. Raises Unobservable, OSError."""
+        _, status = os.waitpid(self._root, WALL)
         if not os.WIFSTOPPED(status):
             self._live.clear()
-            raise _Unobservable("ptrace is not allowed")
-        self._ptrace(_SETOPTIONS, self._root, _OPTIONS)
-        self._ptrace(_CONT, self._root)
+            raise Unobservable("ptrace is not allowed")
+        self._ptrace.request(SETOPTIONS, self._root, OPTIONS)
+        self._ptrace.request(CONT, self._root)
         while self.reached is None:
             pid, status = self._wait()
             if not os.WIFSTOPPED(status):
@@ -195,71 +202,71 @@ class _Watched:
                     continue
                 if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 127:
                     return os.WEXITSTATUS(status)
-                raise _Unobservable("it does not start, or is ended by a signal")
+                raise Unobservable("it does not start, or is ended by a signal")
             self._stopped(pid, os.WSTOPSIG(status), status >> 16)
         return 0
 
     def _stopped(self, pid: int, number: int, event: int) -> None:
-        if event == _EVENT_SECCOMP:
+        if event == EVENT_SECCOMP:
             self._enter(pid)
-        elif event == _EVENT_EXEC:
+        elif event == EVENT_EXEC:
             self._became(pid)
-        elif number == _SYSCALL_STOP:
+        elif number == SYSCALL_STOP:
             self._answered(pid)
-        elif event in _EVENTS_NEW_PROCESS and self._wanted:
-            self._ptrace(_CONT, pid)
+        elif event in EVENTS_NEW_PROCESS and self._wanted:
+            self._ptrace.request(CONT, pid)
         elif event:
-            raise _Unobservable("it starts another process")
+            raise Unobservable("it starts another process")
         elif pid not in self._live:
             self._live.add(pid)  # a new process begins with a stop
-            self._ptrace(_CONT, pid)
+            self._ptrace.request(CONT, pid)
         else:
-            self._ptrace(_CONT, pid, 0 if number == signal.SIGTRAP else number)
+            self._ptrace.request(CONT, pid, 0 if number == signal.SIGTRAP else number)
 
     def _enter(self, pid: int) -> None:
-        kind, number, arguments, _ = self._info(pid)
+        kind, number, arguments, _ = self._ptrace.info(pid)
         call = self._calls.get(number)
-        if kind != _SECCOMP_STOP or call is None:
-            raise _Unobservable(f"it makes the system call {number}")
-        raw = self._string(pid, arguments[call.path])
+        if kind != SECCOMP_STOP or call is None:
+            raise Unobservable(f"it makes the system call {number}")
+        raw = self._ptrace.string(pid, arguments[call.path])
         flags = arguments[call.flags] if call.flags >= 0 else 0
         if call.how_at >= 0:
-            flags = self._word(pid, arguments[call.how_at])
+            flags = self._ptrace.word(pid, arguments[call.how_at])
         directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
-        argv = self._argv(pid, arguments[1]) if call is EXEC and self._wanted else ()
+        argv = self._ptrace.argv(pid, arguments[1]) if call is EXEC and self._wanted else ()
         self._asked[pid] = _Asked(call, raw, flags, directory, argv)
         writes = call.how == READ and call is not EXEC and flags & OPEN_FLAGS_WRITE
         if writes and self._wanted and raw != os.devnull and not raw.startswith(self._ignore + "/"):
-            raise _Unobservable(f"it writes '{raw}'")
-        self._ptrace(_SYSCALL, pid)
+            raise Unobservable(f"it writes '{raw}'")
+        self._ptrace.request(SYSCALL, pid)
 
     def _became(self, pid: int) -> None:
         """An exec that works: the process is another program now, which has not begun yet."""
         asked = self._asked.pop(pid, None)
         if asked is None or asked.call is not EXEC:
-            raise _Unobservable("a thread starts another program")
+            raise Unobservable("a thread starts another program")
         self._note(pid, READ, asked.raw, AT_FDCWD, True)
         # The kernel itself opens a script's interpreter.
         self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"), AT_FDCWD, True)
         if self._wanted and self._wanted(asked.argv) and not self._is_script(pid, asked.raw):
-            environ = dict(_pair(word) for word in _words(pid, "environ"))
-            waiting = tuple(words for other in sorted(self._live - {pid}) if (words := _words(other, "cmdline")))
+            environ = dict(name_and_value(word) for word in words_of(pid, "environ"))
+            waiting = tuple(words for other in sorted(self._live - {pid}) if (words := words_of(other, "cmdline")))
             self.reached = os.path.join(self._cwd, asked.raw), asked.argv, environ, waiting
             return
-        self._ptrace(_CONT, pid)
+        self._ptrace.request(CONT, pid)
 
     def _is_script(self, pid: int, raw: str) -> bool:
         """Is the process the interpreter of the program that it was to become?"""
         return not os.path.samefile(f"/proc/{pid}/exe", os.path.join(f"/proc/{pid}/cwd", raw))
 
     def _answered(self, pid: int) -> None:
-        kind, _, _, answer = self._info(pid)
+        kind, _, _, answer = self._ptrace.info(pid)
         asked = self._asked.pop(pid, None)
-        if kind == _EXIT and asked is None:
-            self._ptrace(_CONT, pid)  # of the exec that worked
+        if kind == EXIT and asked is None:
+            self._ptrace.request(CONT, pid)  # of the exec that worked
             return
-        if kind != _EXIT or asked is None:
-            raise _Unobservable("a system call without its answer")
+        if kind != EXIT or asked is None:
+            raise Unobservable("a system call without its answer")
         call = asked.call
         there = answer >= 0 or (call.how == LINK and answer == -22)  # EINVAL: it is no link
         if asked.raw and not (call.how == READ and asked.flags & OPEN_FLAGS_WRITE):
@@ -267,7 +274,7 @@ class _Watched:
             if how == READ and asked.flags & os.O_DIRECTORY:
                 how = LIST
             self._note(pid, how, asked.raw, asked.directory, there)
-        self._ptrace(_CONT, pid)
+        self._ptrace.request(CONT, pid)
 
     def _note(self, pid: int, how: str, raw: str, directory: int, there: bool) -> None:
         path = raw
@@ -281,64 +288,13 @@ class _Watched:
         if path in (os.devnull, "/dev/urandom"):
             return
         if path.startswith(("/proc/", "/sys/", "/dev/")) and not path.startswith(GPUS):
-            raise _Unobservable(f"it asks the machine: '{path}'")
+            raise Unobservable(f"it asks the machine: '{path}'")
         if self.seen.setdefault((how, path), there) != there:
-            raise _Unobservable(f"'{path}' changes meanwhile")
-
-    def _info(self, pid: int) -> tuple[int, int, tuple[int, ...], int]:
-        """(kind of stop, number of the call, its arguments, its answer): struct ptrace_syscall_info."""
-        buffer = ctypes.create_string_buffer(96)
-        self._ptrace(_GET_SYSCALL_INFO, pid, ctypes.addressof(buffer), len(buffer))
-        kind = buffer.raw[0]
-        if kind == _EXIT:
-            return kind, -1, (), struct.unpack_from("<q", buffer.raw, 24)[0]
-        number, *arguments = struct.unpack_from("<7Q", buffer.raw, 24)
-        return kind, number, tuple(arguments), 0
-
-    def _argv(self, pid: int, address: int) -> tuple[str, ...]:
-        words: list[str] = []
-        while pointer := self._word(pid, address + 8 * len(words)):
-            words.append(self._string(pid, pointer))
-        return tuple(words)
-
-    def _word(self, pid: int, address: int) -> int:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            return int.from_bytes(memory.read(8), "little")
-
-    def _string(self, pid: int, address: int) -> str:
-        return os.fsdecode(b"".join(self._bytes(pid, address)))
-
-    def _bytes(self, pid: int, address: int) -> Iterator[bytes]:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            for _ in range(512):
-                piece = memory.read(256)
-                head, end, _ = piece.partition(b"\0")
-                yield head
-                if end or not piece:
-                    return
-        raise _Unobservable("a word of more than 128 KiB")
-
-    def _ptrace(self, request: int, pid: int, data: int = 0, address: int = 0) -> None:
-        if self._libc.ptrace(request, pid, address or None, data or None) < 0:
-            error = ctypes.get_errno()
-            raise OSError(error, os.strerror(error))
+            raise Unobservable(f"'{path}' changes meanwhile")
 
     def _wait(self) -> tuple[int, int]:
-        pid, status = os.waitpid(-self._root if self._wanted else self._root, _WALL | _WNOTHREAD)
+        pid, status = os.waitpid(-self._root if self._wanted else self._root, WALL | WNOTHREAD)
         if not os.WIFSTOPPED(status):
             self._live.discard(pid)
             self._asked.pop(pid, None)
         return pid, status
-
-
-def _words(pid: int, name: str) -> tuple[str, ...]:
-    with open(f"/proc/{pid}/{name}", "rb") as file:
-        content = file.read()
-    return tuple(os.fsdecode(word) for word in content.split(b"\0")[:-1])
-
-
-def _pair(word: str) -> tuple[str, str]:
-    name, _, value = word.partition("=")
-    return name, value

@@ -17,7 +17,7 @@ from pathlib import Path
 from hipcache.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.errors import StoreError
 from hipcache.hashing import blake3
-from hipcache.store import StoreSize, locks, output, scratch
+from hipcache.store import StoreSize, access, locks, output, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
@@ -174,7 +174,7 @@ class LocalStore:
             yield False
             return
         if self._is_shared is None:
-            self._is_shared = not self.confined.is_private()
+            self._is_shared = not access.is_private(self.confined)
         with locks.held(
             fd,
             locks.key_offset(key),
@@ -196,7 +196,7 @@ class LocalStore:
             if not self.read_only:
                 with as_store_error("create a directory in", self._layout.tmp):
                     self._entries.with_layout(lambda: self.confined.status(TMP))
-            if self.read_only or not self.confined.is_private():
+            if self.read_only or not access.is_private(self.confined):
                 import tempfile  # 5 ms, and only here
 
                 private = tempfile.TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True)

@@ -1,0 +1,206 @@
+"""A whole compile: what it wrote, and all that it depended on, as a direct hit needs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hipcache.cache.entries import unpack
+from hipcache.delivery import files, rules
+from hipcache.direct import variables
+from hipcache.direct.record import (
+    Output,
+    Outputs,
+    Rule,
+)
+from hipcache.errors import PassThrough
+from hipcache.inputs import watched
+from hipcache.inputs.readset import ReadSet, Status, status_of
+from hipcache.inputs.trace import Untraceable
+from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
+from hipcache.model import Cache, End, Graph
+from hipcache.planning import tools
+from hipcache.planning.command import Command, Unwrapped
+from hipcache.planning.driver import Asked, AskedToAssemble
+from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.responses import expand
+from hipcache.session import Session
+from hipcache.values import dataclass
+
+# What the kernel says in a file there changes without the file's status.
+_KERNELS = ("/proc/", "/sys/")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
+    what of the store it used (action or not, digest), the tools that ran (digest -> files; none where there may have
+    been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
+    same in any checkout?"""
+
+    began: float
+    outputs: Outputs
+    depends: tuple[Watched, ...]
+    uses: tuple[tuple[bool, str], ...]
+    tools: Mapping[str, tuple[str, ...]]
+    digests: Mapping[Status, str]
+    everywhere: bool = False
+
+
+def whole_of(
+    session: Session,
+    asked: Asked | AskedToAssemble,
+    graph: Graph,
+    ends: Mapping[str, End],
+    fronts: Sequence[FrontEnd] = (),
+) -> Whole | None:
+    """None where not all is known that the graph's outputs depended on, or some of that has changed. `fronts`: the
+    passes in the order of what is told."""
+    depends = _all_of(_depends(session, asked, graph, ends, fronts))
+    if depends is None:
+        return None
+    delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in files.written(graph, ends)]
+    outputs = Outputs(
+        tuple(Rule(one.path, rules.text(one, ends)) for one in graph.rules),
+        tuple(Output(one.path, digest, one.executable) for one, digest in delivered),
+    )
+    cached = [end for end in ends.values() if end.bound.action.policy.cache is not Cache.NEVER and not end.missing]
+    uses = [(True, end.bound.key.digest) for end in cached]
+    uses += [(False, digest.hash) for end in cached for digest in end.result.outputs.values()]
+    read = {end.result.reads for end in cached if end.result.reads}
+    uses += [(False, digest) for digest in sorted(read)]
+    sets = [found for found in map(session.reads.get, read) if found]
+    used, tools, digests = tuple(dict.fromkeys(uses)), _tools(session, asked), _digests(session, sets)
+    everywhere = bool(fronts) and _is_everywhere(session, asked, cached)
+    return Whole(session.began, outputs, depends, used, tools, digests, everywhere)
+
+
+def _is_everywhere(session: Session, asked: Asked | AskedToAssemble, cached: Sequence[End]) -> bool:
+    """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
+    command, path = session.command, session.files.basedir.path
+    named = [word for word in command.arguments if path in word]
+    if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
+        return False
+    if any("cuid" in word for word in named) or any(path in macro for macro in command.macros):
+        return False
+    passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
+    return all(
+        any(entry.reads == end.result.reads and not entry.base for entry in unpack(_record(session, end)))
+        for end in passes
+    )
+
+
+def _record(session: Session, end: End) -> bytes | None:
+    return session.engine.store.get_action(end.bound.key.digest)
+
+
+def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:
+    """Of tools only those of old files: nobody has looked whether they changed while they were read."""
+    old = (session.began - session.engine.racy) * 1e9
+    known = session.files.digests(reads)
+    for (device, inode, size, modified, changed), digest in session.identities.digests():
+        if max(modified, changed) < old:
+            known[device, inode, size, modified, changed] = digest
+    return known
+
+
+def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
+    """None where one is not known, or the kernel answers for it."""
+    try:
+        found = watched.merge(depends)
+    except (Untraceable, OSError):
+        return None
+    return None if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in found) else found
+
+
+def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
+    """The compiles of one command, in their order, and what was `looked` at for all of them. None where not all of it
+    is known, and where the order in which it is written matters (a dependency file that is another one's object)."""
+    known = [one for one in wholes if one]
+    rules = tuple(rule for one in known for rule in one.outputs.rules)
+    files = tuple(file for one in known for file in one.outputs.files)
+    if len(known) < len(wholes) or {os.path.realpath(one.path) for one in rules} & {
+        os.path.realpath(one.path) for one in files
+    }:
+        return None
+    depends = watched.merge([*looked, *(path for one in known for path in one.depends)])
+    uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
+    tools = {digest: paths for one in known for digest, paths in one.tools.items()}
+    began = min(one.began for one in known)
+    digests = {status: digest for one in known for status, digest in one.digests.items()}
+    of_all = tools if all(one.tools for one in known) else {}
+    return Whole(began, Outputs(rules, files), depends, uses, of_all, digests)
+
+
+def _tools(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
+    tools = session.identities.contents()
+    own = {os.path.realpath(files[0]) for files in tools.values()}
+    known = os.path.realpath(asked.program) in own and not session.command.unwrapped
+    return tools if known and all(map(variables.is_native, own)) else {}
+
+
+def _depends(
+    session: Session,
+    asked: Asked | AskedToAssemble,
+    graph: Graph,
+    ends: Mapping[str, End],
+    fronts: Sequence[FrontEnd],
+) -> Iterator[Watched]:
+    yield from _surroundings(session, asked)
+    # Most architectures read the same files.
+    found = {
+        (one.reads, front.comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
+        for slot, front in zip(graph.told, fronts, strict=True)
+        for id in slot
+        if id in ends and not ends[id].missing
+        for one in [ends[id].result]
+    }
+    for digest, exact, quotes in sorted(found):
+        reads = session.reads.get(digest) if digest else None
+        if reads is None:
+            raise Untraceable("the store has no list of the files that were read")
+        yield from session.files.watched_reads(reads, exact=exact, quotes=quotes)
+
+
+def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
+    """All but what the passes read."""
+    command, environ = session.command, session.engine.environ
+    if session.notes or not asked.looked:
+        raise Untraceable("not all is known")
+    yield from _response_files(command)
+    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
+        yield from _program(one, command, environ)
+        yield from map(watched.of_observation, one.looked)
+    yield from session.files.watched()
+    yield from session.identities.watched()
+
+
+def _response_files(command: Command) -> Iterator[Watched]:
+    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
+    saw then is watched too."""
+    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
+        raise Untraceable("a script has read a response file")
+    read: dict[str, os.stat_result] = {}
+    try:
+        same = expand(command.argv[1:], command.cwd, read) == command.arguments
+    except PassThrough as left:
+        raise Untraceable(left.detail) from left
+    if not same:
+        raise Untraceable("a response file changed")
+    for path, found in read.items():
+        yield Watched(FILE, path, status_of(found))
+
+
+def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
+    """The places where a program is looked for, up to the one where it is."""
+    name, program = one.name, one.program
+    if tools.which(name, command.cwd, environ) != program:
+        raise Untraceable("the compiler is another one by now")
+    if "/" not in name:
+        for directory in environ.get("PATH", os.defpath).split(":"):
+            path = os.path.join(command.cwd, directory, name)
+            if path == program:
+                break
+            yield Watched(FILE if os.path.lexists(path) else ABSENT, path)
+    yield Watched(FILE, program)
+    yield Watched(LINK, program)

@@ -1,0 +1,71 @@
+"""The driver's jobs, as `-###` prints them.
+
+One job a line, each word in double quotes with `\\`, `"` and `$` escaped (`llvm::sys::printArg` with Quote=true). Lines
+that begin otherwise are the driver's banner or its own messages.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hipcache.errors import PassThrough
+from hipcache.planning.cc1 import Option, Role
+from hipcache.values import dataclass
+
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_BANNER = re.compile(
+    r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
+    r"|System configuration file directory: |User configuration file directory: |Build config: "
+    r"| \(in-process\)$|Found candidate |Selected |Candidate multilib: )"
+)
+
+
+@dataclass(frozen=True)
+class Cc1Job:
+    """One pass of the compiler proper. `options` are all of its words after the program."""
+
+    program: str
+    options: tuple[Option, ...]
+
+    def value(self, role: Role, name: str = "") -> str:
+        """The value of the last option with this role (and name); empty if there is none."""
+        found = [o.value for o in self.options if o.role is role and (not name or o.name == name)]
+        return found[-1] if found else ""
+
+    @property
+    def source(self) -> str:
+        return self.value(Role.INPUT)
+
+    @property
+    def emits(self) -> str:
+        """The option that says what it writes."""
+        return self.value(Role.EMIT)
+
+
+@dataclass(frozen=True)
+class ToolJob:
+    """lld or clang-offload-bundler: `arguments` hold the names of temporary files in the driver's plan."""
+
+    program: str
+    arguments: tuple[str, ...]
+
+
+def clang_version(text: str) -> int:
+    """The major version in a plan's banner; 0 where there is none."""
+    named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
+    return int(named.group(1)) if named else 0
+
+
+def split(text: str) -> tuple[list[tuple[str, ...]], str]:
+    """The jobs of a plan, and what the driver said besides."""
+    jobs, messages = [], []
+    for line in text.splitlines(keepends=True):
+        if line.startswith(' "'):
+            words = tuple(_ESCAPE.sub(r"\1", word) for word in _WORD.findall(line))
+            if not words:
+                raise PassThrough("plan", "a line that is no command")
+            jobs.append(words)
+        elif not _BANNER.match(line) and line.strip():
+            messages.append(line)
+    return jobs, "".join(messages)

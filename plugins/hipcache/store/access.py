@@ -1,0 +1,41 @@
+"""Who may do what in a store as a whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from hipcache.confined import Confined
+
+
+def is_private(store: Confined) -> bool:
+    """May nobody else (but root) write there?"""
+    try:
+        directory = store.open_base()
+        try:
+            found = os.fstat(directory)
+        finally:
+            os.close(directory)
+    except OSError:
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def why_not_writable(store: Confined) -> OSError | None:
+    """Of a store that is there, and can be read."""
+    try:
+        directory = store.open_base()
+    except OSError:
+        return None
+    try:
+        # Effective ids need faccessat2; what a program with other real ids is refused here, it need not do.
+        os.stat(".", dir_fd=directory)
+        if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory):
+            read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
+            number = errno.EROFS if read_only else errno.EACCES
+            return OSError(number, os.strerror(number), store.base)
+    except OSError:
+        return None  # it cannot be read either: each use says why
+    finally:
+        os.close(directory)
+    return None
