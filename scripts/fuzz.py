@@ -10,6 +10,7 @@ the source is named) or nothing, runs plain clang, then hipcache in one of two s
 
     the object's or program's bytes; exit status, standard output and standard error; the dependency file, in which
     hipcache may name more headers than clang, but only such as a device pass reads; what else lies in the directory.
+    (A file in which two runs of plain clang differ, since it names clang's temporary files, is left out.)
 
 A step that changes nothing must be a hit where the one before it was stored. A failure prints the seed, the command and
 what differs; the same seed gives the same case again.
@@ -456,8 +457,6 @@ class Compile(Case):
             return
         if any("TIME" in word or "DATE" in word for word in self.words()):
             return
-        if "-c" not in self.words() and {"-fgpu-rdc", "-gsplit-dwarf"} <= set(self.words()):
-            return  # the device's LTO writes the name of a temporary directory
         super()._same_file(name, mine, other)
 
 

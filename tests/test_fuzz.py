@@ -11,6 +11,7 @@ from hip import FULL, LAUNCHER
 sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
 
 import fuzz
+from fuzz_case import Case, Difference
 
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
 # By the old driver of clang 15 and of clang 19, and by the new one.
@@ -44,3 +45,24 @@ def test_a_difference_is_reported_with_its_seed_and_commands() -> None:
     other = ["/bin/sh", "-c", 'exec "$0" "$@" -DVALUE=99']
     found = [fuzz.check(seed, launcher=other) for seed in range(1, 6)]
     assert any("has other bytes" in text and text.startswith("seed ") and "clang++-" in text for text in found)
+
+
+class Shell(Case):
+    """A command that writes its process number into one file, and what the launcher says into another."""
+
+    def words(self) -> list[str]:
+        return ["/bin/sh", "-c", 'echo $$ > unsteady; echo "$SAID" > steady']
+
+    def _edit(self) -> str:
+        return self._nothing()
+
+
+def test_a_file_that_the_compiler_makes_otherwise_each_time_is_left_out_and_no_other(tmp_path: Path) -> None:
+    for name in ("same", "other"):
+        case = Shell(1, tmp_path / name, launcher=["env", *(["SAID=more"] if name == "other" else [])])
+        case.work.mkdir(parents=True)
+        if name == "same":
+            case.run()
+        else:
+            with pytest.raises(Difference, match="'steady' has other bytes"):
+                case.run()
