@@ -15,7 +15,20 @@ import hipcache
 import pytest
 from hip import FULL, LAUNCHER
 from hipcache import native
-from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Dpkg, Makepkg, Nix, Rpmbuild, Source, columns
+from packaging_rooms import (
+    CHECKOUT,
+    FIRST,
+    NEXT,
+    SMALL,
+    Builder,
+    Dpkg,
+    Makepkg,
+    Nix,
+    Portage,
+    Rpmbuild,
+    Source,
+    columns,
+)
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")
 NEW = "gfx908"
@@ -56,13 +69,15 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
         assert made == builder.build("plain-more", source, NEXT, more)
 
 
-@pytest.mark.parametrize("builder", [Dpkg, *(pytest.param(one, marks=full) for one in (Rpmbuild, Makepkg, Nix))])
+@pytest.mark.parametrize(
+    "builder", [Dpkg, *(pytest.param(one, marks=full) for one in (Rpmbuild, Makepkg, Nix, Portage))]
+)
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
     check(builder(place), SMALL, 2, thoroughly=FULL)
 
 
 @full
-@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg, Nix])
+@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg, Nix, Portage])
 @pytest.mark.parametrize("language", ["hip", "hipcc"])
 def test_the_example(place: Path, builder: type[Builder], language: str) -> None:
     check(builder(place), columns(language), 7)
