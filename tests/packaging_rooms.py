@@ -403,8 +403,8 @@ AMDGPU_TARGETS="{arches}"
 
 
 class Portage(Builder):
-    """Portage as an ordinary user, with what it unshares; its sandbox by LD_PRELOAD is Gentoo's alone. hipcache comes in by
-    the hook of packaging/gentoo."""
+    """Portage as an ordinary user, with what it unshares. Its sandbox by LD_PRELOAD is Gentoo's alone. hipcache comes
+    in by the hook of packaging/gentoo."""
 
     tools = ("unshare",)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hip import HIP_IN_SHORT, HIT, LLVM, Compiled, Lab, kernel, only_15, only_19
+from hip import HIP_IN_SHORT, HIT, LLVM, MISS, Compiled, Lab, kernel, only_15, only_19
 from hipcache import builders, cli
 from hipcache.builders import Room
 from hipcache.inputs import packed
@@ -210,6 +210,34 @@ def test_without_a_builder_back_ends_are_shared_between_mapped_directories(packa
     package.build("one", {}, *DEBIAN.split())
     again = package.build("another", {}, *DEBIAN.split())
     assert again.counted.back_ends == 0
+
+
+# The command in the output (Fedora's -grecord-gcc-switches)
+
+FEDORA = (*FLAGS["Fedora"][2].split(), "-grecord-gcc-switches")
+
+
+def test_fedoras_record_of_the_command_hits_in_the_same_directory(package: Package) -> None:
+    """mock builds in /builddir each time."""
+    first = package.build("one", FLAGS["Fedora"][0], *FEDORA, below="demo-1")
+    assert first.status == 0
+    assert package.build("one", FLAGS["Fedora"][0], *FEDORA, below="demo-1").outcome == HIT
+
+
+def test_a_recorded_command_is_the_user_s_own(package: Package) -> None:
+    """In another directory, too, though that is the base directory there (`Lab.compile` compares with plain clang)."""
+    package.build("one", FLAGS["Fedora"][0], *FEDORA, below="demo-1")
+    elsewhere = package.build("another", FLAGS["Fedora"][0], *FEDORA, below="demo-1")
+    assert (elsewhere.status, elsewhere.outcome) == (0, MISS)
+    other = package.build("one", FLAGS["Fedora"][0], *FEDORA, "-DOTHER", below="demo-1")
+    assert (other.status, other.outcome) == (0, MISS)
+
+
+@pytest.mark.parametrize("directory", ["one", "another"])
+def test_a_recorded_command_without_debug_information(package: Package, directory: str) -> None:
+    package.build("one", {"HIPCACHE_BASEDIR": "@"}, "-frecord-command-line")
+    again = package.build(directory, {"HIPCACHE_BASEDIR": "@"}, "-frecord-command-line")
+    assert (again.status, again.outcome) == (0, HIT if directory == "one" else MISS)
 
 
 # A new entry in the changelog

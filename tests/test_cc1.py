@@ -84,7 +84,6 @@ def test_a_dependency_file_needs_a_target() -> None:
         ("-flto", "lto"),
         ("-fthinlto-index=x", "lto"),
         ("-no-integrated-as", "assembler"),
-        ("-record-command-line", "command_line"),
         ("-fembed-bitcode=all", "command_line"),
         ("-load", "plugin"),
         ("-plugin", "plugin"),
@@ -102,6 +101,13 @@ def test_a_dependency_file_needs_a_target() -> None:
 )
 def test_an_option_that_reads_or_writes_more_is_left(word: str, reason: str) -> None:
     assert why_left(word) == reason
+
+
+def test_a_recorded_command_is_one_without_our_options() -> None:
+    words = ("-record-command-line", "clang -c k.hip")
+    assert parsed(*words) == [Option(Role.PLAIN, *words, words)]
+    assert why_left("-record-command-line", "clang -### -c k.hip") == "command_line"
+    assert why_left("-dwarf-debug-flags", "clang -### -c k.hip") == "command_line"
 
 
 @pytest.mark.parametrize("word", ["-brand-new-option", "--brand-new", "-zzz", "-=", "-"])

@@ -121,7 +121,12 @@ _SEPARATE: dict[str, Role] = {
     "-fmessage-length": Role.PRESENTATION,
     "-dumpdir": Role.OUTPUT,
     "-Rpass": Role.PLAIN,
+    "-dwarf-debug-flags": Role.PLAIN,
+    "-record-command-line": Role.PLAIN,
 }
+
+#: Options whose value is the user's command line (-grecord-command-line, -frecord-command-line).
+COMMAND_LINES = ("-dwarf-debug-flags", "-record-command-line")
 
 _JOINED: tuple[tuple[str, Role], ...] = (
     ("-fmessage-length=", Role.PRESENTATION),
@@ -139,10 +144,13 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-I", Role.SEARCH),
 )
 
+#: With this option the driver tells its plan.
+PLANNED = "-###"
+
 # Options whose value names no file that is read, whatever it looks like.
 MERE_NAMES = frozenset(
     {name for name, role in _SEPARATE.items() if role is Role.PLAIN and name != "-mllvm"}
-    | {"-record-command-line", "-dwarf-debug-flags", "-object-file-name=", "-std=", "-mframe-pointer="}
+    | {"-object-file-name=", "-std=", "-mframe-pointer="}
     | {"-ffp-contract=", "-fgnuc-version=", "-debugger-tuning=", "-dwarf-version=", "-debug-info-kind="}
     | {"-fvisibility=", "-Rpass=", "-split-dwarf-file", "-coverage-data-file", "-coverage-data-file="}
 )
@@ -154,7 +162,7 @@ _REFUSED = re.compile(
     r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
     r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-(?!(notes|data)-file|version=)|femit-coverage"
     r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|print-|save-temps|dump(?!dir$)"
-    r"|record-command-line|dwarf-debug-flags|ast-|analy|code-completion|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
+    r"|ast-|analy|code-completion|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
     r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
     r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
@@ -171,7 +179,7 @@ _REASONS = {
         *("-stats-file", "-header-include", "-H"),
         *("-diagnostic-log-file", "-ftime-", "-fsave-", "-fproc-stat", "-dependency-dot"),
     ),
-    "command_line": ("-fembed", "-record-command-line", "-dwarf-debug-flags"),
+    "command_line": ("-fembed",),
 }
 
 # What a pass writes.
@@ -226,6 +234,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
                 raise PassThrough("compiler_option", f"{word} without a value")
             if word == "-mllvm" and REFUSED_LLVM.search(value):
                 raise PassThrough("compiler_option", f"-mllvm {value}")
+            if word in COMMAND_LINES and PLANNED in value.split(" "):  # it is not known how it looks without ours
+                raise PassThrough("command_line", word)
             if word == "-fdiagnostics-format" and value == "sarif":  # which has the directory in it
                 raise PassThrough("compiler_option", f"{word} {value}")
             yield Option(role, word, value, (word, value))

@@ -12,6 +12,7 @@ from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, assembler, auxiliary, link_plan, plan, program_plan, tools, wrapper_plan
 from hipcache.planning.answers import Answer
 from hipcache.planning.assembler import AssemblerJob
+from hipcache.planning.cc1 import COMMAND_LINES
 from hipcache.planning.command import Command, is_relocatable, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_left, why_left_in_link, why_left_in_program
 from hipcache.planning.jobs import split
@@ -67,7 +68,8 @@ def ask(
         program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
         looked = (*looked, *found.looked) if looked and found.looked else ()
     _check(found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word))
-    text = found.text.replace(f'"{_NOWHERE}"', _quoted(messages)) if messages else found.text
+    text = as_typed(found.text, words, command)
+    text = text.replace(f'"{_NOWHERE}"', _quoted(messages)) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, looked)
@@ -85,6 +87,21 @@ def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command with messages to nowhere: the driver removes the file that they would go to, even when it plans."""
     at, _ = messages_file(argv)
     return (*argv[:at], _NOWHERE, *argv[at + 1 :]) if at else argv
+
+
+def as_typed(text: str, words: Sequence[str], command: Command) -> str:
+    """The plan without our options (of `words`, the command that was asked for it) in those texts of it that repeat the
+    command: -grecord-command-line and -frecord-command-line put it into the object. The driver gives the words back as
+    they are, blanks and backslashes escaped; ours have neither. Where a text is not as that, ours stay, and `cc1`
+    refuses it."""
+    ours = " ".join(words[1 : len(words) - len(command.argv) + 1])
+    if not any(f'"{name}"' in text for name in COMMAND_LINES):
+        return text
+    return re.sub(
+        rf'("(?:{"|".join(COMMAND_LINES)})" "[^"]*?) {re.escape(ours)}(?= )',
+        r"\1",
+        text,
+    )
 
 
 def _quoted(word: str) -> str:
@@ -138,9 +155,10 @@ def ask_program(
     if is_relocatable(command.arguments):
         text = _ask_anew(command, engine, runner, columns, scratch(), why_left_in_program)
         return program_plan.parse_relocatable(text, command.side)
-    _, found = answer(_words(command, [], engine, columns), command.arguments, command.cwd, engine, runner, scratch)
+    words = _words(command, [], engine, columns)
+    _, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
     _check(found.text, engine.environ, why_left_in_program)
-    return program_plan.parse(found.text, command.side)
+    return program_plan.parse(as_typed(found.text, words, command), command.side)
 
 
 def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
