@@ -40,7 +40,7 @@ check: setup
 
 # worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
-test: SETUP_ARGS := --builders --iree
+test: SETUP_ARGS := --builders --iree --remote
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

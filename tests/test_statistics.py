@@ -12,7 +12,7 @@ from hipcache.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report import statistics
-from hipcache.report.sums import Tally
+from hipcache.report.sums import REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
 
 HIT = CompileOutcome("hit", units=(UnitOutcome("gfx90a:xnack+", True, True, True), UnitOutcome("host", True)))
@@ -95,6 +95,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "not_kept": {},
         "verified": {"same": 0, "different": 0, "varying": 0},
         "lock_timeouts": 0,
+        "remote": dict.fromkeys(REMOTE_COUNTS, 0),
     }
 
 

@@ -13,6 +13,8 @@ from contextlib import suppress
 SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "verify", "config", "iree-check")
 # What the native launcher says where the command that follows was a direct hit, and is to be compared.
 SERVED = "--served"
+# What starts the process that holds the connections to a remote (remote/client.py).
+STORAGE_HELPER = "--storage-helper"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,6 +33,10 @@ def main(argv: list[str] | None = None) -> int:
             )
             return 127
         argv = command
+    if argv[:1] == [STORAGE_HELPER]:
+        from hipcache.helper.process import serve
+
+        return serve(argv[1:], os.environ)
     if argv[:1] == [SERVED]:
         from hipcache.launcher import check_served
 

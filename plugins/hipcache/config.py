@@ -17,6 +17,7 @@ from hipcache.errors import ConfigError
 from hipcache.processes import room
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES
 from hipcache.shared import MOST_CONFIG
+from hipcache.sizes import parse_size
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 ENVIRONMENT = "environment"
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -47,6 +47,7 @@ class Config:
     umask: int | None = None
     log: Path | None = None
     jobs: int = 0
+    remote: tuple[str, ...] = ()
     verify: float = 0.0
     iree_checks: bool = True
     resident: bool = True
@@ -101,28 +102,6 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
         values["basedir"], origins["basedir"] = Path(found.path), found.why
     origins["config_file"] = file_origin
     return Config(**values, config_file=file, origins=origins, warnings=tuple(warnings))
-
-
-def parse_size(text: str) -> int | None:
-    """Bytes from "500M", "10 GiB", "1.5T" or "1000"; None where it is no size.
-
-    As in ccache, K, M, G and T (with or without a B) count in thousands, Ki, Mi, Gi and Ti in 1024s.
-    Not as in ccache, a plain number is bytes, not gigabytes.
-    """
-    number = text.strip().upper().removesuffix("B").rstrip()
-    if len(number) > 30:  # no disk is that large, and Python refuses to convert thousands of digits
-        return None
-    digits = number.rstrip("KMGTI")
-    unit = number[len(digits) :]
-    whole, point, fraction = digits.rstrip().partition(".")
-    if unit not in UNITS or not (whole.isascii() and whole.isdigit()):
-        return None
-    if not point:
-        return int(whole) * UNITS[unit]
-    if not (fraction.isascii() and fraction.isdigit()):
-        return None
-    divisor: int = 10 ** len(fraction)
-    return int(whole + fraction) * UNITS[unit] // divisor
 
 
 def _size(written: _Text, environ: Mapping[str, str]) -> int:
@@ -182,6 +161,11 @@ def _paths(written: _Text, environ: Mapping[str, str]) -> tuple[str, ...]:
     return paths
 
 
+def _addresses(written: _Text, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Of remotes. Whether they are right, `remote.address` knows: a compile that is served need not."""
+    return tuple(written.text.split())
+
+
 _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
@@ -191,6 +175,7 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "directory": _path,
     "file": _path,
     "directories": _paths,
+    "addresses": _addresses,
 }
 
 
@@ -291,6 +276,10 @@ def _read_file(file: Path) -> dict[str, _Text]:
         if setting.key in seen:
             raise ConfigError(f"{place} is set twice", "remove one of the two lines")
         seen.add(setting.key)
+        if setting.kind == "addresses" and isinstance(value_node, yaml.SequenceNode):
+            values = [node.value for node in value_node.value if isinstance(node, yaml.ScalarNode)]
+            texts[setting.key] = _Text(" ".join(values), place, origin)
+            continue
         if not isinstance(value_node, yaml.ScalarNode):
             raise ConfigError(f"{place} needs one value", f"for example '{name}: {setting.default or '/path'}'")
         if value_node.value and value_node.tag != "tag:yaml.org,2002:null":

@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.errors import StoreError
@@ -16,19 +17,23 @@ from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
-from hipcache.report import notices
+from hipcache.report import conditions, notices, telling
 from hipcache.report.history import History
 from hipcache.store import Store
 from hipcache.store.layout import HISTORY
 from hipcache.store.opening import open_store
 from hipcache.values import dataclass
 
+if TYPE_CHECKING:
+    from hipcache.remote.client import Client
+
 
 @dataclass(frozen=True)
 class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
-    unseen; `secret`: that of the store's records (`store.seal`)."""
+    unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
+    loaded by that."""
 
     store: Store
     runner: Runner
@@ -40,6 +45,7 @@ class Engine:
     recache: bool = False
     racy: float = RACY
     secret: bytes = b""
+    remote: Callable[[], Client] | None = None
 
     @property
     def memos(self) -> Memos:
@@ -66,4 +72,20 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         secret=store.seal.secret,
+        remote=_remote(config, environ) if config.remote and not store.read_only else None,
     )
+
+
+def _remote(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
+    def tell(fault: str, hint: str) -> None:
+        about = " ".join(config.remote)
+        with suppress(OSError):
+            telling.say(notices.new_ones([conditions.Condition("remote", fault, hint, about)], environ))
+
+    @cache
+    def client() -> Client:
+        from hipcache.remote.client import Client
+
+        return Client(config, environ, tell)
+
+    return client

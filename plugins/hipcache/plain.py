@@ -25,7 +25,7 @@ _WORTH = 1 << 18  # planning/assembler.py: WORTH
 TEXT = b"passed_through\tnot_hip\t0"
 _LARGE = 1000 * 1024
 # Settings that say nothing of such a compile.
-_HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
+_HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "REMOTE", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from hipcache import native
+from hipcache.cache import ResultCache
 from hipcache.cache.content import Shelf
 from hipcache.cache.read_sets import ReadSets
 from hipcache.engine import Engine
@@ -21,7 +22,9 @@ from hipcache.inputs.trace import Files
 from hipcache.planning.command import Command
 from hipcache.processes.runner import Completed, Runner, Traced
 from hipcache.report.history import VARIABLES, Record, UnitRecord
+from hipcache.storage import ActionCache
 from hipcache.storage.local import LocalActions, LocalContents
+from hipcache.storage.noted import NotedActions
 from hipcache.store import space
 from hipcache.values import dataclass, field
 
@@ -30,7 +33,8 @@ from hipcache.values import dataclass, field
 class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `shelf`, `reads`: the store, for results and for read sets; `unobserved`: was something not
-    kept because no pass can be observed here?"""
+    kept because no pass can be observed here? `noted`: the records that were put and asked for, where a remote is to
+    have them."""
 
     engine: Engine
     command: Command
@@ -41,6 +45,7 @@ class Session:
     shelf: Shelf = field(init=False)
     reads: ReadSets = field(init=False)
     unobserved: bool = False
+    noted: NotedActions | None = None
     _scans: Scans = field(init=False)
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
@@ -53,7 +58,10 @@ class Session:
     def __post_init__(self) -> None:
         self.began = now = self.engine.clock()
         store, recache = self.engine.store, self.engine.recache
-        actions, contents = LocalActions(store), LocalContents(store)
+        actions: ActionCache = LocalActions(store)
+        if self.engine.remote:
+            actions = self.noted = NotedActions(actions)
+        contents = LocalContents(store)
         self.shelf = Shelf(actions, contents, self.notes.append, self.changed, recache)
         self.reads = ReadSets(self.shelf)
         self._scans = Scans(lambda key: None if recache else store.get_action(key), self.engine.keep_for_speed)
@@ -67,8 +75,19 @@ class Session:
 
     def __exit__(self, kind: object, *error: object) -> None:
         self._resources.close()
+        if self.engine.remote and self.noted and self.noted.put_keys:
+            self.engine.remote().queue(list(self.noted.put_keys), list(self.noted.got_keys))
         if kind is None:
             self._scans.save()
+
+    def shared(self, near: ResultCache) -> ResultCache:
+        """With what a remote has, where there is one."""
+        remote, noted = self.engine.remote, self.noted
+        if not (remote and noted) or self.engine.recache:
+            return near
+        from hipcache.cache.shared import SharedCache
+
+        return SharedCache(near, noted, lambda keys: remote().fetch(keys))
 
     @property
     def runner(self) -> Runner:

@@ -47,6 +47,12 @@ SETTINGS = (
         "0",
         "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
     ),
+    Setting(
+        "remote",
+        "addresses",
+        "",
+        "Share results by a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
+    ),
     Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
     Setting("iree_checks", "flag", "1", "Refuse commands of iree-compile that make another module than they say."),
     Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),

@@ -45,7 +45,7 @@ def world_of(session: Session) -> World:
     content = ContentCache(shelf)
     observed = ObservedCache(content, partial(_differs, session))
     passes = ManifestCache(shelf, session.reads, session.files, session.command.cwd)
-    caches = Caches(content, passes, observed)
+    caches = session.shared(Caches(content, passes, observed))
     return World(
         caches, shelf.contents, LocalFlight(session.engine.store), Executors(session), session.at, session.stop
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Screen, human_size
+from hipcache.remote import address
 from hipcache.settings import VARIABLES
 
 SUMMARY = "show every setting and where it comes from"
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
+    values["HIPCACHE_REMOTE"] = tuple(map(address.shown, settings.remote))
     origins = {variable: settings.origins[setting.key] for variable, setting in VARIABLES.items()}
     if options.json:
         document = {
@@ -51,6 +53,8 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
         return f"1/{round(1 / settings.verify)}" if settings.verify else "none"
     if variable == "HIPCACHE_UMASK":
         return f"{settings.umask:03o}"
+    if variable == "HIPCACHE_REMOTE":
+        return " ".join(map(address.shown, settings.remote)) or "none"
     if isinstance(value, tuple):
         return ":".join(value)
     return str(value)

@@ -7,6 +7,7 @@ import argparse
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.sizes import parse_size
 from hipcache.store.opening import open_store
 
 SUMMARY = "remove the least recently used entries"
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def _size(text: str) -> int:
-    size = config.parse_size(text)
+    size = parse_size(text)
     if size is None:
         raise argparse.ArgumentTypeError(f"'{text}' is not a size such as 500M or 10GiB")
     if size == 0:  # "no bound" for HIPCACHE_MAX_SIZE, and here it could only mean the opposite

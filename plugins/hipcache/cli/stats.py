@@ -82,6 +82,7 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
         _show_verified(numbers, screen)
         if numbers.lock_timeouts:
             screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
+        _show_remote(numbers, screen)
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
@@ -99,6 +100,15 @@ def _show_units(numbers: Statistics, screen: Screen) -> None:
     if rows:
         screen.line()
         screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
+
+
+def _show_remote(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.remote
+    if any(counts.values()):
+        seconds = human_time(counts["milliseconds"] / 1000)
+        received, sent = human_size(counts["received"]), human_size(counts["sent"])
+        fetched = f"{counts['hits']} results fetched ({received}, {seconds}), {counts['misses']} not there"
+        screen.line(f"remote  {fetched}, {counts['uploads']} sent ({sent}), {plural(counts['errors'], 'fault')}")
 
 
 def _show_verified(numbers: Statistics, screen: Screen) -> None:

@@ -8,6 +8,9 @@ ccache's `hash.hpp` uses tagged delimiters for the same reason). The pairs thems
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +23,7 @@ from hipcache.values import dataclass
 FORMAT = shared.KEY_FORMAT
 
 _LARGE = 1 << 20
+_NULL = os.makedev(1, 3)  # /dev/null
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,21 @@ def digest_bytes(content: bytes) -> str:
     return aside.run(lambda: blake3(content).hexdigest(), size=len(content))
 
 
+def _open_file(path: str, flags: int) -> int:
+    """Raises OSError."""
+    fd = os.open(path, flags | os.O_NONBLOCK)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) and found.st_rdev != _NULL:
+        os.close(fd)
+        number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number), path)
+    return fd
+
+
 def digest_file(path: Path | str) -> str:
-    """Digest of a file's content. A large one is mapped instead of read. Raises OSError."""
-    with open(path, "rb") as file:
+    """Digest of a file's content. A large one is mapped instead of read. Raises OSError, also for what has no end: who
+    has made a read set may have put a FIFO or a device into it."""
+    with open(path, "rb", opener=_open_file) as file:
         head = file.read(_LARGE)
         if len(head) < _LARGE:
             return digest_bytes(head)

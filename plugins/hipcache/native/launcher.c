@@ -78,11 +78,19 @@ static bool is_drawn(const settings *set) {
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
 }
 
+/* Of a remote, which the engine alone asks; a plain one, so that it is no part of something longer. */
+static bool is_address(const char *text) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-:?=&%~,";
+    return strspn(text, plain) == strlen(text);
+}
+
 /* One line of the plainest kind: `key: value` without quotes. */
 static bool read_line(const char *line, settings *found, bool *named) {
     char key[32], words[PATH_MAX], more;
     if (line[0] == 0 || line[0] == '#')
         return true;
+    if (starts(line, "remote: ") || starts(line, "HIPCACHE_REMOTE: "))
+        return is_address(line + strcspn(line, " ") + 1);
     if (sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) != 2 ||
         strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") != strlen(words))
         return false;
@@ -195,7 +203,7 @@ static bool has_settings(void) {
         if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
             !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
             !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
-            !starts(*variable, "HIPCACHE_UMASK="))
+            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE="))
             return true;
     return false;
 }

@@ -69,6 +69,23 @@ def signals_deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+def start_apart(argv: Sequence[str], *, env: Mapping[str, str], keep: Sequence[int]) -> None:
+    """Start a process that outlives this one, in a session of its own, with no open file but those of `keep`: nobody
+    who reads our output waits for its end. Raises OSError."""
+    with signals_deferred():
+        process = subprocess.Popen(
+            argv,
+            cwd="/",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=keep,
+            start_new_session=True,
+        )
+    process.returncode = 0  # it is nobody's to wait for
+
+
 class Killed(Exception):
     """`kill` was called: no process is started any more."""
 

@@ -28,6 +28,7 @@ KINDS = {
     "store_not_writable": "nothing new is cached, and compiles are not counted",
     "store_full": "nothing new is cached, and compiles may not be counted",
     "native_outdated": "hits are slower, and less is shared",
+    "remote": "results are not shared",
     "locked": "compiles wait, and units are compiled twice",
     "native_missing": "hits are slower, and less is shared",
 }

@@ -34,23 +34,22 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
-from hipcache.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.outcome import CompileOutcome
 from hipcache.report import sums
-from hipcache.report.sums import LOCKED, VERIFIED, Statistics
+from hipcache.report.sums import LOCKED, REMOTE, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
 _HERE = "statistics"
 _LOCK = f"{_HERE}/lock"
 _MANY_LOGS = 64
-_MARKS = {True: "+", False: "-", None: "."}
 HOST, LINK = sums.HOST, sums.LINK
-_COUNTED = {"+": "hits", "-": "misses"}
+_MARKS = {True: "+", False: "-", None: "."}
 
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
@@ -66,6 +65,12 @@ def record_verified(root: Path, verdict: str) -> bool:
 def record_locked(root: Path, umask: int | None = None) -> bool:
     """Count one lock that did not come free."""
     return _append(Confined(root, umask), _line([LOCKED, "", "0"]))
+
+
+def record_remote(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
+    """Count what was asked of a remote: numbers by name, of REMOTE_COUNTS."""
+    told = [f"{name} {number}" for name, number in counts.items() if number]
+    return not told or _append(Confined(root, umask), _line([REMOTE, "", "0", *told]))
 
 
 def _append(store: Confined, content: bytes) -> bool:
@@ -189,26 +194,7 @@ def _read_log(store: Confined, log: str) -> Counter[str]:
         if text and crc == b"%08x" % binascii.crc32(text):
             # A line of another version, with the right checksum, may still not read as one of ours.
             with contextlib.suppress(ValueError):
-                counts.update(_count(text.decode("utf-8")))
-    return counts
-
-
-def _count(text: str) -> Counter[str]:
-    """The counters that one line adds to. Raises ValueError where it does not follow the grammar."""
-    outcome, reason, milliseconds, *units = text.split("\t")
-    if outcome == VERIFIED:
-        return Counter({f"{VERIFIED} {reason}": 1})
-    if outcome == LOCKED:
-        return Counter({LOCKED: 1})
-    counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
-    if outcome == PASSED_THROUGH or reason:
-        counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
-    for unit in units:
-        name, _, marks = unit.rpartition(" ")
-        keys = [f"unit {name}"] if name in (HOST, LINK) else [f"unit {name}", "job frontend", "job backend"]
-        for key, mark in zip(keys, marks, strict=False):
-            if mark in _COUNTED:
-                counts[f"{key} {_COUNTED[mark]}"] += 1
+                counts.update(sums.counters(text.decode("utf-8")))
     return counts
 
 

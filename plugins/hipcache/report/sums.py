@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hipcache.outcome import OUTCOMES, VERDICTS
+from hipcache.outcome import OUTCOMES, PASSED_THROUGH, VERDICTS
 from hipcache.store import StoreSize
-from hipcache.values import asdict, dataclass
+from hipcache.values import asdict, dataclass, field
 
 HOST, LINK = "host", "link"
-# Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time.
-VERIFIED, LOCKED = "verified", "locked"
+_COUNTED = {"+": "hits", "-": "misses"}
+# Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
+# what a remote was asked.
+VERIFIED, LOCKED, REMOTE = "verified", "locked", "remote"
+# Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
+REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Tally:
 @dataclass(frozen=True)
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
-    `lock_timeouts`: compiles that waited for a lock in vain."""
+    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -40,6 +44,7 @@ class Statistics:
     verified: Mapping[str, int]
     not_kept: Mapping[str, int]
     lock_timeouts: int = 0
+    remote: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
@@ -53,8 +58,32 @@ class Statistics:
             "not_kept": dict(self.not_kept),
             "verified": dict(self.verified),
             "lock_timeouts": self.lock_timeouts,
+            "remote": dict(self.remote),
             "since": self.since,
         }
+
+
+def counters(text: str) -> Counter[str]:
+    """The counters that one line of the log adds to. Raises ValueError where it does not follow the grammar
+    (`statistics`)."""
+    outcome, reason, milliseconds, *units = text.split("\t")
+    if outcome == VERIFIED:
+        return Counter({f"{VERIFIED} {reason}": 1})
+    if outcome == LOCKED:
+        return Counter({LOCKED: 1})
+    if outcome == REMOTE:
+        told = (unit.rpartition(" ") for unit in units)
+        return Counter({f"{REMOTE} {name}": int(number) for name, _, number in told})
+    counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
+    if outcome == PASSED_THROUGH or reason:
+        counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
+    for unit in units:
+        name, _, marks = unit.rpartition(" ")
+        keys = [f"unit {name}"] if name in (HOST, LINK) else [f"unit {name}", "job frontend", "job backend"]
+        for key, mark in zip(keys, marks, strict=False):
+            if mark in _COUNTED:
+                counts[f"{key} {_COUNTED[mark]}"] += 1
+    return counts
 
 
 def of(counts: Counter[str], since: float | None) -> Statistics:
@@ -74,4 +103,5 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         not_kept={key[9:]: count for key, count in counts.items() if key.startswith("not kept ")},
         verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
         lock_timeouts=counts[LOCKED],
+        remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
     )

@@ -1,0 +1,104 @@
+"""The remotes that the settings name, each with its protocol, its breaker, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hipcache.config import Config
+from hipcache.helper.transfer import Tally, Transfer
+from hipcache.remote import address, credentials
+from hipcache.remote.address import Address
+from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, Progress, RemoteError
+from hipcache.remote.breaker import Breaker
+from hipcache.remote.envelope import action_of
+from hipcache.remote.queue import Item
+from hipcache.store.local import LocalStore
+from hipcache.values import dataclass
+
+# Damaged results in a row after which nothing is asked for any more.
+_MOST_DAMAGED = 200
+_HINTS = {
+    DENIED: "check its token-file or header-file, or the variables of the cloud, and that this user may use it",
+    SETTINGS: "correct HIPCACHE_REMOTE",
+}
+_HINT = "the build goes on without it; 'hipcache doctor' looks at it"
+
+
+@dataclass
+class Remote:
+    """`connect` gives the protocol, and is called when it is first needed. `kind`, of the last fault."""
+
+    address: Address
+    store: LocalStore
+    connect: Callable[[], Backend]
+    breaker: Breaker
+    kind: str = ""
+    _transfer: Transfer | None = None
+    _damaged: int = 0
+
+    def fetch(self, keys: Sequence[str], progress: Progress) -> Tally:
+        """Raises RemoteError."""
+        return self._opened().fetch(keys, progress)
+
+    def upload(self, items: Sequence[Item]) -> Tally:
+        """Raises RemoteError."""
+        return self._opened().upload(items, lambda size: None)
+
+    def _opened(self) -> Transfer:
+        if self._transfer is None:
+            self._transfer = Transfer(self.store, self.connect(), self.store.seal)
+        return self._transfer
+
+    def failed(self, error: BaseException) -> None:
+        """A fetch did: nothing is asked for until it is well."""
+        self.kind = error.kind if isinstance(error, RemoteError) else ""
+        self.breaker.open(_words(error))
+
+    def failed_upload(self, error: BaseException) -> str:
+        return f"remote '{self.address.name}': {_words(error)}"
+
+    def judge(self, tally: Tally) -> None:
+        """One that gives nothing but garbage is not asked any more."""
+        self._damaged = 0 if tally.hits else self._damaged + tally.errors
+        if self._damaged >= _MOST_DAMAGED:
+            self.kind = GARBAGE
+            self.breaker.open("what it gives is damaged, or not of hipcache's making")
+
+    def fault(self) -> list[str] | None:
+        """In words what is wrong with it, and what to do."""
+        why = self.breaker.why
+        return [f"remote '{self.address.name}': {why}", _HINTS.get(self.kind, _HINT)] if why else None
+
+    def probe(self) -> None:
+        """Is it well again? Asked in the background."""
+        try:
+            self._opened().backend.results([action_of("0" * 64, self.store.seal)], lambda size: None)
+        except Exception:
+            return
+        self._damaged = 0
+        self.breaker.close()
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
+
+
+def open_remotes(config: Config, store: LocalStore) -> list[Remote]:
+    """Raises ConfigError."""
+    return [_remote(address.parse(text), store) for text in config.remote]
+
+
+def _remote(found: Address, store: LocalStore) -> Remote:
+    return Remote(found, store, lambda: connect(found), Breaker(found.timeout))
+
+
+def connect(found: Address) -> Backend:
+    """Raises RemoteError."""
+    shown = credentials.read(found)
+    if found.scheme in ("grpc", "grpcs", "unix"):
+        from hipcache.remote import reapi
+
+        return reapi.connect(found, shown)
+    from hipcache.remote import objects
+
+    return objects.connect(found, shown)

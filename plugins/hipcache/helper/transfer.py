@@ -1,0 +1,234 @@
+"""What goes from a remote into the local store, and from there to a remote.
+
+Fetching takes three round trips at most, for any number of keys: the results that are asked for; their contents, and
+the results that commands have asked for behind them (`Envelope.next`); the contents of these. All of it is put into the
+local store, contents before the records that name them. A content counts if it has both digests, the server's and
+ours. What is damaged, too large or of an unknown kind is as absent, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from hipcache.cache import entries
+from hipcache.cache.entries import Entry
+from hipcache.errors import StoreError
+from hipcache.helper import carried
+from hipcache.remote import envelope
+from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
+from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
+from hipcache.remote.queue import Item
+from hipcache.store import Store
+from hipcache.store.seal import Seal
+from hipcache.values import dataclass, field
+
+# Bytes that one fetch, and one batch of an upload, hold in memory.
+MOST_AT_ONCE = 512 << 20
+
+
+@dataclass
+class Tally:
+    """What a transfer came to. `hits`: results that were asked for and are in the local store now; `errors`: what was
+    damaged or refused; `received`, `sent`: bytes; `uploads`: results."""
+
+    hits: int = 0
+    misses: int = 0
+    errors: int = 0
+    received: int = 0
+    sent: int = 0
+    uploads: int = 0
+    found: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    store: Store
+    backend: Backend
+    seal: Seal
+
+    def fetch(self, keys: Sequence[str], progress: Progress) -> Tally:
+        """Raises RemoteError."""
+        tally = Tally()
+        asked = self._results(keys, tally, progress)
+        following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
+        behind = [key for key in following if self.store.get_action(key) is None][:MOST_NEXT]
+        with ThreadPoolExecutor(1, "behind") as beside:
+            others = beside.submit(self._results, behind, tally, progress)
+            contents = self._contents(asked.values(), {}, tally, progress)
+            more = others.result()
+        contents = self._contents(more.values(), contents, tally, progress)
+        for one in (*more.values(), *asked.values()):
+            if self._keep(one, contents, tally):
+                tally.found.append(one.key)
+        tally.hits = sum(key in asked for key in tally.found)
+        tally.misses = len(keys) - tally.hits
+        return tally
+
+    def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
+        actions = {envelope.action_of(key, self.seal): key for key in keys}
+        found = {}
+        for action, raw in self.backend.results(list(actions), progress).items() if actions else ():
+            tally.received += len(raw)
+            try:
+                found[actions[action]] = envelope.unpack(actions[action], raw, self.seal)
+            except Damaged:
+                tally.errors += 1
+        return found
+
+    def _contents(
+        self, those: Iterable[Envelope], known: Mapping[str, bytes], tally: Tally, progress: Progress
+    ) -> dict[str, bytes]:
+        """Those that the records need and the local store lacks, by our digest; with those that are known."""
+        wanted: dict[Blob, str] = {}
+        size = 0
+        for one in those:
+            for name in needed(one.record):
+                blob = one.contents.get(name)
+                if blob and name not in known and not self.store.has_blob(name) and blob not in wanted:
+                    size += blob.size
+                    if size <= MOST_AT_ONCE:
+                        wanted[blob] = name
+        found = dict(known)
+        for blob, content in self.backend.contents(list(wanted), progress).items() if wanted else ():
+            tally.received += len(content)
+            if blob_of(content) == blob and carried.hash_of(content) == wanted[blob]:
+                found[wanted[blob]] = content
+            else:
+                tally.errors += 1
+        return found
+
+    def _keep(self, one: Envelope, contents: Mapping[str, bytes], tally: Tally) -> bool:
+        """Put a record with its contents into the local store; False where it is of no use."""
+        try:
+            if carried.is_pass(one.record):
+                return self._keep_pass(one, contents)
+            named = carried.outputs(one.record)
+            if named is None:
+                tally.errors += 1
+                return False
+            if all(self._keep_content(name, contents) for name in named):
+                self.store.put_action(one.key, one.record)
+                return True
+        except (StoreError, ValueError):
+            pass
+        return False
+
+    def _keep_pass(self, one: Envelope, contents: Mapping[str, bytes]) -> bool:
+        def read_set(name: str) -> bytes | None:
+            return contents.get(name) or self.store.get_blob(name)
+
+        whole = [entry for entry in carried.passes(one.record) if self._keep_outputs(entry, contents)]
+        found = carried.moved(whole, read_set, self.store.put_blob)
+        if not found:
+            return False
+        mine = self.store.get_action(one.key)
+        old = entries.unpack(mine)
+        new = carried.merged(found, old)
+        if new != old:
+            self.store.put_action(one.key, carried.pack(new))
+        return new != old
+
+    def _keep_outputs(self, entry: Entry, contents: Mapping[str, bytes]) -> bool:
+        return all(self._keep_content(name, contents) for name in entry.outputs if name)
+
+    def _keep_content(self, name: str, contents: Mapping[str, bytes]) -> bool:
+        if name in contents:
+            self.store.put_blob(contents[name])
+        return self.store.has_blob(name)
+
+    # To the remote
+
+    def upload(self, items: Sequence[Item], progress: Progress) -> Tally:
+        """Raises RemoteError; then nothing of it may be taken for uploaded."""
+        tally = Tally()
+        parcel = _Parcel(self.store)
+        following = {key: item.next for item in items for key in item.keys}
+        theirs = self._there([key for key in following if parcel.is_pass(key)], progress)
+        for key, behind in following.items():
+            known = theirs.get(key)
+            others = carried.passes(known.record) if known else []
+            record = parcel.record(key, others, known.contents if known else {})
+            if record is not None:
+                first = [one for one in behind if one != key and self.store.get_action(one) is not None]
+                more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
+                named = {name: parcel.blobs[name] for name in needed(record)}
+                parcel.envelopes.append(Envelope(key, record, named, more if carried.is_pass(record) else ()))
+        lacking = self.backend.lacking(parcel.here) if parcel.here else set()
+        for batch in _batches([blob for blob in parcel.here if blob in lacking]):
+            self.backend.put_contents((blob, parcel.here[blob]) for blob in batch)
+            tally.sent += sum(blob.size for blob in batch)
+            progress(0)
+        for one in parcel.envelopes:
+            raw = envelope.pack(one, self.seal)
+            self.backend.put_result(envelope.action_of(one.key, self.seal), raw)
+            tally.sent += len(raw)
+            tally.uploads += 1
+            progress(0)
+        return tally
+
+    def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
+        return self._results(keys, Tally(), progress)
+
+
+@dataclass
+class _Parcel:
+    """What is to be uploaded. `blobs`: the server's digests, by ours; `here`: the contents that this store has."""
+
+    store: Store
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    here: dict[Blob, bytes] = field(default_factory=dict)
+    envelopes: list[Envelope] = field(default_factory=list)
+
+    def is_pass(self, key: str) -> bool:
+        return carried.is_pass(self.store.get_action(key) or b"")
+
+    def record(self, key: str, others: Sequence[Entry], theirs: Mapping[str, Blob]) -> bytes | None:
+        """The record as it travels, with the entries that the remote has already."""
+        record = self.store.get_action(key)
+        if record is None:
+            return None
+        if not carried.is_pass(record):
+            named = carried.outputs(record)
+            return record if named is not None and all(self._take(name) for name in named) else None
+        own = [entry for entry in carried.passes(record) if all(self._take(name) for name in entry.outputs if name)]
+        moved = carried.moved(own, self.store.get_blob, self._add)
+        known = [entry for entry in others if all(name in theirs for name in carried.needs(entry))]
+        both = carried.merged(moved, known)[: carried.MOST_ENTRIES]
+        for name in (name for entry in both for name in carried.needs(entry)):
+            self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
+        return carried.pack(both) if moved else None
+
+    def _take(self, name: str) -> bool:
+        if name not in self.blobs:
+            with suppress(ValueError):
+                content = self.store.get_blob(name)
+                if content is not None and len(content) <= MOST_CONTENT:
+                    self._add(content)
+        return name in self.blobs
+
+    def _add(self, content: bytes) -> str:
+        name, blob = carried.hash_of(content), blob_of(content)
+        self.blobs[name] = blob
+        self.here[blob] = content
+        return name
+
+
+def needed(record: bytes) -> list[str]:
+    """The contents that a record names, and that travel with it."""
+    if carried.is_pass(record):
+        return [name for entry in carried.passes(record) for name in carried.needs(entry)]
+    return carried.outputs(record) or []
+
+
+def _batches(blobs: Sequence[Blob], most: int = 64 << 20) -> list[list[Blob]]:
+    batches: list[list[Blob]] = []
+    size = most
+    for blob in blobs:
+        if size + blob.size > most:
+            batches.append([])
+            size = 0
+        batches[-1].append(blob)
+        size += blob.size
+    return batches

@@ -1,0 +1,109 @@
+"""The address of a remote, as HIPCACHE_REMOTE has it.
+
+    grpc://HOST:PORT[/INSTANCE]    Remote Execution API, version 2; grpcs:// with TLS, unix:/PATH of a socket
+    http://HOST[:PORT][/PREFIX]    GET and PUT of PREFIX/ac/HASH and PREFIX/cas/HASH; https://
+    s3://BUCKET[/PREFIX]           objects of the same names; gs://, az://CONTAINER
+
+What follows a `?`, with `&` between two: `read-only` or `write-only`; files: `token-file` (a bearer token),
+`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint` of an S3 server of one's own;
+`timeout`: seconds that an answer may take (1).
+A secret has no place in an address: it would be seen in lists of processes and in logs.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from hipcache.errors import ConfigError
+from hipcache.values import dataclass, field
+
+SCHEMES = ("grpc", "grpcs", "unix", "http", "https", "s3", "gs", "az")
+_FILES = ("token-file", "header-file", "ca-file", "cert-file", "key-file")
+_OTHERS = ("endpoint", "timeout")
+_FLAGS = ("read-only", "write-only")
+TIMEOUT, MOST_TIMEOUT = 1.0, 60.0
+_HINT = "write for example grpc://cache.example.com:9092/main, https://cache.example.com/rocm or s3://bucket/prefix"
+
+
+@dataclass(frozen=True)
+class Address:
+    """`name`: as it may be shown. `host`: with the port; of a unix socket its path. `path`: the instance or prefix,
+    without "/" at its ends. `files`: by the option's name; `endpoint`: of an S3 server;
+    `timeout`: seconds for an answer."""
+
+    name: str
+    scheme: str
+    host: str
+    path: str = ""
+    reads: bool = True
+    writes: bool = True
+    files: dict[str, str] = field(default_factory=dict)
+    endpoint: str = ""
+    timeout: float = TIMEOUT
+
+
+def parse(text: str) -> Address:
+    """Raises ConfigError."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        options = [_option(word) for word in filter(None, parts.query.split("&"))]
+    except ValueError as error:
+        raise ConfigError(f"remote '{shown(text)}' is not an address: {error}", _HINT) from error
+    name = shown(text)
+    if parts.scheme not in SCHEMES:
+        raise ConfigError(f"remote '{name}' begins with none of {', '.join(SCHEMES)}", _HINT)
+    if "@" in parts.netloc:
+        hint = "put a token into a file, and name it: ?token-file=/path; a user's name and password: ?header-file=/path"
+        raise ConfigError(f"remote '{name}' has a password or a user in it, which others would see", hint)
+    if parts.scheme == "grpc" and port is None:
+        raise ConfigError(f"remote '{name}' has no port", _HINT)
+    host, path = (parts.path, "") if parts.scheme == "unix" else (parts.netloc, parts.path)
+    if not host or parts.fragment:
+        raise ConfigError(f"remote '{name}' is not an address", _HINT)
+    given = _options(name, options)
+    return Address(
+        name,
+        parts.scheme,
+        unquote(host),
+        unquote(path).strip("/"),
+        reads="write-only" not in given,
+        writes="read-only" not in given,
+        files={name: given[name] for name in _FILES if name in given},
+        endpoint=given.get("endpoint", ""),
+        timeout=float(given.get("timeout", TIMEOUT)),
+    )
+
+
+def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
+    known = (*_FLAGS, *_FILES, *_OTHERS)
+    for name, value in options:
+        if name not in known:
+            raise ConfigError(f"remote '{shown}': unknown option '{name}'", f"known are {', '.join(known)}")
+        if name in _FILES and not value.startswith("/"):
+            raise ConfigError(f"remote '{shown}': '{name}' needs an absolute path", f"write {name}=/path")
+        if name == "timeout" and not _is_timeout(value):
+            raise ConfigError(f"remote '{shown}': '{value}' is no timeout", "write seconds, such as timeout=0.5")
+    given = dict(options)
+    if all(flag in given for flag in _FLAGS):
+        raise ConfigError(f"remote '{shown}' is to be neither read nor written", "take one of the two options out")
+    return given
+
+
+def _option(word: str) -> tuple[str, str]:
+    name, _, value = word.partition("=")
+    return name, unquote(value)
+
+
+def _is_timeout(text: str) -> bool:
+    whole, _, fraction = text.partition(".")
+    digits = whole + fraction
+    return digits.isascii() and digits.isdigit() and len(digits) < 6 and 0 < float(text) <= MOST_TIMEOUT
+
+
+def shown(text: str) -> str:
+    """Without what stands before an `@`, and without options."""
+    scheme, colon, rest = text.partition("://")
+    place = rest.partition("?")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}{colon}{host.rpartition('@')[2]}{slash}{path}" if colon else text.partition("?")[0]

@@ -1,0 +1,255 @@
+"""A compile's side of the remote cache: asks the storage helper (`hipcache.helper`), and starts it where there is none.
+
+The helper listens at a socket in the user's runtime directory, whose name has a digest of all that the helper is made
+from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
+the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
+
+Protocol: lines of JSON. {"op": "fetch", "keys": [...]} is answered with {"fetched": bool, "from": name, "told": [text,
+hint] or null}, and before that with as many empty lines as it likes, which say that it is at it. {"op": "upload"} has
+no answer. {"op": "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0
+or something is told.
+
+Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, and no compile asks
+for DOWN seconds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import hipcache
+from hipcache.config import Config
+from hipcache.confined import Confined
+from hipcache.errors import ConfigError
+from hipcache.inputs.keys import digest_bytes
+from hipcache.processes.runner import start_apart
+from hipcache.processes.slots import runtime_directory
+from hipcache.remote import queue
+from hipcache.remote.address import parse, shown
+from hipcache.values import dataclass, field
+
+# Seconds: until the helper has said something, beyond the timeout of the addresses; for one question; and in which
+# nothing is asked after a fault.
+SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
+_DOWN_MARK = f"{queue.DIRECTORY}/down"
+_BACKLOG = 512
+# Variables that decide who a helper is to the remote.
+_CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
+_START = """\
+import sys
+del sys.path[0]
+sys.path.append(sys.argv.pop(1))
+from hipcache.__main__ import main
+sys.exit(main())
+"""
+WORD = "--storage-helper"
+
+Tell = Callable[[str, str], object]
+
+
+@dataclass
+class Client:
+    """`tell` takes a fault and what to do about it. `asked` of keys: by this process, so that it asks once."""
+
+    config: Config
+    environ: Mapping[str, str]
+    tell: Tell
+    _asked: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _given_up: bool = False
+    _served: str = ""
+
+    @property
+    def store(self) -> Confined:
+        return Confined(self.config.dir, self.config.umask)
+
+    @property
+    def served_by(self) -> str:
+        """The remote that the last results came from; empty where none did."""
+        return self._served
+
+    def fetch(self, keys: Sequence[str]) -> bool:
+        """Is there something new in the local store? Raises nothing."""
+        with self._lock:
+            wanted = [key for key in dict.fromkeys(keys) if key not in self._asked]
+            self._asked.update(wanted)
+        if not wanted or self._given_up or not self._is_up():
+            return False
+        missing = self.missing_packages()
+        try:
+            self._patience  # noqa: B018
+        except ConfigError as error:
+            self._given_up = True
+            self.tell(error.message, error.hint)
+            return False
+        if missing:
+            self._given_up = True
+            self.tell(f"remote '{self._names()}' needs {', '.join(missing)}", "pip install 'hipcache[remote]'")
+            return False
+        try:
+            for answer in self._ask({"op": "fetch", "keys": wanted}):
+                if answer.get("told"):
+                    self.tell(*map(str, answer["told"][:2]))
+                if answer.get("fetched"):
+                    self._served = str(answer.get("from", ""))
+                return bool(answer.get("fetched"))
+        except (OSError, ValueError, TypeError) as error:
+            self._give_up(f"its storage helper does not answer: {error}")
+        return False
+
+    def queue(self, keys: Sequence[str], following: Sequence[str]) -> None:
+        """Have the records uploaded, some time. Raises nothing."""
+        if queue.add(self.store, keys, following) and not self._given_up and self._is_up():
+            with suppress(OSError), self._connected() as connection:
+                connection.sendall(b'{"op": "upload"}\n')
+
+    def sync(self, timeout: float) -> Iterator[dict[str, Any]]:
+        """What the helper says of the queue, until it is empty. Raises OSError, ValueError."""
+        return self._ask({"op": "sync"}, timeout)
+
+    def missing_packages(self) -> list[str]:
+        """Those of the extra `remote` that are not installed."""
+        missing = []
+        objects = all(text.startswith(("http", "s3:", "gs:", "az:")) for text in self.config.remote)
+        wanted = {"google.protobuf": "protobuf", **({"obstore": "obstore"} if objects else {"grpc": "grpcio"})}
+        for module, package in wanted.items():
+            try:
+                found = importlib.util.find_spec(module)
+            except (ImportError, ValueError):
+                found = None
+            if found is None:
+                missing.append(package)
+        return missing
+
+    # How
+
+    @cached_property
+    def _patience(self) -> float:
+        return SILENCE + max(parse(text).timeout for text in self.config.remote)
+
+    def _names(self) -> str:
+        """Without options, in which nothing secret is, but what nobody wants to read."""
+        return " ".join(map(shown, self.config.remote))
+
+    def _is_up(self) -> bool:
+        """May it be asked? Looked at once."""
+        with suppress(OSError):
+            if abs(time.time() - self.store.status(_DOWN_MARK).st_mtime) < DOWN:
+                self._given_up = True
+                return False
+        return True
+
+    def _give_up(self, why: str) -> None:
+        self._given_up = True
+        with suppress(OSError):
+            os.close(self.store.keep(_DOWN_MARK, 1 << 10))
+            self.store.touch(_DOWN_MARK)
+        self.tell(f"remote '{self._names()}': {why}", "the build goes on without it; try 'hipcache doctor'")
+
+    def _ask(self, request: dict[str, Any], longest: float = LONGEST) -> Iterator[dict[str, Any]]:
+        """The answers. Raises OSError, ValueError."""
+        end = time.monotonic() + longest
+        with self._connected() as connection, connection.makefile("rb") as answers:
+            connection.settimeout(self._patience)
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            while True:
+                line = answers.readline(1 << 20)
+                if not line:
+                    raise OSError("it has gone")
+                if line.strip():
+                    answer = json.loads(line)
+                    if not isinstance(answer, dict):
+                        raise ValueError("no answer")
+                    yield answer
+                elif time.monotonic() > end:
+                    raise OSError("it takes too long")
+
+    def _connected(self) -> socket.socket:
+        """Raises OSError."""
+        place = self.place()
+        for _ in range(2):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(self._patience)
+            try:
+                _near(place, connection.connect)
+                return connection
+            except (FileNotFoundError, ConnectionRefusedError):
+                connection.close()
+                self._start(place)
+            except OSError:
+                connection.close()
+                raise
+        raise OSError("it does not start")
+
+    def place(self) -> str:
+        """Of the socket. Raises OSError."""
+        directory = runtime_directory(self.environ)
+        if not directory:
+            raise OSError("there is no directory for its socket")
+        config = self.config
+        named = sorted(
+            f"{name}={value}" for name, value in self.environ.items() if name.upper().startswith(_CREDENTIALS)
+        )
+        made_from = (hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.remote)
+        return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
+
+    def _start(self, place: str) -> None:
+        """Start a helper, unless another process is at it. Raises OSError."""
+        lock = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if not _take(lock):
+                return _wait_for(place)
+            with suppress(FileNotFoundError):
+                os.unlink(place)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                old = os.umask(0o177)
+                try:
+                    _near(place, listener.bind)
+                finally:
+                    os.umask(old)
+                listener.listen(_BACKLOG)
+                root = str(Path(hipcache.__file__).parent.parent)
+                fds = (lock, listener.fileno())
+                argv = [sys.executable, "-E", "-c", _START, root, WORD, *map(str, fds), place]
+                # The helper is at home in no directory.
+                named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
+                start_apart(argv, env={**self.environ, **named}, keep=fds)
+        finally:
+            os.close(lock)
+
+
+def _near(place: str, action: Callable[[str], object]) -> None:
+    """Do it with a name of the socket that is short enough for one, however long the path is. Raises OSError."""
+    directory = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        action(f"/proc/self/fd/{directory}/{os.path.basename(place)}")
+    finally:
+        os.close(directory)
+
+
+def _take(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for(place: str) -> None:
+    """Another process makes the socket, within a moment: or a helper has just ended, and holds the lock still."""
+    for _ in range(20):
+        if os.path.exists(place):
+            return
+        time.sleep(0.01)

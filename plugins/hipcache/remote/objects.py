@@ -1,0 +1,161 @@
+"""Remotes that hold objects by name, through obstore: plain HTTP (bazel-remote, nginx with DAV ...), S3, GCS, Azure.
+
+Names: `PREFIX/ac/HASH` is the ActionResult of the action with that digest, `PREFIX/cas/HASH` the content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import obstore
+from obstore import exceptions, store
+
+from hipcache.remote.address import Address
+from hipcache.remote.backend import (
+    ANSWER,
+    CONNECT,
+    DENIED,
+    FULL,
+    MOST_CONTENT,
+    MOST_RESULT,
+    SETTINGS,
+    UNREACHABLE,
+    Blob,
+    Progress,
+    RemoteError,
+)
+from hipcache.remote.credentials import Credentials
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_AT_ONCE = 32
+# Seconds for one request with all its content: what is slower is worth nothing.
+_WHOLE = 30
+
+
+class ObjectStore:
+    """`found`: obstore's."""
+
+    def __init__(self, found: Any) -> None:
+        self._store = found
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "remote")
+
+    def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        return self._get(actions, "ac", MOST_RESULT, progress)
+
+    def put_result(self, action: Blob, result: bytes) -> None:
+        self._put("ac", action, result)
+
+    def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        return self._get(wanted, "cas", MOST_CONTENT, progress)
+
+    def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
+        return {blob for blob, there in self._each(self._has, list(contents)) if not there}
+
+    def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
+        self._each(lambda one: self._put("cas", *one), list(contents))
+
+    def describe(self) -> str:
+        return "objects by name"
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _each(self, work: Callable[[S], T], wanted: list[S]) -> list[tuple[S, T]]:
+        """The work on all of them at once. Raises the first error, without waiting for what is behind it."""
+        futures = [(one, self._pool.submit(work, one)) for one in wanted]
+        try:
+            return [(one, future.result()) for one, future in futures]
+        finally:
+            for _, future in futures:
+                future.cancel()
+
+    def _get(self, wanted: Sequence[Blob], directory: str, most: int, progress: Progress) -> dict[Blob, bytes]:
+        def get(blob: Blob) -> bytes | None:
+            content = self._read(f"{directory}/{blob.hash}", most, progress)
+            progress(len(content or b""))
+            return content
+
+        return {blob: content for blob, content in self._each(get, list(wanted)) if content is not None}
+
+    def _read(self, path: str, most: int, progress: Progress) -> bytes | None:
+        try:
+            found = obstore.get(self._store, path)
+            if found.meta["size"] > most:
+                return None
+            parts, size = [], 0
+            for part in found.stream(min_chunk_size=1 << 18):
+                parts.append(bytes(part))
+                size += len(parts[-1])
+                progress(0)
+                if size > most:
+                    return None
+            return b"".join(parts)
+        except (FileNotFoundError, exceptions.NotFoundError):
+            return None
+        except Exception as error:
+            raise _as_remote_error(error) from error
+
+    def _has(self, blob: Blob) -> bool:
+        try:
+            return bool(obstore.head(self._store, f"cas/{blob.hash}")["size"] == blob.size)
+        except (FileNotFoundError, exceptions.NotFoundError):
+            return False
+        except Exception as error:
+            raise _as_remote_error(error) from error
+
+    def _put(self, directory: str, blob: Blob, content: bytes) -> None:
+        try:
+            obstore.put(self._store, f"{directory}/{blob.hash}", content, use_multipart=False)
+        except Exception as error:
+            raise _as_remote_error(error) from error
+
+
+def connect(address: Address, credentials: Credentials) -> ObjectStore:
+    """Nothing is sent yet. Raises RemoteError where the settings are no good."""
+    options: dict[str, Any] = {
+        "connect_timeout": f"{round(CONNECT * address.timeout * 1000)}ms",
+        "read_timeout": f"{round(ANSWER * address.timeout * 1000)}ms",
+        "timeout": f"{_WHOLE}s",
+        "allow_http": address.scheme == "http" or address.endpoint.startswith("http:"),
+        "default_headers": credentials.headers,
+    }
+    if credentials.authority:
+        options["root_certificate"] = credentials.authority
+    told: dict[str, Any] = {"client_options": options, "retry_config": {"max_retries": 0}}
+    place: dict[str, Any] = {"prefix": address.path} if address.path else {}
+    try:
+        if address.scheme in ("http", "https"):
+            url = f"{address.scheme}://{address.host}/{address.path}".rstrip("/")
+            return ObjectStore(store.HTTPStore(url, **told))
+        if address.scheme == "s3":
+            config: dict[str, Any] = {"endpoint": address.endpoint} if address.endpoint else {}
+            return ObjectStore(store.S3Store(address.host, **place, **config, **told))
+        if address.scheme == "gs":
+            return ObjectStore(store.GCSStore(address.host, **place, **told))
+        return ObjectStore(store.AzureStore(address.host, **place, **told))
+    except Exception as error:
+        raise RemoteError(SETTINGS, _first_line(error)) from error
+
+
+def _as_remote_error(error: Exception) -> RemoteError:
+    if isinstance(error, RemoteError):
+        return error
+    text = str(error)
+    if isinstance(error, (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+        return RemoteError(DENIED, "it denies access")
+    # obstore has no class of its own for these.
+    if any(f"{status} " in text for status in ("507 Insufficient", "413 Payload", "413 Request", "429 Too")):
+        return RemoteError(FULL, "it takes no more")
+    if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
+        return RemoteError(DENIED, "it denies access")
+    return RemoteError(UNREACHABLE, _first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    """Obstore's messages go on with the debugging form, in which there may be headers."""
+    text = str(error).partition("\n")[0].strip()
+    return (text or type(error).__name__)[:200]

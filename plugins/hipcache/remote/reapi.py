@@ -1,0 +1,264 @@
+"""Remotes that speak the Remote Execution API, version 2: ActionCache, ContentAddressableStorage and ByteStream.
+
+Servers differ in how much they take at once: what they say (`max_batch_total_size_bytes`, 0: anything) counts as an
+upper bound, and so does BATCH, as grpc's own limit of a message is 4 MiB. A content above that goes as a stream.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import grpc
+
+from hipcache.remote import reapi_pb2 as pb
+from hipcache.remote.address import Address
+from hipcache.remote.backend import (
+    ANSWER,
+    DENIED,
+    FULL,
+    MOST_CONTENT,
+    MOST_RESULT,
+    SETTINGS,
+    UNREACHABLE,
+    Blob,
+    Progress,
+    RemoteError,
+)
+from hipcache.remote.credentials import Credentials
+
+BATCH = 3 << 20  # bytes
+_PIECE = 1 << 20  # bytes of a stream's message
+_MANY = 1000  # digests in one question
+# Seconds for what carries content.
+_WHOLE = 30
+_SHA256 = 1
+_API, _STREAM = "build.bazel.remote.execution.v2", "google.bytestream.ByteStream"
+# Statuses of grpc.
+_OK, _NOT_FOUND = 0, 5
+
+
+class Reapi:
+    """`instance`: the name of the server's instance; `metadata`: sent with each call;
+    `timeout`: seconds for an answer without content."""
+
+    def __init__(self, channel: Any, instance: str, metadata: Sequence[tuple[str, str]], timeout: float) -> None:
+        self._channel = channel
+        self._instance = instance
+        self._metadata = tuple(metadata)
+        self._timeout = timeout
+        call = self._unary
+        self._get_result = call(f"{_API}.ActionCache/GetActionResult", pb.ActionResult)
+        self._put_result = call(f"{_API}.ActionCache/UpdateActionResult", pb.ActionResult)
+        self._missing = call(f"{_API}.ContentAddressableStorage/FindMissingBlobs", pb.FindMissingBlobsResponse)
+        self._update = call(f"{_API}.ContentAddressableStorage/BatchUpdateBlobs", pb.BatchUpdateBlobsResponse)
+        self._batch_read = call(f"{_API}.ContentAddressableStorage/BatchReadBlobs", pb.BatchReadBlobsResponse)
+        self._capabilities = call(f"{_API}.Capabilities/GetCapabilities", pb.ServerCapabilities)
+        serializer = _serialized
+        self._read = channel.unary_stream(f"/{_STREAM}/Read", serializer, pb.ReadResponse.FromString)
+        self._write = channel.stream_unary(f"/{_STREAM}/Write", serializer, pb.WriteResponse.FromString)
+
+    def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        requests = [
+            pb.GetActionResultRequest(instance_name=self._instance, action_digest=_digest(one), inline_stdout=True)
+            for one in actions
+        ]
+        found = {}
+        for action, answer in zip(
+            actions, self._each(self._get_result, requests, self._timeout, progress), strict=True
+        ):
+            if answer is not None:
+                found[action] = self._with_output(answer, progress).SerializeToString()
+        return found
+
+    def _with_output(self, result: Any, progress: Progress) -> Any:
+        """A server may have put the output elsewhere."""
+        if not result.stdout_raw and 0 < result.stdout_digest.size_bytes <= MOST_RESULT:
+            blob = Blob(result.stdout_digest.hash, result.stdout_digest.size_bytes)
+            result.stdout_raw = self.contents([blob], progress).get(blob, b"")
+        return result
+
+    def put_result(self, action: Blob, result: bytes) -> None:
+        request = pb.UpdateActionResultRequest(
+            instance_name=self._instance,
+            action_digest=_digest(action),
+            action_result=pb.ActionResult.FromString(result),
+        )
+        self._one(self._put_result, request)
+
+    def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        requests = [
+            pb.BatchReadBlobsRequest(instance_name=self._instance, digests=list(map(_digest, batch)))
+            for batch in _batches([blob for blob in wanted if blob.size <= BATCH])
+        ]
+        streams = [
+            (blob, self._started(blob)) for blob in wanted if BATCH < blob.size <= MOST_CONTENT
+        ]  # at once with the batches
+        found = {}
+        for answer in self._each(self._batch_read, requests, _WHOLE, progress):
+            for one in answer.responses if answer else ():
+                if one.status.code == _OK:
+                    found[Blob(one.digest.hash, one.digest.size_bytes)] = bytes(one.data)
+                elif one.status.code != _NOT_FOUND:
+                    raise RemoteError(UNREACHABLE, f"it answers with status {one.status.code}")
+        for blob, stream in streams:
+            content = self._streamed(blob, stream, progress)
+            if content is not None:
+                found[blob] = content
+        return found
+
+    def _started(self, blob: Blob) -> Any:
+        name = f"{self._prefix()}blobs/{blob.hash}/{blob.size}"
+        return self._read(pb.ReadRequest(resource_name=name), timeout=_WHOLE, metadata=self._metadata)
+
+    def _streamed(self, blob: Blob, stream: Any, progress: Progress) -> bytes | None:
+        parts, size = [], 0
+        try:
+            for answer in stream:
+                parts.append(bytes(answer.data))
+                size += len(parts[-1])
+                progress(len(parts[-1]))
+                if size > blob.size:
+                    stream.cancel()
+                    break
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise _as_remote_error(error) from error
+        return b"".join(parts)
+
+    def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
+        listed = list(contents)
+        missing = set()
+        for start in range(0, len(listed), _MANY):
+            digests = list(map(_digest, listed[start : start + _MANY]))
+            request = pb.FindMissingBlobsRequest(instance_name=self._instance, blob_digests=digests)
+            answer = self._one(self._missing, request)
+            missing |= {Blob(one.hash, one.size_bytes) for one in answer.missing_blob_digests}
+        return missing
+
+    def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
+        given = dict(contents)
+        for batch in _batches([blob for blob in given if blob.size <= BATCH]):
+            request = pb.BatchUpdateBlobsRequest(instance_name=self._instance)
+            for blob in batch:
+                request.requests.add(digest=_digest(blob), data=given[blob])
+            for one in self._one(self._update, request).responses:
+                if one.status.code != _OK:
+                    kind = FULL if one.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
+                    raise RemoteError(kind, f"it does not take a content (status {one.status.code})")
+        for blob, content in given.items():
+            if blob.size > BATCH:
+                self._stream_up(blob, content)
+
+    def _stream_up(self, blob: Blob, content: bytes) -> None:
+        name = f"{self._prefix()}uploads/{uuid.uuid4()}/blobs/{blob.hash}/{blob.size}"
+
+        def pieces() -> Iterator[Any]:
+            for start in range(0, len(content), _PIECE):
+                last = start + _PIECE >= len(content)
+                piece = content[start : start + _PIECE]
+                yield pb.WriteRequest(resource_name=name, write_offset=start, finish_write=last, data=piece)
+
+        try:
+            self._write(pieces(), timeout=_WHOLE, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _as_remote_error(error) from error
+
+    def describe(self) -> str:
+        answer = self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self._instance))
+        known = answer.cache_capabilities
+        if known.digest_functions and _SHA256 not in known.digest_functions:
+            raise RemoteError(SETTINGS, "it does not know contents by SHA-256")
+        if not known.action_cache_update_capabilities.update_enabled:
+            return "Remote Execution API; its action cache takes nothing from this user"
+        return "Remote Execution API"
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _prefix(self) -> str:
+        return f"{self._instance}/" if self._instance else ""
+
+    def _unary(self, method: str, answer: Any) -> Any:
+        return self._channel.unary_unary(f"/{method}", _serialized, answer.FromString)
+
+    def _one(self, method: Any, request: Any) -> Any:
+        try:
+            return method(request, timeout=_WHOLE, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise _as_remote_error(error) from error
+
+    def _each(self, method: Any, requests: Sequence[Any], timeout: float, progress: Progress) -> Iterator[Any]:
+        """The answers to all of them, which go out at once; None for what is not there."""
+        futures = [method.future(one, timeout=timeout, metadata=self._metadata) for one in requests]
+        try:
+            for future in futures:
+                try:
+                    answer = future.result()
+                    progress(0)
+                    yield answer
+                except grpc.RpcError as error:
+                    if error.code() is not grpc.StatusCode.NOT_FOUND:
+                        raise _as_remote_error(error) from error
+                    progress(0)
+                    yield None
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def connect(address: Address, credentials: Credentials) -> Reapi:
+    """Nothing is sent yet."""
+    options = [
+        ("grpc.max_receive_message_length", MOST_RESULT + (4 << 20)),
+        ("grpc.max_reconnect_backoff_ms", 5000),
+        ("grpc.enable_retries", 0),
+        # Other channels of this process are other users' to the server.
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    target = f"unix:{address.host}" if address.scheme == "unix" else address.host
+    if address.scheme == "grpcs":
+        parts = (credentials.authority or None, credentials.key or None, credentials.certificate or None)
+        channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(*parts), options)
+    else:
+        channel = grpc.insecure_channel(target, options)
+    return Reapi(channel, address.path, list(credentials.headers.items()), ANSWER * address.timeout)
+
+
+def _serialized(message: Any) -> bytes:
+    return bytes(message.SerializeToString())
+
+
+def _digest(blob: Blob) -> Any:
+    return pb.Digest(hash=blob.hash, size_bytes=blob.size)
+
+
+def _batches(blobs: Sequence[Blob]) -> list[list[Blob]]:
+    """Of at most BATCH bytes; a digest takes some, too."""
+    batches: list[list[Blob]] = []
+    size = BATCH
+    for blob in blobs:
+        if size + blob.size + 100 > BATCH:
+            batches.append([])
+            size = 0
+        batches[-1].append(blob)
+        size += blob.size + 100
+    return batches
+
+
+_KINDS: dict[Any, tuple[str, str]] = {
+    grpc.StatusCode.UNAUTHENTICATED: (DENIED, "it denies access"),
+    grpc.StatusCode.PERMISSION_DENIED: (DENIED, "it denies access"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it takes no more"),
+    grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
+}
+
+
+def _as_remote_error(error: Any) -> RemoteError:
+    code = error.code()
+    if code in _KINDS:
+        return RemoteError(*_KINDS[code])
+    details = str(error.details() or "").partition("\n")[0][:200]
+    return RemoteError(UNREACHABLE, f"{code.name.lower().replace('_', ' ')}: {details}")

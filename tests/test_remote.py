@@ -1,0 +1,314 @@
+"""A team's cache: what one machine has compiled is served to all others, and nothing that a remote does is worse than
+a miss."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hip import KERNEL, LAUNCHER, PARTIAL, kernel, only_19
+from remote_lab import HIT, MISS, SERVERS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
+from test_direct import Direct, direct
+
+__all__ = ["direct"]
+
+
+@pytest.fixture(params=SERVERS)
+def team(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Team]:
+    """With a server of each kind."""
+    with running(SERVERS[request.param](tmp_path / "server")) as server:
+        yield from _team(tmp_path, patient(server.url))
+
+
+def patient(url: str) -> str:
+    """Other tests may keep the machine busy."""
+    return f"{url}{'&' if '?' in url else '?'}timeout=30"
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Server]:
+    with running(nginx(tmp_path / "server")) as server:
+        yield server
+
+
+@pytest.fixture
+def webbed(tmp_path: Path, web: Server) -> Iterator[Team]:
+    """With nginx, whose files a test can change."""
+    yield from _team(tmp_path, patient(web.url))
+
+
+def _team(root: Path, url: str) -> Iterator[Team]:
+    team = Team(root, url)
+    yield team
+    team.end()
+
+
+def test_what_one_machine_has_compiled_all_others_are_served(team: Team) -> None:
+    first, second = team.machine(), team.machine()
+    assert first.compile().outcome == MISS
+    uploaded(first)
+    assert second.compile().outcome == HIT
+    assert remote_counts(second)["hits"] > 0
+    assert remote_counts(second)["received"] > 0
+    assert second.compile().outcome == HIT
+
+
+def test_a_result_that_came_is_served_by_the_near_store_alone(webbed: Team, web: Server) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile()
+    uploaded(first)
+    assert second.compile().outcome == HIT
+    web.kill()
+    before = remote_counts(second)
+    assert second.run([*LAUNCHER, *second.words("-DUNUSED_HERE=1")]).status == 0
+    second.count_anew()
+    assert second.compile().outcome == HIT
+    assert remote_counts(second)["hits"] == before["hits"]
+
+
+def test_headers_of_another_day_do_not_hide_what_the_remote_has(webbed: Team) -> None:
+    """The near store has a record of the pass, for other contents of the source."""
+    first, second = webbed.machine(), webbed.machine()
+    second.write("k.hip", kernel("1"))
+    assert second.compile().outcome == MISS
+    uploaded(second)
+    first.write("k.hip", kernel("2"))
+    first.compile()
+    uploaded(first)
+    second.write("k.hip", kernel("2"))
+    assert second.compile().outcome == HIT
+    third = webbed.machine()
+    for value in ("1", "2"):
+        third.write("k.hip", kernel(value))
+        assert third.compile().outcome == HIT, "the remote has both"
+
+
+def test_of_a_compile_for_more_architectures_those_are_served_that_are_there(webbed: Team) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile("--offload-arch=gfx906")
+    uploaded(first)
+    assert second.compile("--offload-arch=gfx906", "--offload-arch=gfx90a").outcome == PARTIAL
+
+
+def test_namespaces_keep_what_they_hold_apart(webbed: Team, web: Server) -> None:
+    first, other = webbed.machine(), webbed.machine(patient(f"{web.url}/release"))
+    first.compile()
+    uploaded(first)
+    assert other.compile().outcome == MISS
+
+
+def test_who_may_only_read_sends_nothing_and_who_may_only_write_gets_nothing(webbed: Team, web: Server) -> None:
+    reader = webbed.machine(f"{webbed.url}&read-only")
+    reader.compile()
+    uploaded(reader)
+    assert not list((web.place / "www").rglob("ac/*"))
+    first, writer = webbed.machine(), webbed.machine(f"{webbed.url}&write-only")
+    first.compile()
+    uploaded(first)
+    assert writer.compile().outcome == MISS
+    second = webbed.machine(f"{webbed.url}&read-only")
+    assert second.compile().outcome == HIT
+
+
+def test_with_a_key_only_what_was_made_with_it_counts(webbed: Team, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"0123456789abcdef")
+    file.chmod(0o600)
+    key = {"HIPCACHE_KEY": str(file)}
+    stranger, first, second, third = (webbed.machine() for _ in range(4))
+    stranger.compile()
+    uploaded(stranger)
+    assert first.compile(env=key).outcome == MISS
+    uploaded(first)
+    assert second.compile(env=key).outcome == HIT
+    assert third.compile().outcome == HIT, "that of the stranger"
+
+
+# Remotes that are wrong
+
+
+def flip(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :] if content else b"x"
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "flipped": flip,
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "grown": lambda content: content + b"more",
+    "zeroed": lambda content: bytes(len(content)),
+    "noise": lambda content: os.urandom(len(content)),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("which", ["ac", "cas"])
+def test_what_is_damaged_is_a_miss_that_is_counted(webbed: Team, web: Server, which: str, how: str) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile()
+    uploaded(first)
+    for file in (web.place / "www/team" / which).iterdir():
+        file.write_bytes(DAMAGE[how](file.read_bytes()))
+    assert second.compile().outcome != HIT
+    assert remote_counts(second)["errors"] > 0
+    assert second.compile().outcome == HIT
+
+
+def test_records_that_were_exchanged_are_misses(webbed: Team, web: Server) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile()
+    uploaded(first)
+    files = sorted((web.place / "www/team/ac").iterdir())
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents[1:] + contents[:1], strict=True):
+        file.write_bytes(content)
+    assert second.compile().outcome == MISS
+    assert remote_counts(second)["errors"] > 0
+
+
+def test_contents_that_are_gone_are_misses(webbed: Team, web: Server) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile()
+    uploaded(first)
+    shutil.rmtree(web.place / "www/team/cas")
+    assert second.compile().outcome == MISS
+    uploaded(second)
+    assert webbed.machine().compile().outcome == HIT, "what is gone was sent anew"
+
+
+def test_a_remote_that_is_away_is_told_once_and_costs_little(webbed: Team, web: Server) -> None:
+    web.kill()
+    lab = webbed.machine()
+    first = lab.run([*LAUNCHER, *lab.words()])
+    assert first.status == 0
+    assert b"results are not shared: remote 'http://127.0.0.1" in first.err
+    lab.write("k.hip", kernel("5"))
+    second = lab.run([*LAUNCHER, *lab.words()])
+    assert (second.status, second.err) == (0, b"")
+    assert lab.stats()["remote"]["errors"] > 0  # type: ignore[index]
+
+
+def test_what_could_not_be_sent_is_sent_when_the_remote_is_back(webbed: Team, web: Server) -> None:
+    web.kill()
+    first = webbed.machine()
+    lab_words = first.words()
+    assert first.run([*LAUNCHER, *lab_words]).status == 0
+    assert list((first.store / "v1/remote").glob("item-*"))
+    webbed.end()
+    web.start()
+    first.write("other.hip", KERNEL)
+    assert first.run([*LAUNCHER, *first.words(source="other.hip", output="other.o")]).status == 0
+    uploaded(first)
+    assert webbed.machine().compile().outcome == HIT
+
+
+@pytest.mark.parametrize("rules", ["return 403;", "return 500;", "return 200 'garbage';"])
+def test_a_server_that_denies_or_fails_or_lies_is_no_more_than_a_miss(tmp_path: Path, rules: str) -> None:
+    with running(nginx(tmp_path / "server", f"location / {{ {rules} }}")) as server:
+        for team in _team(tmp_path, patient(server.url)):
+            lab = team.machine()
+            ended = lab.run([*LAUNCHER, *lab.words()])
+            assert ended.status == 0
+            assert (lab.root / "out.o").exists()
+            assert remote_counts(lab)["errors"] > 0
+
+
+def test_a_server_that_never_answers_costs_a_moment_once(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        for team in _team(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"):
+            lab = team.machine()
+            ended = lab.run([*LAUNCHER, *lab.words()])
+            assert ended.status == 0
+            assert b"results are not shared" in ended.err
+            lab.write("k.hip", kernel("5"))
+            assert lab.run([*LAUNCHER, *lab.words()]).err == b""
+
+
+def test_a_helper_that_is_killed_is_started_anew(webbed: Team) -> None:
+    first, second = webbed.machine(), webbed.machine()
+    first.compile()
+    uploaded(first)
+    (place,) = sockets(first)
+    end_helper(place)
+    first.write("k.hip", kernel("7"))
+    assert first.compile().outcome == MISS
+    uploaded(first)
+    second.write("k.hip", kernel("7"))
+    assert second.compile().outcome == HIT
+
+
+def end_helper(place: Path) -> None:
+    """SIGKILL; the socket stays behind."""
+    import signal
+
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                command = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(place) in command.split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+    time.sleep(0.1)
+
+
+# Settings
+
+
+@only_19
+def test_a_config_file_with_a_remote_leaves_direct_hits_to_the_native_launcher(direct: Direct) -> None:
+    lab = direct.lab
+    file = lab.write("settings.yaml", f"remote: http://127.0.0.1:1/team?read-only\ndir: {lab.store}\n")
+    for env in (
+        {"HIPCACHE_CONFIG": str(file), "HIPCACHE_DIR": ""},
+        {"HIPCACHE_REMOTE": "http://127.0.0.1:1/team"},
+    ):
+        lab.run([*LAUNCHER, *lab.words()], env=env)
+        lab.run([*LAUNCHER, *lab.words()], env=env)
+        lab.count_anew()
+        assert direct.ask(env=env)
+
+
+def test_a_remote_that_is_no_address_is_told_and_the_build_goes_on(tmp_path: Path) -> None:
+    for team in _team(tmp_path, "htp://somewhere"):
+        lab = team.machine()
+        ended = lab.run([*LAUNCHER, *lab.words()])
+        assert ended.status == 0
+        assert b"remote 'htp://somewhere' begins with none of grpc" in ended.err
+
+
+def test_without_a_remote_nothing_of_it_is_loaded_and_no_helper_runs(tmp_path: Path) -> None:
+    for team in _team(tmp_path, ""):
+        lab = team.machine()
+        assert lab.compile().outcome == MISS
+        assert not sockets(lab)
+        assert not (lab.store / "v1/remote").exists()
+
+
+def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it(tmp_path: Path) -> None:
+    """The engine serves it: the native launcher has none of this in any case."""
+    url = f"http://127.0.0.1:{free_port()}"
+    for team in _team(tmp_path, ""):
+        lab = team.machine()
+        lab.compile()
+        env = {"HIPCACHE_REMOTE": url, "HIPCACHE_LOG": str(lab.root / "log"), "PYTHONVERBOSE": "1"}
+        script = (
+            "import sys; from hipcache.launcher import launch; status = launch(sys.argv[1:], __import__('os').environ);"
+            "print(*sorted(name for name in sys.modules if 'remote' in name or name in ('grpc', 'obstore', 'socket')));"
+            "sys.exit(status)"
+        )
+        import sys
+
+        env.pop("PYTHONVERBOSE")
+        ended = lab.run([sys.executable, "-c", script, *lab.words()], env=env)
+        assert (ended.status, ended.out.strip(), ended.err) == (0, b"", b"")
+        assert lab.counted().outcome == HIT
