@@ -78,7 +78,7 @@ class ManifestCache:
         reads = self.reads.get(entry.reads)
         if reads is None:
             return "the store no longer has the list of files that it read"
-        if entry.base and entry.base != self.files.basedir.path:
+        if entry.base and entry.base != self.files.basedir.name:
             return f"its output names the checkout that it was made in, '{entry.base}', or may hold a __FILE__ of it"
         if entry.text and entry.look != front.look:
             return "its messages are to look another way (colours, width of the terminal)"
@@ -120,7 +120,7 @@ class ManifestCache:
             return result
         outputs = tuple(result.outputs[name].hash if name in result.outputs else "" for name in bound.action.stored)
         passing = tuple(result.passing[name] for name in bound.action.passing)
-        base = self.files.basedir.path if trace.bound else ""
+        base = self.files.basedir.name if trace.bound else ""
         reads = self.reads.keep(trace.reads)
         quotes = self._quotes(front, trace.reads, ran.text)
         entry = Entry(reads, outputs, passing, ran.text, front.look, ran.seconds, base, quotes=quotes)

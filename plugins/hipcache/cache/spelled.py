@@ -56,7 +56,7 @@ class Spelled:
         cuid = front.job.value(Role.CUID)
         for entry in known:
             reads = self.reads.get(entry.reads)
-            if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", files.basedir.path):
+            if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", files.basedir.name):
                 continue
             passing = _for_cuid(entry.passing, cuid)
             here = self.translation.in_spelling(entry.reads, reads, spelled)

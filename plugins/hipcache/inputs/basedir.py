@@ -18,25 +18,54 @@ from hipcache.shared import BASEDIR_MARK
 MARK = BASEDIR_MARK
 
 
-class Basedir:
-    """`path` is absolute, or empty: then nothing is portable but what is the same everywhere."""
+# cmCoreTryCompile of CMake: six random characters, for each try_compile() anew.
+_PROBE = re.compile(r"(/.*/CMakeFiles/CMakeScratch/TryCompile-\w+)(?:/|$)")
+_PROBES_TARGET = re.compile(r"\bcmTC_[0-9a-f]{5}\b")
+_PROBE_MARK = "<probe>"
 
-    def __init__(self, path: str) -> None:
+
+class Basedir:
+    """`path` is absolute, or empty: then nothing is portable but what is the same everywhere. So is what lies below
+    `probe`, a directory of a random name, where CMake tries one compile: `cwd`, the working directory, lies in it."""
+
+    def __init__(self, path: str, cwd: str = "") -> None:
         self.path = os.path.normpath(path) if path else ""
+        found = _PROBE.match(cwd)
+        self.probe = found[1] if found else ""
+        #: Told apart by this: results that hold for one of them alone.
+        self.name = f"{self.path}:{self.probe}" if self.probe else self.path
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(re.escape(self.path) + r"(?=[/=:;,\"' ]|$)")
+    def _patterns(self) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+        # A probe may lie below the base directory.
+        marked = ((self.probe, _PROBE_MARK), (self.path, MARK))
+        return tuple((one, mark, re.compile(re.escape(one) + r"(?=[/=:;,\"' ]|$)")) for one, mark in marked if one)
 
     def portable(self, text: str) -> str:
-        """The text with the base directory replaced by a mark."""
-        return self._pattern.sub(MARK, text) if self.path and self.path in text else text
+        """The text with a mark for each of the directories."""
+        for path, mark, pattern in self._patterns:
+            if path in text:
+                text = pattern.sub(mark, text)
+        return text
 
     def local(self, text: str) -> str:
         """The reverse of `portable`."""
-        return text.replace(MARK, self.path) if self.path and MARK in text else text
+        for path, mark, _ in self._patterns:
+            if mark in text:
+                text = text.replace(mark, path)
+        return text
 
     def named_in(self, content: bytes) -> bool:
-        """Also where that is in compressed debug information."""
-        raw = os.fsencode(self.path)
-        return bool(raw) and (raw in content or packed.may_hold(content, raw))
+        """Also where that is in compressed debug information. Of a probe the random name alone: a prefix map may leave
+        it."""
+        names = (os.fsencode(self.path), os.fsencode(os.path.basename(self.probe)))
+        return any(raw in content or packed.may_hold(content, raw) for raw in names if raw)
+
+    def is_taken_away(self, path: str, prefix: str, replacement: str) -> bool:
+        """Is nothing of the directory that `path` lies below left in it, once the prefix has been replaced?"""
+        inside = self.probe if self.probe and path.startswith(self.probe + "/") else self.path
+        return (prefix + "/").startswith(inside + "/") and not self.named_in(os.fsencode(replacement))
+
+    def without_target(self, output: str) -> str:
+        """The name of an output without that of the probe's target, which is random, too."""
+        return _PROBES_TARGET.sub("cmTC", output) if self.probe else output

@@ -62,9 +62,7 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
 def _is_mapped(path: str, maps: list[str], basedir: Basedir) -> bool:
     """Does each prefix that may be replaced in the path take all of the base directory away?"""
     found = [(old, new) for old, _, new in (one.partition("=") for one in maps) if path.startswith(old)]
-    return bool(found) and all(
-        (old + "/").startswith(basedir.path + "/") and basedir.path not in new for old, new in found
-    )
+    return bool(found) and all(basedir.is_taken_away(path, old, new) for old, new in found)
 
 
 def shows(scans: Mapping[str, Scan], defined: Iterable[tuple[str, str]], own: tuple[str, ...]) -> bool:

@@ -57,8 +57,10 @@ def _told(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
 def cuid_of(session: Session, source: str, output: str) -> str:
     """`output` as the command names it; empty where the compiler does."""
     output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
-    path, basedir, exists = session.command.path, session.engine.basedir, session.files.is_there
-    return make_cuid(path(source), path(output), session.command.macros, basedir=basedir, exists=exists)
+    path, basedir, exists = session.command.path, session.files.basedir, session.files.is_there
+    output = basedir.without_target(path(output))
+    root = basedir.probe or basedir.path
+    return make_cuid(path(source), output, session.command.macros, basedir=root, exists=exists)
 
 
 def _refuse_links(session: Session, plan: Plan) -> None:
