@@ -21,6 +21,7 @@ LAYERS = r"""
     __main__
     launcher plain cli.verify
     verify.delivered verify.compiles
+    verify.served_by
     several verify.fresh
     front
     kinds
@@ -33,10 +34,12 @@ LAYERS = r"""
     compiled
     direct.remember
     direct.whole
+    direct.surroundings
     account execution.unbundling execution.passes
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
+    planning.asking planning.asking_links
     planning.driver session planning.wrapper cache.manifest helper.process
     build cache.spelled verify.entries helper.remotes
     verify.named helper.transfer

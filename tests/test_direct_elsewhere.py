@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_15, only_19, settle
 from hipcache.direct import elsewhere
-from hipcache.inputs.basedir import Basedir
 from hipcache.making import depfile
 from test_direct import Direct, direct
 
@@ -267,7 +266,7 @@ def test_a_record_that_is_cut_or_changed_is_no_hit(checkouts: Checkouts) -> None
     checkouts.warm("-MD", "-MF", "out.d")
     checkouts.add("two", like="one")
     place, flags = checkouts.place("one"), ("-MD", "-MF", "out.d")
-    name = elsewhere.key(checkouts.words("one", *flags), str(place / "build"), Basedir(str(place)))
+    name = elsewhere.key(checkouts.words("one", *flags), str(place / "build"), str(place))
     file = checkouts.lab.store / "v1/actions" / name[:2] / name[2:]
     whole = file.read_bytes()
     words = checkouts.words("two", *flags)

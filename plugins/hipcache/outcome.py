@@ -5,7 +5,7 @@ Each ending has a name, a sentence and a counter: what is not listed here cannot
 
 from __future__ import annotations
 
-from hipcache.values import dataclass, field
+from hipcache.values import dataclass, field, replace
 
 HIT = "hit"
 PARTIAL = "partial"
@@ -17,6 +17,9 @@ OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
 # How a hit compares with a compile anew (HIPCACHE_VERIFY); the compiler makes a varying one differently each time.
 SAME, DIFFERENT, VARYING = "same", "different", "varying"
 VERDICTS = (SAME, DIFFERENT, VARYING)
+
+# Units that are no offload arch.
+HOST, LINK = "host", "link"
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class UnitOutcome:
     why: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    def as_hit(self) -> UnitOutcome:
+        front, back = None if self.frontend is None else True, None if self.name == HOST else True
+        return replace(self, hit=True, frontend=front, backend=back, why=())
+
 
 @dataclass(frozen=True)
 class CompileOutcome:
@@ -46,6 +53,11 @@ class CompileOutcome:
     units: tuple[UnitOutcome, ...] = ()
     seconds_saved: float = 0.0
     notes: tuple[str, ...] = field(default=())
+
+    def as_hit(self) -> CompileOutcome:
+        """The outcome of the same compile when nothing has changed."""
+        units = tuple(unit.as_hit() for unit in self.units)
+        return replace(self, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
 
 
 # Why a compile is left to the compiler: reason -> sentence.

@@ -32,12 +32,12 @@ def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None)
     from hipcache.direct import whole
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
-    from hipcache.planning import driver, tools
+    from hipcache.planning import asking, tools
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
         raise PassThrough("several_sources", "for a script in place of the compiler")
-    jobs, looked = driver.count_jobs(first.part_of, first.cwd, engine)
+    jobs, looked = asking.count_jobs(first.part_of, first.cwd, engine)
     if first.output:
         raise PassThrough("several_sources", "one output for all of them")
     done: list[Compiled] = []

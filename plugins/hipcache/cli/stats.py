@@ -10,9 +10,9 @@ from hipcache import config
 from hipcache.cli import Session, arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
 from hipcache.errors import StoreError
-from hipcache.outcome import OUTCOMES
+from hipcache.outcome import HOST, LINK, OUTCOMES
 from hipcache.report import conditions, statistics
-from hipcache.report.sums import HOST, LINK, Statistics, Tally
+from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 

@@ -36,10 +36,11 @@ from hipcache.values import replace
 _PLAIN = re.compile(r"(?:/[\w.+@-]+)+", re.ASCII)
 
 
-def key(argv: Sequence[str], cwd: str, basedir: Basedir) -> str:
+def key(argv: Sequence[str], cwd: str, basedir: str) -> str:
     """As `record.key`."""
-    words = [("word", basedir.portable(word)) for word in argv]
-    inputs = [("version", __version__), ("directory", basedir.portable(cwd)), *words]
+    portable = Basedir(basedir).portable
+    words = [("word", portable(word)) for word in argv]
+    inputs = [("version", __version__), ("directory", portable(cwd)), *words]
     return make_key(DIRECT_KIND_ELSEWHERE, inputs).digest
 
 

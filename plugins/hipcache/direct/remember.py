@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import elsewhere, guards, variables
-from hipcache.direct.contents import ContentsUnknown, pack_contents
+from hipcache.direct.contents import known_contents
 from hipcache.direct.record import (
     NO_STATE,
     DirectRecord,
@@ -23,13 +23,10 @@ from hipcache.direct.whole import Whole
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
-from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
-from hipcache.outcome import HIT, CompileOutcome
+from hipcache.outcome import CompileOutcome
 from hipcache.planning.answers import VOLATILE
 from hipcache.report import statistics
-from hipcache.values import replace
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
 _OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
@@ -76,8 +73,8 @@ def remember(
     if files is None or system_files is None:
         return
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)
-    contents = _contents(guarded, files, whole.digests, old)
-    system_contents = _contents(system_guarded, system_files, whole.digests, old)
+    contents = known_contents(guarded, files, whole.digests, old)
+    system_contents = known_contents(system_guarded, system_files, whole.digests, old)
     if not (is_old and system_is_old) and not (contents and system_contents):
         return
     foreign = variables.never_asked(environ, whole.tools, engine.memos) if whole.tools else set()
@@ -93,7 +90,7 @@ def remember(
             ignored,
             tuple((one, size) for one, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
-            b"".join(statistics.line(_as_hit(one)) for one in ended),
+            b"".join(statistics.line(one.as_hit()) for one in ended),
             tuple(history),
             (*whole.uses, (False, system_list), (False, system_contents_blob)),
             guarded,
@@ -109,29 +106,4 @@ def remember(
             places = elsewhere.places((*argv, str(settings)), environ, tools)
             shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
             if shared:
-                engine.keep_for_speed(elsewhere.key(argv, cwd, Basedir(engine.basedir)), shared.pack())
-
-
-def _contents(
-    paths: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
-) -> bytes:
-    """Empty where they are not known."""
-    try:
-        return pack_contents(paths, found, digests, old)
-    except ContentsUnknown:
-        return b""
-
-
-def _as_hit(outcome: CompileOutcome) -> CompileOutcome:
-    """What the same compile comes to when nothing has changed."""
-    units = tuple(
-        replace(
-            unit,
-            hit=True,
-            frontend=None if unit.frontend is None else True,
-            backend=None if unit.name == statistics.HOST else True,
-            why=(),
-        )
-        for unit in outcome.units
-    )
-    return replace(outcome, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
+                engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())

@@ -7,23 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hipcache.cache.entries import unpack
 from hipcache.delivery import files, rules
-from hipcache.direct import variables
-from hipcache.direct.record import (
-    Output,
-    Outputs,
-    Rule,
-)
-from hipcache.errors import PassThrough
+from hipcache.direct import surroundings
+from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.inputs import watched
-from hipcache.inputs.readset import ReadSet, Status, status_of
+from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
-from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
+from hipcache.inputs.watched import FILE, Watched
 from hipcache.model import Cache, End, Graph
-from hipcache.planning import tools
-from hipcache.planning.command import Command, Unwrapped
-from hipcache.planning.driver import Asked, AskedToAssemble
-from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.responses import expand
+from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.session import Session
 from hipcache.values import dataclass
 
@@ -52,11 +43,11 @@ def whole_of(
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
-    fronts: Sequence[FrontEnd] = (),
+    comments: Sequence[bool] = (),
 ) -> Whole | None:
-    """None where not all is known that the graph's outputs depended on, or some of that has changed. `fronts`: the
-    passes in the order of what is told."""
-    depends = _all_of(_depends(session, asked, graph, ends, fronts))
+    """None where not all is known that the graph's outputs depended on, or some of that has changed. `comments`: do
+    they matter, for each pass in the order of what is told?"""
+    depends = _all_of(_depends(session, asked, graph, ends, comments))
     if depends is None:
         return None
     delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in files.written(graph, ends)]
@@ -70,8 +61,8 @@ def whole_of(
     read = {end.result.reads for end in cached if end.result.reads}
     uses += [(False, digest) for digest in sorted(read)]
     sets = [found for found in map(session.reads.get, read) if found]
-    used, tools, digests = tuple(dict.fromkeys(uses)), _tools(session, asked), _digests(session, sets)
-    everywhere = bool(fronts) and _is_everywhere(session, asked, cached)
+    used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
+    everywhere = bool(comments) and _is_everywhere(session, asked, cached)
     return Whole(session.began, outputs, depends, used, tools, digests, everywhere)
 
 
@@ -132,25 +123,18 @@ def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole
     return Whole(began, Outputs(rules, files), depends, uses, of_all, digests)
 
 
-def _tools(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
-    tools = session.identities.contents()
-    own = {os.path.realpath(files[0]) for files in tools.values()}
-    known = os.path.realpath(asked.program) in own and not session.command.unwrapped
-    return tools if known and all(map(variables.is_native, own)) else {}
-
-
 def _depends(
     session: Session,
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
-    fronts: Sequence[FrontEnd],
+    comments: Sequence[bool],
 ) -> Iterator[Watched]:
-    yield from _surroundings(session, asked)
+    yield from surroundings.of(session, asked)
     # Most architectures read the same files.
     found = {
-        (one.reads, front.comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
-        for slot, front in zip(graph.told, fronts, strict=True)
+        (one.reads, comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
+        for slot, comments_matter in zip(graph.told, comments, strict=True)
         for id in slot
         if id in ends and not ends[id].missing
         for one in [ends[id].result]
@@ -160,47 +144,3 @@ def _depends(
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact, quotes=quotes)
-
-
-def _surroundings(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
-    """All but what the passes read."""
-    command, environ = session.command, session.engine.environ
-    if session.notes or not asked.looked:
-        raise Untraceable("not all is known")
-    yield from _response_files(command)
-    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
-        yield from _program(one, command, environ)
-        yield from map(watched.of_observation, one.looked)
-    yield from session.files.watched()
-    yield from session.identities.watched()
-
-
-def _response_files(command: Command) -> Iterator[Watched]:
-    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
-    saw then is watched too."""
-    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
-        raise Untraceable("a script has read a response file")
-    read: dict[str, os.stat_result] = {}
-    try:
-        same = expand(command.argv[1:], command.cwd, read) == command.arguments
-    except PassThrough as left:
-        raise Untraceable(left.detail) from left
-    if not same:
-        raise Untraceable("a response file changed")
-    for path, found in read.items():
-        yield Watched(FILE, path, status_of(found))
-
-
-def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
-    """The places where a program is looked for, up to the one where it is."""
-    name, program = one.name, one.program
-    if tools.which(name, command.cwd, environ) != program:
-        raise Untraceable("the compiler is another one by now")
-    if "/" not in name:
-        for directory in environ.get("PATH", os.defpath).split(":"):
-            path = os.path.join(command.cwd, directory, name)
-            if path == program:
-                break
-            yield Watched(FILE if os.path.lexists(path) else ABSENT, path)
-    yield Watched(FILE, program)
-    yield Watched(LINK, program)

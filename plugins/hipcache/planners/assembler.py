@@ -15,7 +15,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
 from hipcache.model import Action, Delivery, Diagnostics, File, Graph, Output, Policy, Process, Ref, Unit
 from hipcache.planners import Planned, refuse_script
-from hipcache.planning import assembler, driver
+from hipcache.planning import asking, assembler
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.session import Session
 
@@ -26,7 +26,7 @@ _CODE = "code"
 def plan(session: Session, columns: int | None) -> Planned:
     command = session.command
     refuse_script(session, "assembles", unwrapped=True)
-    asked = driver.ask_assembler(command, session.engine, session.runner, lambda: session.workdir)
+    asked = asking.ask_assembler(command, session.engine, session.runner, lambda: session.workdir)
     job = asked.job
     path = command.path(job.output)
     if os.path.islink(path):

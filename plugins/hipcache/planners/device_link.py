@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hipcache.model import Action, Output, Process, Source, Unit, Word
-from hipcache.report.statistics import LINK
+from hipcache.outcome import LINK
 
 CODE = "code"
 

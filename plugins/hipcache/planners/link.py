@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hipcache.execution import host_link
 from hipcache.model import Graph
 from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
-from hipcache.planning import driver
+from hipcache.planning import asking_links
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import LinkPlan, value_after
 from hipcache.planning.wrapper_plan import WrapperPlan
@@ -17,7 +17,9 @@ from hipcache.session import Session
 def plan(session: Session, columns: int | None) -> Planned:
     """Asks the driver anew each time. The host's linker writes the program as the compiler would have had it do."""
     refuse_script(session, "links")
-    found = driver.ask_link(session.command, session.engine, session.runner, columns=columns, scratch=session.workdir)
+    found = asking_links.ask_link(
+        session.command, session.engine, session.runner, columns=columns, scratch=session.workdir
+    )
     return Planned(graph(session, found, {}, columns))
 
 

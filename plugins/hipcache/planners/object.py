@@ -11,7 +11,7 @@ from hipcache.errors import JobFailed, PassThrough
 from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
-from hipcache.planning import driver
+from hipcache.planning import asking
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
 from hipcache.session import Session
@@ -23,7 +23,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     command = session.command
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:
-        asked = driver.ask(
+        asked = asking.ask(
             command, cuid, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir
         )
     except JobFailed as failed:
@@ -33,11 +33,11 @@ def plan(session: Session, columns: int | None) -> Planned:
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
     made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
-    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+    passes = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
 
     def direct(ends: Ends) -> Whole | None:
         known = cut.object is None or cut.object.tools_beside
-        return whole_of(session, asked, made, ends, fronts) if known else None
+        return whole_of(session, asked, made, ends, [one.comments_matter for one in passes]) if known else None
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_told, source))
 

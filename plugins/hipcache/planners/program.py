@@ -18,7 +18,7 @@ from hipcache.planners import Ends, Planned, link, refuse_script
 from hipcache.planners.device_link import CODE
 from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
-from hipcache.planning import driver, program_plan
+from hipcache.planning import asking_links, program_plan
 from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of
 from hipcache.session import Session
 from hipcache.values import replace
@@ -50,7 +50,9 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
     """With temporary files in this session's directory, and CUIDs as of objects that are compiled alone, and named by
     the compiler."""
     command = session.command
-    plan = driver.ask_program(command, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir)
+    plan = asking_links.ask_program(
+        command, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir
+    )
     if plan.links_host:
         # It may be one of before. A linker that names an object in a message names another one each time anyway.
         names = [name for one in plan.compiles for name in outputs_of(one)]

@@ -39,12 +39,12 @@ from hipcache.model import (
     Unit,
     Word,
 )
+from hipcache.outcome import HOST
 from hipcache.planners.device_code import DeviceCode, marked, words
 from hipcache.planning import auxiliary, units
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import ObjectUnit, Units
-from hipcache.report.statistics import HOST
 from hipcache.session import Session
 from hipcache.values import dataclass
 

@@ -48,7 +48,6 @@ HEADER = "hipcache statistics 1"
 _HERE = "statistics"
 _LOCK = f"{_HERE}/lock"
 _MANY_LOGS = 64
-HOST, LINK = sums.HOST, sums.LINK
 _MARKS = {True: "+", False: "-", None: "."}
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hipcache.outcome import OUTCOMES, PASSED_THROUGH, VERDICTS
+from hipcache.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS
 from hipcache.store import StoreSize
 from hipcache.values import asdict, dataclass, field
 
-HOST, LINK = "host", "link"
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
 # what a remote was asked.

@@ -13,22 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hipcache.build import build
 from hipcache.engine import Engine
 from hipcache.errors import HipcacheError, JobFailed, PassThrough
-from hipcache.execution import Executor
-from hipcache.model import Bound, Function, Inputs, Pass, Process, Ran, Step
 from hipcache.outcome import DIFFERENT, SAME, VARYING
-from hipcache.planners import source
 from hipcache.planning import auxiliary, tools
 from hipcache.planning.command import Command, parse_each
 from hipcache.planning.driver_options import SEPARATE
-from hipcache.planning.plan import Plan
 from hipcache.session import Session
-from hipcache.values import dataclass, replace
-from hipcache.verify import fresh
+from hipcache.values import dataclass
+from hipcache.verify import fresh, served_by
 from hipcache.verify.difference import Difference, archs_of
-from hipcache.world import world_of
 
 NOT_STORED, NOT_COMPARED = "not stored", "not compared"
 ENDS = (SAME, DIFFERENT, VARYING, NOT_STORED, NOT_COMPARED)
@@ -88,7 +82,7 @@ def compare(engine: Engine, command: Command, scratch: Path) -> Compared:
         jobs = [*(device.compile for device in how.plan.devices), *([how.plan.host] if how.plan.host else [])]
         if len(how.outputs) != 1 or any(map(auxiliary.of, jobs)):
             return Compared(name, NOT_COMPARED, "it writes several files")
-        served = _served(engine, command, how.plan, scratch / "served.o")
+        served = served_by.store(engine, command, how.plan, scratch / "served.o")
         if isinstance(served, str):
             return Compared(name, NOT_STORED, served)
         made = [_made(engine, how, scratch / "1.o")]
@@ -103,40 +97,6 @@ def compare(engine: Engine, command: Command, scratch: Path) -> Compared:
     words = (command.compiler, *how.words)
     found = Difference(how.outputs[0], words, command.cwd, archs_of(command.arguments), served, made[0])
     return Compared(name, DIFFERENT, "", found)
-
-
-def _served(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:
-    """What the store serves; in words why it does not."""
-    with Session(engine, command) as session:
-        graph = source.graph(source.source_graph(session, plan))
-        delivered = tuple(replace(one, path=str(path)) for one in graph.deliveries)
-        world = world_of(session)
-        nothing_new = _StoredOnly(world.executors)
-        try:
-            build(
-                replace(graph, deliveries=delivered, rules=()),
-                replace(world, executors=dict.fromkeys((Pass, Process, Function, Step), nothing_new)),
-            )
-        except NotStored as error:
-            return str(error)
-    return path.read_bytes()
-
-
-class NotStored(Exception):
-    """In words, why the store does not serve it."""
-
-
-@dataclass(frozen=True)
-class _StoredOnly:
-    """Puts together what is stored, and makes nothing of it anew."""
-
-    executors: Mapping[type, Executor]
-
-    def run(self, bound: Bound, inputs: Inputs) -> Ran:
-        action = bound.action
-        if action.policy.slot and isinstance(action.work, (Process, Pass)):
-            raise NotStored(bound.why)
-        return self.executors[type(action.work)].run(bound, inputs)
 
 
 def _made(engine: Engine, how: fresh.Fresh, output: Path) -> bytes:

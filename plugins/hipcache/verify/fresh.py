@@ -8,7 +8,7 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.planners.object import cuid_of
-from hipcache.planning import driver, iree, tools, wrapper
+from hipcache.planning import asking, iree, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
@@ -47,12 +47,12 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
     command, engine = wrapper.through_script(engine, command)
     with Session(engine, command) as session:
         if command.assembles:
-            asked = driver.ask_assembler(command, engine, session.runner, lambda: session.workdir)
+            asked = asking.ask_assembler(command, engine, session.runner, lambda: session.workdir)
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
             cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
-            plan = driver.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
+            plan = asking.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
             rule, outputs = plan.dependency_file, plan.outputs
             # The new offload driver, up to clang 19, has no CUIDs, and warns.
             cuid = cuid if cuid and plan.first.value(Role.CUID) == cuid else ""

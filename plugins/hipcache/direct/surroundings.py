@@ -1,0 +1,70 @@
+"""All that a compile depended on but what its passes have read: its programs, response files, and named files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from hipcache.direct import variables
+from hipcache.errors import PassThrough
+from hipcache.inputs import watched
+from hipcache.inputs.readset import status_of
+from hipcache.inputs.trace import Untraceable
+from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
+from hipcache.planning import tools
+from hipcache.planning.asking import Asked, AskedToAssemble
+from hipcache.planning.command import Command, Unwrapped
+from hipcache.planning.responses import expand
+from hipcache.session import Session
+
+
+def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
+    """Raises Untraceable."""
+    command, environ = session.command, session.engine.environ
+    if session.notes or not asked.looked:
+        raise Untraceable("not all is known")
+    yield from _response_files(command)
+    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
+        yield from _program(one, command, environ)
+        yield from map(watched.of_observation, one.looked)
+    yield from session.files.watched()
+    yield from session.identities.watched()
+
+
+def _response_files(command: Command) -> Iterator[Watched]:
+    """Those of the command, which must say what they said when it was read: the driver read them later, and what it
+    saw then is watched too."""
+    if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
+        raise Untraceable("a script has read a response file")
+    read: dict[str, os.stat_result] = {}
+    try:
+        same = expand(command.argv[1:], command.cwd, read) == command.arguments
+    except PassThrough as left:
+        raise Untraceable(left.detail) from left
+    if not same:
+        raise Untraceable("a response file changed")
+    for path, found in read.items():
+        yield Watched(FILE, path, status_of(found))
+
+
+def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> Iterator[Watched]:
+    """The places where a program is looked for, up to the one where it is."""
+    name, program = one.name, one.program
+    if tools.which(name, command.cwd, environ) != program:
+        raise Untraceable("the compiler is another one by now")
+    if "/" not in name:
+        for directory in environ.get("PATH", os.defpath).split(":"):
+            path = os.path.join(command.cwd, directory, name)
+            if path == program:
+                break
+            yield Watched(FILE if os.path.lexists(path) else ABSENT, path)
+    yield Watched(FILE, program)
+    yield Watched(LINK, program)
+
+
+def tools_of(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
+    """Those that ran (digest -> files); none where there may have been others."""
+    found = session.identities.contents()
+    own = {os.path.realpath(files[0]) for files in found.values()}
+    known = os.path.realpath(asked.program) in own and not session.command.unwrapped
+    return found if known and all(map(variables.is_native, own)) else {}

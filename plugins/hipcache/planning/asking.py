@@ -1,0 +1,107 @@
+"""The plans of compiles, and of a source of a GPU's assembler: asked of the driver, and read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from hipcache.engine import Engine
+from hipcache.errors import PassThrough
+from hipcache.planning import assembler, auxiliary, driver, plan
+from hipcache.planning.assembler import AssemblerJob
+from hipcache.planning.command import Command, messages_file
+from hipcache.planning.driver_options import SERIALIZE, why_left
+from hipcache.planning.jobs import split
+from hipcache.planning.plan import Plan
+from hipcache.processes.observe import Observation
+from hipcache.processes.runner import Runner
+from hipcache.values import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The plan, the path of the driver, and all that it looked at for it (nothing where that is not known)."""
+
+    plan: Plan
+    program: str
+    looked: tuple[Observation, ...]
+
+
+@dataclass(frozen=True)
+class AskedToAssemble:
+    """The same of a source of a GPU's assembler."""
+
+    job: AssemblerJob
+    program: str
+    looked: tuple[Observation, ...]
+
+
+def ask(
+    command: Command, cuid: str, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+) -> Asked:
+    """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the terminal
+    that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
+    (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
+    where the driver refuses the command."""
+    command, messages = _without_messages_file(command)
+    words = driver.words_for(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
+    program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    looked = found.looked
+    if cuid and f"unused during compilation: '-cuid={cuid}'" in found.text:
+        # The new offload driver, up to clang 19, has no CUIDs.
+        words = driver.words_for(command, [], engine, columns)
+        program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
+        looked = (*looked, *found.looked) if looked and found.looked else ()
+    driver.check_options(
+        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
+    )
+    text = driver.as_typed(found.text, words, command)
+    text = text.replace(f'"{driver.NOWHERE}"', _quoted(messages)) if messages else text
+    parsed = plan.parse(text, command.side)
+    auxiliary.check(parsed, command.path)
+    return Asked(parsed, program, looked)
+
+
+def _without_messages_file(command: Command) -> tuple[Command, str]:
+    """The command with another file for messages, and the name of that one (see `SERIALIZE`)."""
+    _, name = messages_file(command.argv)
+    if messages_file(("", *command.arguments))[1] != name:
+        raise PassThrough("side_output", f"{SERIALIZE[0]} in a response file")
+    return replace(command, argv=driver.to_plan(command.argv)), name
+
+
+def _quoted(word: str) -> str:
+    return '"' + re.sub(r'([\\"$])', r"\\\1", word) + '"'
+
+
+def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
+    """The plan for a source of a GPU's assembler. As `ask`; raises PassThrough also where the driver has something to
+    say, which it would say in another look on a terminal."""
+    if messages_file(("", *command.arguments))[0]:
+        raise PassThrough("side_output", SERIALIZE[0])
+    words = driver.words_for(command, [], engine, None)
+    program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    driver.check_options(
+        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
+    )
+    jobs, messages = split(found.text)
+    if messages:
+        raise PassThrough("job_output", f"the driver said: {messages.strip()[:200]}")
+    return AskedToAssemble(assembler.parse(jobs), program, found.looked)
+
+
+def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tuple[Observation, ...]]:
+    """How many jobs the driver plans for a command of several sources, and all that it looked at for that (nothing
+    where that is not known). Raises JobFailed, and PassThrough also where it has something to say: it says that once,
+    for all sources."""
+    if messages_file(argv)[0]:
+        raise PassThrough("several_sources", SERIALIZE[0])
+    words = [argv[0], "-###", *argv[1:]]
+    with engine.store.workdir() as scratch:
+        _, found = driver.answer(words, argv, cwd, engine, engine.runner, lambda: scratch)
+    driver.check_messages(found.text)
+    jobs, messages = split(found.text)
+    if messages:
+        raise PassThrough("several_sources", f"the driver said: {messages.strip()[:200]}")
+    return len(jobs), found.looked

@@ -1,0 +1,47 @@
+"""The plans of links, and of programs that one command compiles and links: asked of the driver, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hipcache.engine import Engine
+from hipcache.planning import driver, link_plan, program_plan, wrapper_plan
+from hipcache.planning.command import Command, is_relocatable
+from hipcache.planning.driver_options import why_left_in_link, why_left_in_program
+from hipcache.planning.link_plan import LinkPlan
+from hipcache.planning.program_plan import ProgramPlan
+from hipcache.planning.wrapper_plan import WrapperPlan
+from hipcache.processes.runner import Runner
+
+
+def ask_program(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
+) -> ProgramPlan:
+    """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`; with
+    relocatable device code as `ask_link`."""
+    if is_relocatable(command.arguments):
+        text = _ask_anew(command, engine, runner, columns, scratch(), why_left_in_program)
+        return program_plan.parse_relocatable(text, command.side)
+    words = driver.words_for(command, [], engine, columns)
+    _, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    driver.check_options(found.text, engine.environ, why_left_in_program)
+    return program_plan.parse(driver.as_typed(found.text, words, command), command.side)
+
+
+def ask_link(
+    command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path
+) -> LinkPlan | WrapperPlan:
+    """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough, JobFailed."""
+    text = _ask_anew(command, engine, runner, columns, scratch, why_left_in_link)
+    return wrapper_plan.parse(text) or link_plan.parse(text)
+
+
+def _ask_anew(
+    command: Command, engine: Engine, runner: Runner, columns: int | None, scratch: Path, why: Callable[[str], str]
+) -> str:
+    words = driver.words_for(command, [link_plan.DUMP_SCRIPT], engine, columns)
+    program = driver.find(words[0], command.cwd, engine)
+    text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+    driver.check_options(text, engine.environ, why)
+    return text
