@@ -57,6 +57,7 @@ bench:
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
 	.venv/bin/python bench/clone.py $(CLONE_ARGS)
 	.venv/bin/python bench/failing.py $(FAILING_ARGS)
+	.venv/bin/python bench/comments.py $(COMMENTS_ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
