@@ -67,7 +67,9 @@ class LauncherHook(BuildHookInterface[Any]):
             # virtual machine. With musl, a hit takes two thirds of the time.
             small = [] if "CC" in os.environ else [(["musl-gcc"], ["-static"])]
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
-            self._compile(launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "launcher.c"], ways)
+            self._compile(
+                launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "launcher.c"], ways
+            )
             shared = ["-shared", "-fPIC", "-pthread"]
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
@@ -92,10 +94,11 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
-        counted = binascii.crc32(b"passed_through\tnot_hip\t0")
+        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0", "REFUSED": b"failed\t\t0"}  # report/statistics.py
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
-        options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"', f'-DNOT_HIP_CRC="{counted:08x}"']
+        options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"']
+        options += [f'-D{name}_CRC="{binascii.crc32(line):08x}"' for name, line in counted.items()]
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
         for number, (compiler, told) in enumerate(ways):
             if "-shared" in told:

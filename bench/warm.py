@@ -260,9 +260,9 @@ class Warm:
         from hipcache import __version__
 
         names = ["launcher", "masquerade", "ask", "blake3", "hit", "output", "places", "resident", "seal", "state"]
-        names += ["statistics", "store", "watching", "action", "bytes", "contents", "reading", "refresh"]
+        names += ["statistics", "store", "watching", "action", "bytes", "contents", "reading", "refresh", "refused"]
         words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h")]
-        words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', "-o", str(program)]
+        words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', '-DREFUSED_CRC=""', "-o", str(program)]
         subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)
         argv = [str(program), *list(self._large(tool).argv)[len(tool.launcher()) :]]
         seconds: dict[str, list[float]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,73 @@ def test_a_command_that_the_driver_refuses_fails_in_its_words(trial: Trial, flag
     plain = trial.run(words)
     for _ in range(2):
         assert trial.run(words, *LAUNCHER) == plain
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags", [["--typo"], ["-fno-such", "--offlod-arch=gfx906", "-Wall"], ["-fno-exceptions", "-no"]], ids=" ".join
+)
+def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    lab.compile()  # there is a store
+    launcher = lab.root.parent / "alone" / "hipcache"
+    launcher.parent.mkdir()
+    launcher.hardlink_to(LAUNCHER[0])
+    lab.environ["TMPDIR"] = str(lab.root.parent / "temporary")
+    temporary = Path(lab.environ["TMPDIR"])
+    temporary.mkdir()
+    assert trial.run(lab.words(*flags), str(launcher)) == (plain := trial.run(lab.words(*flags)))
+    assert plain[0] == 1
+    assert lab.counted().outcome == FAILED
+    shutil.rmtree(temporary)
+    temporary.mkdir()
+    trial.run(lab.words(*flags), str(launcher))
+    assert list(temporary.iterdir()) == []
+    assert trial.run(lab.words("-fno-math-errno"), *LAUNCHER)[0] == 0
+    assert list(temporary.iterdir()) == [], "a command that the driver takes leaves something, too"
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(
+            ["--typo", word]
+            for word in ("-v", "--verbose", "--version", "--help", "-###", "-L", "-o", "-x", "--", "@words")
+        ),
+        *(["--typo", word] for word in ("-print-resource-dir", "-dumpversion", "-fdriver-only", "-Werror", "-c")),
+        *(
+            ["--typo", word]
+            for word in ("--config=own.cfg", "--driver-mode=cl", "--driver-mode=gcc", "-Xclang", "-mllvm")
+        ),
+        *(
+            ["--typo", word]
+            for word in ("-fdiagnostics-format=msvc", "-fcolor-diagnostics", "-save-temps", "-M", "-###")
+        ),
+        ["--typo", "--target=bogus"],
+        ["--typo", "--rocm-path=/nowhere", "-UBARE"],
+        ["--typo'", "-Dclang version "],
+        ["--typo", "nowhere.o"],
+    ],
+    ids=" ".join,
+)
+def test_so_is_one_with_any_other_option(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    lab.compile()
+    lab.write("own.cfg", "--more-typos\n")
+    lab.write("words", "-v --and-more\n")
+    words = [word for word in lab.words(*flags) if word not in (BARE if "-UBARE" in flags else ())]
+    assert trial.run(words, *LAUNCHER) == trial.run(words)
+
+
+@pytest.mark.archs(1)
+@only_15
+@pytest.mark.parametrize("name", ["CCC_OVERRIDE_OPTIONS", "TMPDIR", "COMPILER_PATH", "CPATH"])
+def test_so_is_one_with_variables_of_the_driver(trial: Trial, name: str) -> None:
+    lab = trial.lab
+    lab.compile()
+    lab.environ[name] = "+--more-typos" if name.startswith("CCC") else "/nowhere"
+    assert trial.run(lab.words("--typo"), *LAUNCHER) == trial.run(lab.words("--typo"))
 
 
 @pytest.mark.parametrize("source", ["nowhere.hip", "k.hip"])

@@ -104,6 +104,7 @@ void resident_start(void);
 bool direct_system_holds(record *found);
 bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);
+bool direct_is_known(const request *asked); /* is there a record of that command, be it for other files? */
 bool direct_deliver(const record *found);
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
 void direct_count(const request *asked, record *found);
@@ -126,6 +127,9 @@ bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]);
 void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]); /* of the record's file; in place */
 const uint8_t *seal_magic(const uint8_t *secret);
 void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]);
+
+/* refused.c: true where the driver does not know an option of the command; then `text` is what it says. */
+bool refused_by_driver(const request *asked, bytes *text);
 
 /* statistics.c */
 bool statistics_have_room(const char *store);

@@ -235,6 +235,23 @@ static bool say(bytes messages) {
     return true;
 }
 
+/* As the statistics count a command that the driver refuses. */
+static const char REFUSED[] = "\n" REFUSED_CRC "\tfailed\t\t0\n";
+
+/* Is it one that the driver refuses? Then that is told, and counted. */
+static bool is_refused(const settings *set, char *const *argv) {
+    char directory[PATH_MAX];
+    bytes text;
+    const request asked = {set->store, directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL};
+    if (set->file || has_settings() || !getcwd(directory, sizeof directory) || !statistics_have_room(set->store) ||
+        !refused_by_driver(&asked, &text) || !statistics_append(set->store, (const uint8_t *)REFUSED, sizeof REFUSED - 1))
+        return false;
+    void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
+    const bool said = say(text);
+    signal(SIGPIPE, on_pipe);
+    return said;
+}
+
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
@@ -359,6 +376,8 @@ int main(int argc, char **argv) {
                 compare(argc, argv);
             return 0;
         }
+        if (is_refused(&set, argv + 1))
+            return 1;
     }
     if (compiles && !may_have(RLIMIT_NOFILE, FILES))
         execvp(argv[1], argv + 1);
