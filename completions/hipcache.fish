@@ -14,6 +14,8 @@ complete -c hipcache -n __fish_use_subcommand -a verify -d 'check every entry of
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l compile -d 'compile stored objects anew, and compare them; not links and programs: compile_commands.json does not list them, and the driver runs their last step each time'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l sample -r -d 'so many of them, chosen at random (default: 20)'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l json -d 'print JSON'
+complete -c hipcache -n __fish_use_subcommand -a sync -d 'wait until what is queued for the remote is sent'
+complete -c hipcache -n '__fish_seen_subcommand_from sync' -l timeout -r -d 'at most so long (default: 600)'
 complete -c hipcache -n __fish_use_subcommand -a config -d 'show every setting and where it comes from'
 complete -c hipcache -n '__fish_seen_subcommand_from config' -l json -d 'print JSON'
 complete -c hipcache -n __fish_use_subcommand -a iree-check -d 'tell for which device an IREE module is built, and whether it fits'

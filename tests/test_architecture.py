@@ -19,7 +19,7 @@ ROOT = Path(hipcache.__file__).parent
 # is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
 LAYERS = r"""
     __main__
-    launcher plain cli.verify
+    launcher plain cli.verify cli.doctor cli.sync
     verify.delivered verify.compiles
     verify.served_by
     several verify.fresh
@@ -53,7 +53,7 @@ LAYERS = r"""
     engine planning.wrapper_plan planning.units
     report.notices cache.shared
     delivery.files cache execution.inputs execution.in_process \
-        ending planning.link_plan cli.doctor cli.explain report.telling execution planners.device_link
+        ending planning.link_plan cli.explain report.telling execution planners.device_link
     model
     model.progress
     model.graph

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hip import KERNEL, LAUNCHER, PARTIAL, kernel, only_19
+from hip import KERNEL, LAUNCHER, PARTIAL, explained, kernel, only_19
 from remote_lab import HIT, MISS, SERVERS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
 from test_direct import Direct, direct
 
@@ -126,6 +126,38 @@ def test_with_a_key_only_what_was_made_with_it_counts(webbed: Team, tmp_path: Pa
     uploaded(first)
     assert second.compile(env=key).outcome == HIT
     assert third.compile().outcome == HIT, "that of the stranger"
+
+
+def test_what_is_queued_is_sent_when_sync_has_ended(webbed: Team) -> None:
+    first = webbed.machine()
+    first.compile()
+    synced = first.hipcache("sync")
+    assert (synced.status, synced.out, synced.err) == (0, b"all is sent\n", b"")
+    assert not list((first.store / "v1/remote").glob("item-*"))
+    second = webbed.machine()
+    assert second.compile().outcome == HIT
+    assert f"note: results were fetched from remote '{webbed.url.partition('?')[0]}'" in explained(second.environ)
+
+
+def test_sync_says_that_not_all_can_be_sent(webbed: Team, web: Server) -> None:
+    web.kill()
+    first = webbed.machine()
+    assert first.run([*LAUNCHER, *first.words()]).status == 0
+    synced = first.hipcache("sync")
+    assert synced.status == 1
+    assert b"hipcache: remote 'http://127.0.0.1" in synced.err
+
+
+def test_the_doctor_looks_at_the_remote(team: Team) -> None:
+    told = team.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
+    assert "answers within" in told
+    assert "takes contents" in told
+
+
+def test_the_doctor_says_what_is_wrong_with_a_remote(webbed: Team, web: Server) -> None:
+    web.kill()
+    told = webbed.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
+    assert "fault  remote 'http://127.0.0.1" in told.lower()
 
 
 # Remotes that are wrong

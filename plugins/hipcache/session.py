@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
@@ -52,6 +52,7 @@ class Session:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _runner: Runner = field(init=False)
     _runners: dict[int, Runner] = field(default_factory=dict)
+    _served: dict[str, None] = field(default_factory=dict)
     _stopped: list[int] = field(default_factory=list)
     _of_thread: threading.local = field(default_factory=threading.local)
 
@@ -88,7 +89,13 @@ class Session:
             return near
         from hipcache.cache.shared import SharedCache
 
-        return SharedCache(near, noted, lambda keys: remote().fetch(keys))
+        def fetch(keys: Sequence[str]) -> bool:
+            fetched = remote().fetch(keys)
+            if fetched:
+                self._served[f"results were fetched from remote '{remote().served_by}'"] = None
+            return fetched
+
+        return SharedCache(near, noted, fetch)
 
     @property
     def runner(self) -> Runner:
@@ -207,7 +214,7 @@ class Session:
     def record(self, path: str, end: str, units: Iterable[UnitRecord]) -> Record:
         """How `path` was made this time."""
         outdated = [native.OUTDATED] if native.is_outdated() else []
-        command, notes = self.command, tuple(dict.fromkeys([*self.notes, *outdated]))
+        command, notes = self.command, tuple(dict.fromkeys([*self.notes, *self._served, *outdated]))
         now, variables = self.engine.clock(), self.variables()
         return Record(path, now, command.typed, command.cwd, end, "", "", notes, variables, tuple(units))
 

@@ -145,6 +145,7 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield from _check_store(settings)
+    yield from _check_remotes(settings)
     yield from _check_found_by_cmake(session.environ)
     found = {condition.kind: condition for condition in conditions.of_native()}
     if found:
@@ -157,6 +158,18 @@ def check_settings(session: Session) -> Iterator[Check]:
         if not settings.resident:
             yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
     yield _check_observation()
+
+
+def _check_remotes(settings: config.Config) -> Iterator[Check]:
+    if not settings.remote:
+        return
+    try:
+        from hipcache.helper.remotes import examine
+    except ImportError as error:
+        yield Check(FAULT, f"a remote is set, and {error.name} is not installed", "pip install 'hipcache[remote]'")
+        return
+    for text in settings.remote:
+        yield from (Check(OK if good else FAULT, told, "" if good else hint) for good, told, hint in examine(text))
 
 
 def _check_observation() -> Check:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from hipcache.config import Config
+from hipcache.errors import ConfigError
 from hipcache.helper.transfer import Tally, Transfer
 from hipcache.remote import address, credentials
 from hipcache.remote.address import Address
-from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, Progress, RemoteError
+from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, Progress, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import action_of
 from hipcache.remote.queue import Item
 from hipcache.store.local import LocalStore
+from hipcache.store.seal import Seal
 from hipcache.values import dataclass
 
 # Damaged results in a row after which nothing is asked for any more.
@@ -81,6 +84,38 @@ class Remote:
 
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
+
+
+def examine(text: str) -> Iterator[tuple[bool, str, str]]:
+    """Is the remote with that address well? (yes or no, in words, what to do) for each thing that was looked at."""
+    try:
+        found = address.parse(text)
+    except ConfigError as error:
+        yield False, error.message, error.hint
+        return
+    name = f"remote '{found.name}'"
+    try:
+        backend = connect(found)
+        described = backend.describe()
+        backend.results([action_of("0" * 64, Seal())], _no_progress)
+        began = time.monotonic()
+        backend.results([action_of("1" * 64, Seal())], _no_progress)
+        milliseconds = (time.monotonic() - began) * 1000
+        yield True, f"{name} answers within {milliseconds:.0f} ms ({described})", ""
+        if found.writes:
+            content = b"hipcache doctor"
+            backend.put_contents([(blob_of(content), content)])
+            come = backend.contents([blob_of(content)], _no_progress) if found.reads else {blob_of(content): content}
+            good = come.get(blob_of(content)) == content
+            yield good, f"{name} {'takes contents' if good else 'does not give back what it took'}", _HINT
+    except ImportError as error:
+        yield False, f"{name} needs {error.name}", "pip install 'hipcache[remote]'"
+    except RemoteError as error:
+        yield False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
+
+
+def _no_progress(size: int) -> None:
+    """Nobody waits for it."""
 
 
 def open_remotes(config: Config, store: LocalStore) -> list[Remote]:

@@ -87,16 +87,10 @@ class Client:
             self._asked.update(wanted)
         if not wanted or self._given_up or not self._is_up():
             return False
-        missing = self.missing_packages()
-        try:
-            self._patience  # noqa: B018
-        except ConfigError as error:
+        wrong = self.why_not()
+        if wrong:
             self._given_up = True
-            self.tell(error.message, error.hint)
-            return False
-        if missing:
-            self._given_up = True
-            self.tell(f"remote '{self._names()}' needs {', '.join(missing)}", "pip install 'hipcache[remote]'")
+            self.tell(*wrong)
             return False
         try:
             for answer in self._ask({"op": "fetch", "keys": wanted}):
@@ -111,6 +105,8 @@ class Client:
 
     def queue(self, keys: Sequence[str], following: Sequence[str]) -> None:
         """Have the records uploaded, some time. Raises nothing."""
+        if self.why_not():
+            return
         if queue.add(self.store, keys, following) and not self._given_up and self._is_up():
             with suppress(OSError), self._connected() as connection:
                 connection.sendall(b'{"op": "upload"}\n')
@@ -119,7 +115,18 @@ class Client:
         """What the helper says of the queue, until it is empty. Raises OSError, ValueError."""
         return self._ask({"op": "sync"}, timeout)
 
-    def missing_packages(self) -> list[str]:
+    def why_not(self) -> tuple[str, str] | None:
+        """Why no remote can be used, and what to do about it: wrong settings, or packages that are missing."""
+        try:
+            self._patience  # noqa: B018
+        except ConfigError as error:
+            return error.message, error.hint
+        missing = self._missing_packages()
+        if missing:
+            return f"remote '{self._names()}' needs {', '.join(missing)}", "pip install 'hipcache[remote]'"
+        return None
+
+    def _missing_packages(self) -> list[str]:
         """Those of the extra `remote` that are not installed."""
         missing = []
         objects = all(text.startswith(("http", "s3:", "gs:", "az:")) for text in self.config.remote)
@@ -173,7 +180,7 @@ class Client:
                     if not isinstance(answer, dict):
                         raise ValueError("no answer")
                     yield answer
-                elif time.monotonic() > end:
+                if time.monotonic() > end:
                     raise OSError("it takes too long")
 
     def _connected(self) -> socket.socket:

@@ -1,0 +1,45 @@
+"""`hipcache sync`: wait until all that is queued for the remotes is sent."""
+
+from __future__ import annotations
+
+import argparse
+
+from hipcache import config
+from hipcache.cli import Session
+from hipcache.cli.screen import Progress
+from hipcache.errors import HipcacheError
+from hipcache.remote.client import Client
+
+SUMMARY = "wait until what is queued for the remote is sent"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="at most so long (default: 600)"
+    )
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    settings = config.load(session.environ, strict=True)
+    if not settings.remote:
+        raise HipcacheError("no remote is set", "set HIPCACHE_REMOTE to its address: see docs/share.md")
+    faults: list[tuple[str, str]] = []
+    client = Client(settings, session.environ, lambda fault, hint: faults.append((fault, hint)))
+    missing = client.why_not()
+    if missing:
+        raise HipcacheError(*missing)
+    left = -1
+    try:
+        with Progress(session.err, "compiles to send") as progress:
+            for answer in client.sync(options.timeout):
+                left = int(answer["left"])
+                if left and answer.get("told"):
+                    raise HipcacheError(*map(str, answer["told"][:2]))
+                progress.at(left)
+                if not left:
+                    break
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        waiting = f", with {left} compiles to send" if left > 0 else ""
+        raise HipcacheError(f"not all is sent{waiting}: {error}", "try again; 'hipcache doctor' looks at it") from error
+    print("all is sent", file=session.out)
+    return 0

@@ -1,0 +1,177 @@
+"""The parts of a remote cache by themselves: addresses, the breaker, what a record is to a remote, the queue."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from hipcache.confined import Confined
+from hipcache.errors import ConfigError
+from hipcache.remote import queue
+from hipcache.remote.address import parse
+from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
+from hipcache.store.seal import Seal
+
+KEY, OTHER = "ab" * 32, "cd" * 32
+
+
+# Addresses
+
+
+def test_an_address_has_a_place_a_namespace_and_a_mode() -> None:
+    found = parse("grpcs://cache.example.com:9092/rocm/main?read-only&token-file=/run/token&timeout=0.5")
+    assert (found.scheme, found.host, found.path) == ("grpcs", "cache.example.com:9092", "rocm/main")
+    assert (found.reads, found.writes, found.timeout) == (True, False, 0.5)
+    assert found.files == {"token-file": "/run/token"}
+    assert found.name == "grpcs://cache.example.com:9092/rocm/main"
+    assert parse("s3://bucket?write-only").reads is False
+    assert parse("unix:/run/casd.sock").host == "/run/casd.sock"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cache.example.com", "begins with none of"),
+        ("ftp://cache", "begins with none of"),
+        ("grpc://cache", "has no port"),
+        ("http://", "is not an address"),
+        ("http://cache:no", "is not an address"),
+        ("http://user:secret@cache", "has a password or a user in it"),
+        ("http://cache?read-only&write-only", "neither read nor written"),
+        ("http://cache?readonly", "unknown option 'readonly'"),
+        ("http://cache?token-file=token", "needs an absolute path"),
+        ("http://cache?timeout=never", "is no timeout"),
+        ("http://cache?timeout=0", "is no timeout"),
+        ("http://cache?timeout=1.2.3", "is no timeout"),
+    ],
+)
+def test_an_address_that_is_none_is_told_without_what_may_be_secret(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as told:
+        parse(text)
+    assert "secret" not in str(told.value)
+
+
+# The breaker
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_remote_that_is_good_stays_asked() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    for _ in range(100):
+        began = clock.now
+        clock.now += LATENCY / 2
+        breaker.spent(began, 0)
+    began = clock.now
+    clock.now += 10
+    breaker.spent(began, 100 << 20)  # much has come
+    assert not breaker.why
+
+
+def test_a_remote_that_is_slow_is_left_when_the_budget_is_spent_and_time_is_counted_once() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    began = clock.now
+    clock.now += LATENCY + BUDGET * 0.9
+    for _ in range(8):  # at once
+        breaker.spent(began, 0)
+    assert not breaker.why
+    began = clock.now
+    clock.now += LATENCY + BUDGET * 0.2
+    breaker.spent(began, 0)
+    assert breaker.why
+
+
+def test_what_was_lost_long_ago_is_forgotten() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    for _ in range(5):
+        began = clock.now
+        clock.now += LATENCY + BUDGET * 0.5
+        breaker.spent(began, 0)
+        clock.now += MEMORY + 1
+    assert not breaker.why
+
+
+def test_one_that_is_open_is_probed_after_a_pause_each_time_a_longer_one() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    breaker.open("it is away")
+    assert not breaker.is_to_be_probed()
+    clock.now += PAUSE
+    assert breaker.is_to_be_probed()
+    assert not breaker.is_to_be_probed()
+    clock.now += PAUSE
+    assert not breaker.is_to_be_probed()
+    breaker.close()
+    assert not breaker.why
+
+
+# The queue
+
+
+def test_the_queue_gives_what_was_put_in_the_order_of_time(tmp_path: Path) -> None:
+    store = Confined(tmp_path)
+    assert queue.read(store, 10) == []
+    assert queue.add(store, [KEY], [OTHER])
+    assert queue.add(store, [OTHER], [])
+    first, second = queue.read(store, 10)
+    assert (first.keys, first.next, second.keys) == ((KEY,), (OTHER,), (OTHER,))
+    queue.remove(store, first.name)
+    assert queue.read(store, 10) == [second]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", "null", '{"keys": ["../../etc"], "next": []}', '{"keys": 1, "next": 2}']
+)
+def test_an_item_that_does_not_read_is_removed(tmp_path: Path, content: str) -> None:
+    store = Confined(tmp_path)
+    queue.add(store, [KEY], [])
+    (item,) = (tmp_path / "v1/remote").glob("item-*")
+    item.write_text(content)
+    assert queue.read(store, 10) == []
+    assert not item.exists()
+
+
+# Records as a remote has them
+
+needs_protobuf = pytest.mark.skipif(not importlib.util.find_spec("grpc"), reason="the extra 'remote' is not installed")
+
+
+@needs_protobuf
+def test_an_envelope_that_is_cut_or_changed_anywhere_is_damaged() -> None:
+    from hipcache.remote import envelope
+    from hipcache.remote.backend import blob_of
+    from hipcache.remote.envelope import Damaged, Envelope
+
+    kept = Envelope(KEY, json.dumps({"outputs": [OTHER]}).encode(), {OTHER: blob_of(b"x")}, (OTHER,))
+    raw = envelope.pack(kept, Seal())
+    assert envelope.unpack(KEY, raw, Seal()) == kept
+    for size in range(len(raw)):
+        with pytest.raises(Damaged):
+            envelope.unpack(KEY, raw[:size], Seal())
+        flipped = raw[:size] + bytes([raw[size] ^ 1]) + raw[size + 1 :]
+        try:
+            assert envelope.unpack(KEY, flipped, Seal()) == kept, "a part that means nothing"
+        except Damaged:
+            continue
+
+
+@needs_protobuf
+def test_an_envelope_counts_under_its_key_and_with_its_secret_alone() -> None:
+    from hipcache.remote import envelope
+    from hipcache.remote.envelope import Damaged, Envelope
+
+    raw = envelope.pack(Envelope(KEY, b"{}", {}), Seal(b"s" * 32))
+    assert envelope.unpack(KEY, raw, Seal(b"s" * 32)).record == b"{}"
+    for key, seal in ((OTHER, Seal(b"s" * 32)), (KEY, Seal()), (KEY, Seal(b"o" * 32))):
+        with pytest.raises(Damaged):
+            envelope.unpack(key, raw, seal)
