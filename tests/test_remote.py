@@ -3,14 +3,19 @@ a miss."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hip import KERNEL, LAUNCHER, PARTIAL, explained, kernel, only_19
+from hipcache.config import Config
+from hipcache.remote.client import Client
 from remote_lab import HIT, MISS, SERVERS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
 from test_direct import Direct, direct
 
@@ -280,20 +285,59 @@ def test_a_helper_that_is_killed_is_started_anew(webbed: Team) -> None:
 
 def end_helper(place: Path) -> None:
     """SIGKILL; the socket stays behind."""
-    import signal
+    for process in helpers(place):
+        os.kill(int(process.name), signal.SIGKILL)
+    end = time.monotonic() + 20
+    while helpers(place):
+        assert time.monotonic() < end, "it does not end"
+        time.sleep(0.01)
 
+
+def helpers(place: Path) -> list[Path]:
+    """Directories in /proc of those that listen there."""
+    found = []
     for process in Path("/proc").iterdir():
-        if process.name.isdecimal():
-            try:
-                command = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if os.fsencode(place) in command.split(b"\0"):
-                os.kill(int(process.name), signal.SIGKILL)
-    time.sleep(0.1)
+        with suppress(OSError):
+            if process.name.isdecimal() and os.fsencode(place) in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(process)
+    return found
 
 
 # Settings
+
+
+def test_a_token_is_sent_and_shown_to_nobody(tmp_path: Path) -> None:
+    rules = 'if ($http_authorization != "Bearer not-to-be-seen") { return 403; }'
+    token = tmp_path / "token"
+    token.write_text("not-to-be-seen\n")
+    with running(nginx(tmp_path / "server", rules)) as server:
+        for team in _team(tmp_path, f"{patient(server.url)}&token-file={token}"):
+            first, second = team.machine(), team.machine()
+            first.compile()
+            uploaded(first)
+            assert second.compile().outcome == HIT
+            (place,) = sockets(second)
+            (process,) = helpers(place)
+            assert b"not-to-be-seen" not in (process / "cmdline").read_bytes()
+            assert b"not-to-be-seen" not in second.hipcache("config").out + second.hipcache("stats", "--json").out
+            stranger = team.machine(patient(server.url))
+            ended = stranger.run([*LAUNCHER, *stranger.words()])
+            assert ended.status == 0
+            assert b"it denies access" in ended.err
+
+
+def test_without_the_extra_a_remote_is_one_line_and_nothing_is_queued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    told: list[tuple[str, str]] = []
+    config = Config(dir=tmp_path, remote=("grpc://cache:1/main?read-only",))
+    client = Client(config, {}, lambda fault, hint: told.append((fault, hint)))
+    assert not client.fetch(["ab" * 32])
+    assert not client.fetch(["cd" * 32])
+    client.queue(["ab" * 32], [])
+    assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install 'hipcache[remote]'")]
+    assert not list(tmp_path.iterdir())
 
 
 @only_19
