@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from hipcache.kinds import KINDS
 from hipcache.outcome import OUTCOMES, REASONS
 from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
@@ -105,9 +106,18 @@ LAYERS = r"""
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
 
-# The packages of the loop: none of them is in a circle of packages, and no module there imports more than 12 others.
+# The packages of the loop: none of them is in a circle of packages.
 LOOP = ("model", "storage", "cache", "execution", "delivery", "planners")
 MOST_IMPORTS = 12
+# Those that are still to be cut, and how many they import: no more than that.
+STILL_IMPORT = {
+    "engine": 15,
+    "launcher": 20,
+    "planning.units": 13,
+    "session": 20,
+    "store.local": 15,
+    "verify.delivered": 15,
+}
 MOST_LINES = 300
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where
@@ -202,11 +212,9 @@ def test_a_package_of_the_loop_is_in_no_circle(package: str) -> None:
     assert package not in _packages_below(package)
 
 
-@pytest.mark.parametrize(
-    "module", [name for name in SOURCES if name.split(".")[0] in (*LOOP, "build", "front", "world")]
-)
-def test_a_module_of_the_loop_imports_few_others(module: str) -> None:
-    assert len(_imported_modules(module)) <= MOST_IMPORTS
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_imports_few_others(module: str) -> None:
+    assert len(_imported_modules(module)) <= STILL_IMPORT.get(module, MOST_IMPORTS), "look for its second noun"
 
 
 @pytest.mark.parametrize("module", SOURCES)
@@ -217,6 +225,14 @@ def test_a_module_says_first_what_it_owns(module: str) -> None:
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_module_has_300_lines_at_most(module: str) -> None:
     assert len(SOURCES[module].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
+
+
+def test_each_kind_of_command_has_its_planner_below_the_front() -> None:
+    """They are imported by their names, which `_imports` does not see."""
+    for kind in KINDS:
+        assert LEVEL[f"planners.{kind.name}"] < LEVEL["kinds"] < LEVEL["front"]
+        assert not kind.program or f"planning.{kind.name}" in SOURCES
+        assert callable(kind.planner)
 
 
 def test_only_the_runner_starts_processes_and_the_launcher_as_the_last_resort() -> None:
