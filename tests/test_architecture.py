@@ -111,7 +111,9 @@ LOOP = ("model", "storage", "cache", "execution", "delivery", "planners")
 MOST_IMPORTS = 12
 # Those that are still to be cut, and how many they import: no more than that.
 STILL_IMPORT = {
+    "cli.doctor": 13,
     "engine": 15,
+    "helper.remotes": 14,
     "launcher": 20,
     "planning.units": 13,
     "session": 20,
