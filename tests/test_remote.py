@@ -352,6 +352,7 @@ def test_a_config_file_with_a_remote_leaves_direct_hits_to_the_native_launcher(d
         lab.run([*LAUNCHER, *lab.words()], env=env)
         lab.count_anew()
         assert direct.ask(env=env)
+    assert direct.ask(), "that the remote is not set any more is no other compile"
 
 
 def test_a_remote_that_is_no_address_is_told_and_the_build_goes_on(tmp_path: Path) -> None:

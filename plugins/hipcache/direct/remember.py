@@ -29,7 +29,7 @@ from hipcache.planning.answers import VOLATILE
 from hipcache.report import statistics
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
-_OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
+_OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_REMOTE", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
 
 
 def remember(
