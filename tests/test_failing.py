@@ -214,6 +214,11 @@ def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[
     assert trial.run(lab.words(*flags), str(launcher)) == (plain := trial.run(lab.words(*flags)))
     assert plain[0] == 1
     assert lab.counted().outcome == FAILED
+    lab.environ["HIPCACHE_CONFIG"] = str(lab.write("../empty.yaml", ""))
+    assert trial.run(lab.words(*flags), str(launcher)) == plain
+    lab.write("../empty.yaml", "verify: 1/2\n")
+    assert b"cannot start its engine" in trial.run(lab.words(*flags), str(launcher))[2]
+    del lab.environ["HIPCACHE_CONFIG"]
     shutil.rmtree(temporary)
     temporary.mkdir()
     trial.run(lab.words(*flags), str(launcher))

@@ -48,6 +48,7 @@ static bool below(char path[PATH_MAX], const char *variable, const char *below_h
 typedef struct {
     char store[PATH_MAX];
     bool file;     /* is there a config file? */
+    bool silent;   /* has it nothing to say: is there none (nor should be), or is it empty? */
     bool resident; /* may the resident be asked, and started? */
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;   /* have records a seal? Then with this secret: */
@@ -148,6 +149,7 @@ static bool find_settings(settings *found) {
                   : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
     found->file = lstat(file, &status) == 0;
+    found->silent = found->file ? S_ISREG(status.st_mode) && status.st_size == 0 : !config[0];
     found->resident = true;
     if (found->file && status.st_size && !read_file(file, found, &named, &unsealed)) {
         if (!directory[0] || !(unsealed || value("HIPCACHE_KEY")[0]))
@@ -198,9 +200,10 @@ static bool is_plain(char *const *argv) {
     return compiles && !assembles_for_gpu(argv + 1);
 }
 
-static bool has_settings(void) {
+/* `but_file`: besides that which names the config file. */
+static bool has_settings(bool but_file) {
     for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_") && !starts(*variable, "HIPCACHE_DIR=") &&
+        if (starts(*variable, "HIPCACHE_") && !(but_file && starts(*variable, "HIPCACHE_CONFIG=")) && !starts(*variable, "HIPCACHE_DIR=") &&
             !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
             !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
             !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE="))
@@ -214,7 +217,7 @@ static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 /* Ends as that compiler; returns where that cannot be, with nothing done. */
 static void pass_by(const char *store, char *const *argv) {
     char program[PATH_MAX];
-    if (is_plain(argv) && !has_settings() && which(argv[0], program) && statistics_have_room(store) &&
+    if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(store) &&
         statistics_append(store, (const uint8_t *)NOT_HIP, sizeof NOT_HIP - 1))
         execv(program, argv);
 }
@@ -243,7 +246,7 @@ static bool is_refused(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
     bytes text;
     const request asked = {set->store, directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL};
-    if (set->file || has_settings() || !getcwd(directory, sizeof directory) || !statistics_have_room(set->store) ||
+    if (!set->silent || has_settings(true) || !getcwd(directory, sizeof directory) || !statistics_have_room(set->store) ||
         !refused_by_driver(&asked, &text) || !statistics_append(set->store, (const uint8_t *)REFUSED, sizeof REFUSED - 1))
         return false;
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
