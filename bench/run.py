@@ -22,7 +22,7 @@ from progress import Progress
 from result import Result, Subject
 from scenario import FORMS, NAMES, Scenario, State, by_name
 from series import Series
-from tool import TOOLS, Tool, base_environment, find_program
+from tool import TOOLS, USUAL, Tool, base_environment, find_program
 from trouble import BenchError
 from workload import WORKLOADS
 
@@ -52,7 +52,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, help="rounds in which each tool has its turn (default: 3; quick: 1)")
     parser.add_argument("--quick", action="store_true", help="light sources, one round: some 3 minutes on two cores")
     parser.add_argument("--workload", choices=WORKLOADS, help=f"what to compile (default: {DEFAULT_WORKLOAD})")
-    parser.add_argument("--tools", type=_names(TOOLS), default=list(TOOLS), help=f"of {','.join(TOOLS)}")
+    parser.add_argument(
+        "--tools", type=_names(TOOLS), default=USUAL, help=f"of {','.join(TOOLS)} (default: all but the last)"
+    )
     parser.add_argument("--scenarios", type=_names(NAMES), default=list(NAMES), help=f"of {','.join(NAMES)}")
     parser.add_argument("--forms", type=_names(FORMS), default=list(FORMS), help=f"of {','.join(FORMS)}")
     parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")

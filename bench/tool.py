@@ -260,6 +260,16 @@ class Hipcache(Tool):
         return disagreements(scenario, counted, sources, sets)
 
 
+class Preambles(Hipcache):
+    """hipcache with front ends that read leading includes precompiled; only where it is named."""
+
+    name = "preambles"
+    title = "hipcache, preambles"
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), "HIPCACHE_PREAMBLES": "1"}
+
+
 def flatten(value: object, prefix: str = "") -> dict[str, int]:
     """The whole numbers of a JSON value under dotted names."""
     if isinstance(value, dict):
@@ -271,5 +281,6 @@ def flatten(value: object, prefix: str = "") -> dict[str, int]:
 
 
 #: In the order in which they take turns.
-TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache)}
+TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache, Preambles)}
+USUAL = [name for name in TOOLS if name != Preambles.name]
 TITLES = {name: tool.title for name, tool in TOOLS.items()}

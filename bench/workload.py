@@ -144,6 +144,27 @@ def _rocprim(name: str, about: str, sources: tuple[str, ...], alone: str) -> Wor
     )
 
 
+def _small() -> Workload:
+    sources = tuple(sorted(path.name for path in (HERE / "small").glob("*.hip")))
+    only_there = "\n#ifdef __gfx90a__\n__device__ __attribute__((used)) int edited() { return 8; }\n#endif\n"
+    return Workload(
+        name="small",
+        about="24 small sources, one to three kernels each; their front ends take most of the time",
+        prepare=copy_tree(HERE / "small"),
+        sources=sources,
+        alone="softmax.hip",
+        archs=DEBIAN_ARCHS,
+        flags=("-O3", "-std=c++17", *DEBIAN),
+        edits={
+            HOST: tuple(
+                Edit(file, ": as it was", ": edited on the host", marker="edited on the host") for file in sources
+            ),
+            COMMENT: tuple(Edit(file, "", "\n// Measured again: nothing to add.\n") for file in sources),
+            DEVICE_IF: tuple(Edit(file, "", only_there) for file in sources),
+        },
+    )
+
+
 #: With two cores, the radix sort takes as long as the three others together: both cores are busy to the end.
 WORKLOADS = {
     workload.name: workload
@@ -157,5 +178,6 @@ WORKLOADS = {
         _rocprim(
             "rocprim-light", "the two quickest of 'rocprim', for `--quick`", ("scan.hip", "reduce.hip"), "reduce.hip"
         ),
+        _small(),
     )
 }
