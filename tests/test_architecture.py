@@ -37,6 +37,8 @@ LAYERS = r"""
     direct.whole
     direct.surroundings
     account execution.unbundling execution.passes
+    execution.preamble_use
+    execution.attempt execution.preambles
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
     execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
@@ -63,6 +65,7 @@ LAYERS = r"""
     storage.local storage.memory storage.tiered storage.noted model.action
     storage
     model.contents
+    planning.preamble
     planning.frontend
     planning.inodes planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \

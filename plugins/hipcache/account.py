@@ -40,7 +40,8 @@ def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, Co
         for name in one.names
     )
     saved = sum(one.seconds for one in units if one.hit)
-    outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes)
+    preambles = tuple(sorted(session.counted.items()))
+    outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
 
 

@@ -49,6 +49,8 @@ class Config:
     jobs: int = 0
     remote: tuple[str, ...] = ()
     verify: float = 0.0
+    preambles: bool = False
+    preamble_checks: int = 64
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()

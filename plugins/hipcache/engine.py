@@ -33,7 +33,7 @@ class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
-    loaded by that."""
+    loaded by that; `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
 
     store: Store
     runner: Runner
@@ -46,6 +46,7 @@ class Engine:
     racy: float = RACY
     secret: bytes = b""
     remote: Callable[[], Client] | None = None
+    preambles: int = 0
 
     @property
     def memos(self) -> Memos:
@@ -73,6 +74,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         racy=racy,
         secret=store.seal.secret,
         remote=_remote(config, environ) if config.remote and not store.read_only else None,
+        preambles=max(1, config.preamble_checks) if config.preambles and not store.read_only else 0,
     )
 
 

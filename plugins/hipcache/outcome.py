@@ -45,7 +45,8 @@ class UnitOutcome:
 
 @dataclass(frozen=True)
 class CompileOutcome:
-    """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary."""
+    """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary; `preambles`: what
+    became of how many precompiled preambles."""
 
     outcome: str
     reason: str = ""
@@ -53,6 +54,7 @@ class CompileOutcome:
     units: tuple[UnitOutcome, ...] = ()
     seconds_saved: float = 0.0
     notes: tuple[str, ...] = field(default=())
+    preambles: tuple[tuple[str, int], ...] = ()
 
     def as_hit(self) -> CompileOutcome:
         """The outcome of the same compile when nothing has changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -26,7 +27,7 @@ from hipcache.storage import ActionCache
 from hipcache.storage.local import LocalActions, LocalContents
 from hipcache.storage.noted import NotedActions
 from hipcache.store import space
-from hipcache.values import dataclass, field
+from hipcache.values import dataclass, field, replace
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `shelf`, `reads`: the store, for results and for read sets; `unobserved`: was something not
     kept because no pass can be observed here? `noted`: the records that were put and asked for, where a remote is to
-    have them."""
+    have them; `counted`: what became of precompiled preambles."""
 
     engine: Engine
     command: Command
@@ -46,6 +47,7 @@ class Session:
     reads: ReadSets = field(init=False)
     unobserved: bool = False
     noted: NotedActions | None = None
+    counted: Counter[str] = field(default_factory=Counter)
     _scans: Scans = field(init=False)
     _resources: ExitStack = field(default_factory=ExitStack)
     _workdir: Path | None = None
@@ -81,6 +83,11 @@ class Session:
             self.engine.remote().queue(list(self.noted.put_keys), list(self.noted.got_keys))
         if kind is None:
             self._scans.save()
+
+    @property
+    def near(self) -> Shelf:
+        """The local store alone, of which no remote is told."""
+        return replace(self.shelf, actions=LocalActions(self.engine.store))
 
     def shared(self, near: ResultCache) -> ResultCache:
         """With what a remote has, where there is one."""

@@ -54,6 +54,8 @@ SETTINGS = (
         "Share results by a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
     ),
     Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
+    Setting("preambles", "flag", "0", "Let front ends read the leading includes of sources precompiled."),
+    Setting("preamble_checks", "count", "64", "Compare one such front end in so many with one that reads all as text."),
     Setting("iree_checks", "flag", "1", "Refuse commands of iree-compile that make another module than they say."),
     Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
     Setting(

@@ -14,7 +14,7 @@ from hipcache.cli import Session
 from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
-from hipcache.cli.ways import check_platform
+from hipcache.cli.ways import check_platform, check_preambles
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
@@ -158,6 +158,8 @@ def check_settings(session: Session) -> Iterator[Check]:
         if not settings.resident:
             yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
     yield _check_observation()
+    if settings.preambles:
+        yield check_preambles(settings)
 
 
 def _check_remotes(settings: config.Config) -> Iterator[Check]:

@@ -80,6 +80,7 @@ def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> N
             )
         screen.line()
         _show_verified(numbers, screen)
+        _show_preambles(numbers, screen)
         if numbers.lock_timeouts:
             screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
@@ -119,6 +120,17 @@ def _show_verified(numbers: Statistics, screen: Screen) -> None:
         varying = f", {plural(counts['varying'], 'program')} that the compiler makes differently each time"
         screen.line(
             f"hits compared with fresh compiles  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
+        )
+
+
+def _show_preambles(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.preambles
+    if any(counts.values()):
+        different = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
+        told = screen.paint("red", different) if counts["different"] else different
+        passes = plural(counts["used"], "front end")
+        screen.line(
+            f"precompiled preambles  {counts['made']} made, {passes} with one, {counts['checked']} checked, {told}"
         )
 
 

@@ -1,4 +1,5 @@
-"""For `hipcache doctor`: what the ways of compiling HIP make of this machine. HIP's platform, hipcc, and variables."""
+"""For `hipcache doctor`: what the ways of compiling HIP make of this machine. HIP's platform, hipcc, variables, and
+precompiled preambles."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache.cli import arches
+from hipcache.cli.screen import plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, resolve, rocm_roots
+from hipcache.config import Config
+from hipcache.report import statistics
 
 # Each says for which architectures to compile: to CMake's HIP support, to projects that compile HIP as C++, to
 # composable_kernel, to PyTorch, to hipcc.
@@ -136,3 +140,14 @@ def _cached(build: Path) -> dict[str, str]:
 
 def _listed(archs: frozenset[str]) -> str:
     return " ".join(sorted(archs, key=arches.order))
+
+
+def check_preambles(settings: Config) -> Check:
+    counts = statistics.read(settings.dir).preambles
+    if counts["different"]:
+        hint = "set HIPCACHE_PREAMBLES=0, and tell hipcache's authors which compiler and source ('hipcache explain')"
+        text = (
+            f"precompiled preambles made a difference {plural(counts['different'], 'time')}, and are off for a compiler"
+        )
+        return Check(FAULT, text, hint)
+    return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipcache.execution.read_files import check_streams, listed, read_files
+from hipcache.execution.read_files import Headers, check_streams, listed, read_files
 from hipcache.inputs import observing, place, recording
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed
@@ -26,14 +26,26 @@ def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observ
 
 
 def trace(
-    session: Session, front: FrontEnd, rule: Path, started: float, observed: Observed | None, *, set_back: bool
+    session: Session,
+    front: FrontEnd,
+    rule: Path,
+    started: float,
+    observed: Observed | None,
+    *,
+    set_back: bool,
+    headers: Headers | None = None,
 ) -> tuple[PassTrace, str]:
-    """What the pass has read; and why its result must not be stored, in words (empty: it may)."""
-    read, user = read_files(session, front, rule, observed)
+    """What the pass has read; and why its result must not be stored, in words (empty: it may). `headers`: of the
+    preamble that it used."""
+    if observed and headers:
+        observed = observed.joined(headers.observed)
+    read, user = read_files(session, front, rule, observed, headers)
     if observed and not all(map(observed.has_read, read)):
         # Somebody else has read it for the pass.
         observed = None
         read, user = read_files(session, front, rule, None)
+    if headers and not observed:
+        return PassTrace(None, (), False), "what it reads cannot be observed"
     check_streams(read)
     reads: ReadSet | None = None
     why_not, bound = "", False

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
-from hipcache.execution import pass_trace
+from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.making import bitcode, splice
@@ -16,7 +17,9 @@ from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
 from hipcache.planning.frontend import FrontEnd, auxiliary_file
 from hipcache.session import Session, decode
-from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.execution.preamble_use import WithPreamble
 
 _COUNTED = re.compile(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
@@ -36,9 +39,14 @@ class PassFailed(FailedInTurn):
         self.dependencies = dependencies
 
 
-@dataclass(frozen=True)
 class ObservedPass:
-    session: Session
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._with_preamble: WithPreamble | None = None
+        if session.engine.preambles:
+            from hipcache.execution import preamble_use
+
+            self._with_preamble = preamble_use.of(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action = self.session, bound.action
@@ -46,20 +54,25 @@ class ObservedPass:
         assert isinstance(work, Pass)
         front = work.front
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
-        output = session.scratch(work.stem + (".bc" if work.bitcode else ".o"))
-        rule = output.with_suffix(".d")
-        argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
-        with session.engine.slots.hold(session.runner.check):
-            started = session.engine.clock()
+
+        def way(more: str) -> Way:
+            output = session.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
+            rule = output.with_suffix(".d")
+            argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
+            return Way(argv, output, rule)
+
+        def plainly() -> Attempt:
+            plain = way("")
             try:
-                done, observed = pass_trace.run(session, action.label, argv)
+                return attempt(session, action.label, front, plain)
             except JobFailed as failed:
-                raise _failed(session, front, rule, failed, action.turn) from failed
-            set_back = session.was_set_back(started, done)
-        trace, why_not = pass_trace.trace(session, front, rule, started, observed, set_back=set_back)
-        files = [output, *(auxiliary_file(output, option) for option in front.auxiliary)]
+                raise _failed(session, front, plain.rule, failed, action.turn) from failed
+
+        done = self._with_preamble(action.label, work, way, plainly) if self._with_preamble else plainly()
+        trace, why_not = done.trace, done.why_not
+        files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
-        made, text = output.read_bytes(), decode(done.stderr)
+        made, text = done.output.read_bytes(), decode(done.done.stderr)
         if work.bitcode:
             module = bitcode.read(made, front.job.value(Role.CUID))
             passing = {BITCODE: module.digest, NEUTRAL: module.neutral}
@@ -73,7 +86,7 @@ class ObservedPass:
                 why_not = why_not or _CUIDLESS
         hidden = front.hides_paths_for_good or session.files.basedir.named_in(os.fsencode(text))
         trace = PassTrace(trace.reads, trace.files, trace.bound or named or hidden)
-        return Ran(held, text, done.seconds, why_not, passing, looked=trace)
+        return Ran(held, text, done.done.seconds, why_not, passing, looked=trace)
 
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:

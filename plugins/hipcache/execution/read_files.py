@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import zlib
 from pathlib import Path
 
 from hipcache.errors import PassThrough
+from hipcache.inflating import inflate
 from hipcache.inputs.observing import Observed
+from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.model import Dependency
 from hipcache.planning.frontend import FrontEnd, graph_file
 from hipcache.planning.streams import is_null
 from hipcache.session import Session
+from hipcache.values import dataclass
+
+_LISTS = ("opened", "there", "directories", "absent", "links")
+
+
+@dataclass(frozen=True)
+class Headers:
+    """What a precompiled preamble was made of: the files that were `read`, in clang's order, all that was looked at,
+    and that as a read set (None until it is known)."""
+
+    read: tuple[str, ...]
+    observed: Observed
+    reads: ReadSet | None
+
+    def pack(self) -> bytes:
+        """But for the read set. Zlib-compressed JSON: the lists of `Observed`, and "read"."""
+        lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
+        text = json.dumps({**lists, "read": self.read}, separators=(",", ":"))
+        return zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Headers:
+        """Raises ValueError for anything that `pack` did not write."""
+        try:
+            found = json.loads(inflate(packed).decode("utf-8", "surrogateescape"))
+            opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
+            return cls(tuple(map(str, found["read"])), Observed(opened, there, directories, absent, links), None)
+        except (zlib.error, KeyError, TypeError) as error:
+            raise ValueError(f"not a list of headers: {error}") from error
 
 
 def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ...]:
@@ -20,13 +53,14 @@ def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ..
 
 
 def read_files(
-    session: Session, front: FrontEnd, rule: Path, observed: Observed | None
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None, headers: Headers | None = None
 ) -> tuple[list[str], frozenset[str] | None]:
-    """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
+    """(all files that the pass read, the source first; those that are no system headers, None if not known).
+    `headers`: of the preamble that it used."""
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         if front.all_headers:
-            return depfile.union([[front.source], listed]), None
+            return depfile.union([[front.source], headers.read if headers else (), listed]), None
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error

@@ -40,6 +40,18 @@ class Observed:
         """May it have read the file?"""
         return plain(path) in self.opened or plain(path) in self.there
 
+    def joined(self, other: Observed) -> Observed:
+        """What both looked at."""
+        return Observed(
+            self.opened | other.opened,
+            (self.there | other.there) - self.opened - other.opened,
+            self.directories | other.directories,
+            self.absent | other.absent,
+            self.links | other.links,
+            self.written | other.written,
+            self.unclear if self.unclear[0] else other.unclear,
+        )
+
 
 def parse(listed: bytes, ignore: str) -> Observed:
     """Nothing below directory `ignore` counts: there the pass writes."""

@@ -197,6 +197,10 @@ class Files:
             self._checked[asked] = self._check(reads, exact, quotes)
         return self._checked[asked]
 
+    def differs_now(self, reads: ReadSet) -> str:
+        """The same, as it is at this moment; comments count."""
+        return self._check(reads, True, ())
+
     def _check(self, reads: ReadSet, exact: bool, quotes: tuple[Quote, ...]) -> str:
         if reads.epoch and reads.epoch != self.epoch:
             return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a text may show that date"

@@ -41,7 +41,7 @@ from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import CompileOutcome
 from hipcache.report import sums
-from hipcache.report.sums import LOCKED, REMOTE, VERIFIED, Statistics
+from hipcache.report.sums import LOCKED, PREAMBLES, REMOTE, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
@@ -53,7 +53,8 @@ _MARKS = {True: "+", False: "-", None: "."}
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
     """Count one compile in the store at `root`. False where that could not be written. `umask`: see `Confined`."""
-    return _append(Confined(root, umask), line(outcome))
+    more = b"".join(_line([PREAMBLES, what, str(count)]) for what, count in outcome.preambles)
+    return _append(Confined(root, umask), line(outcome) + more)
 
 
 def record_verified(root: Path, verdict: str) -> bool:

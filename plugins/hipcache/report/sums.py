@@ -14,10 +14,12 @@ from hipcache.values import asdict, dataclass, field
 
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
-# what a remote was asked.
-VERIFIED, LOCKED, REMOTE = "verified", "locked", "remote"
+# what a remote was asked; of precompiled preambles, with what became of them and how many.
+VERIFIED, LOCKED, REMOTE, PREAMBLES = "verified", "locked", "remote", "preambles"
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
+# Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
+OF_PREAMBLES = ("used", "made", "checked", "different")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Statistics:
     not_kept: Mapping[str, int]
     lock_timeouts: int = 0
     remote: Mapping[str, int] = field(default_factory=dict)
+    preambles: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
@@ -58,6 +61,7 @@ class Statistics:
             "verified": dict(self.verified),
             "lock_timeouts": self.lock_timeouts,
             "remote": dict(self.remote),
+            "preambles": dict(self.preambles),
             "since": self.since,
         }
 
@@ -66,8 +70,8 @@ def counters(text: str) -> Counter[str]:
     """The counters that one line of the log adds to. Raises ValueError where it does not follow the grammar
     (`statistics`)."""
     outcome, reason, milliseconds, *units = text.split("\t")
-    if outcome == VERIFIED:
-        return Counter({f"{VERIFIED} {reason}": 1})
+    if outcome in (VERIFIED, PREAMBLES):
+        return Counter({f"{outcome} {reason}": int(milliseconds) or 1})
     if outcome == LOCKED:
         return Counter({LOCKED: 1})
     if outcome == REMOTE:
@@ -103,4 +107,5 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
         lock_timeouts=counts[LOCKED],
         remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
+        preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
     )

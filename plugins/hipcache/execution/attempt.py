@@ -1,0 +1,47 @@
+"""One run of a pass over a source: what it made and said, and what it read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hipcache.execution import pass_trace
+from hipcache.execution.read_files import Headers
+from hipcache.model import PassTrace
+from hipcache.planning.frontend import FrontEnd
+from hipcache.processes.runner import Completed
+from hipcache.session import Session
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """`why_not`: in words, why its result must not be stored; empty: it may."""
+
+    output: Path
+    done: Completed
+    trace: PassTrace
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a pass is run: `argv` writes to `output`, and make's dependencies to `rule`. `began`: if not 0, since when
+    (seconds of the epoch) its files must be as they are; `headers`: of the preamble that it uses."""
+
+    argv: list[str]
+    output: Path
+    rule: Path
+    began: float = 0.0
+    headers: Headers | None = None
+
+
+def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
+    """`name`: of the pass, in messages. Raises as `Session.run`."""
+    with session.engine.slots.hold(session.runner.check):
+        started = session.engine.clock()
+        done, observed = pass_trace.run(session, name, way.argv)
+        set_back = session.was_set_back(started, done)
+    trace, why_not = pass_trace.trace(
+        session, front, way.rule, way.began or started, observed, set_back=set_back, headers=way.headers
+    )
+    return Attempt(way.output, done, trace, why_not)

@@ -1,0 +1,138 @@
+"""A pass with a precompiled preamble, where there is one to be trusted: else plainly, as if there were none.
+
+It counts only where it has nothing to say, and where all that the preamble was made of is as it was, before and after.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from hipcache.errors import JobFailed
+from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.preambles import CHECKED, USED, Offer, Preamble, Preambles
+from hipcache.model import Pass
+from hipcache.planning import preamble
+from hipcache.session import Session
+from hipcache.values import dataclass, replace
+
+# (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to
+WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
+
+# What comes in another order by clang 16 and later, and that tables of virtual functions name it.
+_MOVED = re.compile(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
+_VTABLE = b"_ZTV"
+_NAMES = re.compile(rb"[!-~]{18,}")
+_LEFT = "the pass that it was made for does not tell whether it can be trusted"
+
+
+class Different(Exception):
+    """With the preamble the pass came to something else; the text says to what."""
+
+
+@dataclass(frozen=True)
+class PreambleUse:
+    """`name`: of the pass, in messages; `way`: of the plain pass with another stem for its files in the scratch."""
+
+    preambles: Preambles
+    name: str
+    work: Pass
+    way: Callable[[str], Way]
+
+    def run(self, plainly: Callable[[], Attempt]) -> Attempt:
+        front, stem, bitcode = self.work.front, self.work.stem, self.work.bitcode
+        offer = self.preambles.offer(front, stem, bitcode=bitcode)
+        if offer and offer.ready and not offer.is_checked:
+            found = self._attempt(offer.ready, offer.began)
+            if found and not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
+                self._count(USED)
+                return found
+        plain = plainly()
+        if offer:
+            self._follow_up(offer, plain)
+        return plain
+
+    def _follow_up(self, offer: Offer, plain: Attempt) -> None:
+        """Make what is wanted, or check what is there, by the pass that has just been run plainly."""
+        front = self.work.front
+        one, is_new = offer.ready, False
+        if offer.wanted and not (plain.why_not or plain.done.stderr):
+            one, is_new = self.preambles.make(front, offer.wanted, self.work.stem, bitcode=self.work.bitcode), True
+        if one is None or not (is_new or offer.is_checked):
+            return
+        try:
+            kept = self._compared(one, plain, offer.began)
+        except Different as different:
+            self.preambles.end(front, f"{self.name}: {different}")
+            return
+        if kept is None:
+            if is_new:
+                self.preambles.refuse(one, _LEFT)
+            return
+        self._count(CHECKED)
+        if is_new or kept.reordered != one.reordered:
+            self.preambles.keep(kept)
+
+    def _attempt(self, one: Preamble, began: float) -> Attempt | None:
+        """None where what it made must not be used."""
+        session = self.preambles.session
+        front, plain = self.work.front, self.way("-preamble")
+        argv = preamble.using(plain.argv, str(one.pch), one.candidate.size)
+        try:
+            made = attempt(session, self.name, front, replace(plain, argv=argv, began=began, headers=one.headers))
+        except JobFailed:
+            return None  # the plain pass says why
+        reads, then = made.trace.reads, one.headers.reads
+        if made.done.stderr or made.why_not or reads is None or then is None:
+            return None
+        digests = {file.path: file.digest for file in reads.files}
+        if any(digests.get(file.path) != file.digest for file in then.files) or session.files.differs_now(then):
+            return None
+        return made
+
+    def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | None:
+        """The preamble, if it can be trusted by this pass; None if that does not tell. Raises Different."""
+        made = self._attempt(one, began)
+        if made is None or plain.why_not:
+            return None
+        if plain.done.stderr:
+            raise Different("a message was not said")
+        if plain.trace.files != made.trace.files:
+            raise Different("other files were read")
+        with_it, without = made.output.read_bytes(), plain.output.read_bytes()
+        if with_it == without:
+            return one
+        if not self.work.bitcode:
+            raise Different("another object")
+        names = _names(without)
+        if _VTABLE in without or not preamble.is_optimized(self.work.front) or not names or names != _names(with_it):
+            return None
+        if self._object(made) != self._object(plain):
+            raise Different("another object of its bitcode")
+        return replace(one, reordered=True)
+
+    def _object(self, made: Attempt) -> tuple[bytes, bytes] | None:
+        """What the back end makes of the bitcode, and says."""
+        output = made.output.with_suffix(".checked.o")
+        try:
+            argv = preamble.back_end(self.work.front, str(made.output), str(output))
+            done = self.preambles.session.run(self.name, argv)
+            return output.read_bytes(), done.stderr.replace(bytes(made.output), b"")
+        except JobFailed:
+            return None
+
+    def _count(self, what: str) -> None:
+        self.preambles.session.counted[what] += 1
+
+
+def _names(bitcode: bytes) -> bytes:
+    """The names in its table of strings, which has them in the module's order, but for those that are known to move;
+    empty where none of these is there. All is there that is always emitted of the preamble's headers, whatever the
+    source uses."""
+    found = next((run for run in _NAMES.findall(bitcode) if b"__cxa_pure_virtual" in run), b"")
+    return _MOVED.sub(b"", found)
+
+
+def of(session: Session) -> WithPreamble:
+    preambles = Preambles(session)
+    return lambda name, work, way, plainly: PreambleUse(preambles, name, work, way).run(plainly)

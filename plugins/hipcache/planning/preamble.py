@@ -1,0 +1,199 @@
+"""Preambles: the leading includes of a source, which a pass may read precompiled (a PCH file) instead of as text.
+
+A preamble is a header that has these includes and nothing else, precompiled with the options of the pass:
+
+    clang -cc1 ... -emit-pch -x hip -                                     (the includes are on standard input)
+    clang -cc1 ... -include-pch P -preamble-bytes=N,1 -fno-validate-pch   (N: where they end in the source)
+
+It ends before the first line that is no include in angles, no comment and not blank. A header in quotes would be looked
+for beside the text, which lies nowhere. The header that newer drivers put before every HIP source is in each preamble.
+
+`why_not` and `fault` exclude all that is known to make a difference: see docs/preambles.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hipcache.inputs.keys import Key, make_key
+from hipcache.planning import backend
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import dataclass
+
+# The driver's own, since clang 16 where it finds HIP.
+WRAPPER = "__clang_hip_runtime_wrapper.h"
+STANDARD_INPUT = "<stdin>"
+# More leading includes than that are not told apart.
+MOST_INCLUDES = 12
+
+_BLANK = re.compile(rb"[ \t]*\n")
+_COMMENT = re.compile(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
+_INCLUDE = re.compile(rb"[ \t]*#[ \t]*include[ \t]*<([\w./+-]+)>[ \t]*(?://[^\n\\]*)?\n")
+
+# Of a pass: what the parsed text does not depend on.
+_NOT_PARSED = {
+    Role.OUTPUT,
+    Role.DEPENDENCIES,
+    Role.DEPENDENCY_STYLE,
+    Role.PRESENTATION,
+    Role.DIRECTORY,
+    Role.BITCODE,
+    Role.CUID,
+    Role.GPUBINARY,
+    Role.EMIT,
+    Role.LANGUAGE,
+    Role.INPUT,
+}
+_NAMES_SOURCE = ("-main-file-name",)
+# With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
+_LEFT = re.compile(
+    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|Weverything"
+    r"|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|funique-internal"
+    r"|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
+    r"|std=(?:c|gnu)\+\+(?:98|03)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
+)
+# Words of a text whose meaning goes beyond its own place.
+_WORDS = re.compile(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
+_PRAGMA = re.compile(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
+_LOCAL_PRAGMAS = re.compile(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
+# Headers of the system take back what they set, since they are made to be included before anything. These last longer.
+_LASTING_PRAGMAS = re.compile(
+    rb"pack\b|options\b|align\b|weak\b|redefine_extname\b|ms_struct\b|comment\b|init_seg\b|vtordisp\b|float_control\b"
+    rb"|fenv_|intrinsic\b|optimize\b|function\b|\w*_seg\b|GCC[ \t]+(?:poison|optimize|target|ivdep|dependency)\b"
+    rb"|clang[ \t]+(?!diagnostic\b|system_header\b|force_cuda_host_device\b|loop\b)|STDC[ \t]+(?!\w+[ \t]+DEFAULT\b)"
+)
+
+
+@dataclass(frozen=True)
+class Leading:
+    """Includes at the head of a source: their names, and where each ends, in bytes."""
+
+    names: tuple[str, ...]
+    ends: tuple[int, ...]
+
+
+def leading(text: bytes) -> Leading:
+    names: list[str] = []
+    ends: list[int] = []
+    at = 0
+    while len(names) < MOST_INCLUDES:
+        include = _INCLUDE.match(text, at)
+        found = include or _BLANK.match(text, at) or _COMMENT.match(text, at)
+        if not found or b"??" in found.group():
+            break
+        at = found.end()
+        if include:
+            names.append(include.group(1).decode())
+            ends.append(at)
+    return Leading(tuple(names), tuple(ends))
+
+
+def why_not(front: FrontEnd, *, bitcode: bool) -> str:
+    """In words, why the pass goes without; empty if it need not. `bitcode`: does it end before its back end?"""
+    job = front.job
+    if job.emits != "-emit-obj":
+        return "its output is no object"
+    if front.auxiliary or not front.all_headers:
+        return "it writes more than its object, or a list of some headers only"
+    if not job.value(Role.CUID):
+        return "it has no CUID"
+    if not bitcode and _is_device(front):
+        return "it is a device pass in one step"
+    for option in job.options:
+        if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
+            return f"{option.text[0]} is one of its options"
+        if option.role is Role.INCLUDE and (option.name != "-include" or option.value != WRAPPER):
+            return f"{option.name} {option.value}"
+    if bitcode and WRAPPER in front.included and not is_optimized(front):
+        return "without optimization, functions of the driver's header come in another order"
+    return ""
+
+
+def _is_device(front: FrontEnd) -> bool:
+    return any(option.name == "-fcuda-is-device" for option in front.job.options)
+
+
+def is_optimized(front: FrontEnd) -> bool:
+    levels = [option.text[0] for option in front.job.options if option.text[0].startswith("-O")]
+    return bool(levels) and levels[-1] != "-O0"
+
+
+def key(front: FrontEnd, names: tuple[str, ...], directory: str) -> Key:
+    """`directory`: the working directory. The same for all sources that begin alike."""
+    known = dict(front.key.inputs)
+    relative = any(option.role is Role.SEARCH and not option.value.startswith("/") for option in front.job.options)
+    named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
+    parts = [
+        ("compiler", known["compiler"]),
+        *(("option", " ".join(option.text)) for option in _options(front)),
+        *named,
+        *(("include", name) for name in names),
+        *([("directory", directory)] if relative else []),
+    ]
+    return make_key("preamble", parts)
+
+
+def off_key(front: FrontEnd) -> Key:
+    """Of the record that no pass of this compiler is to have one."""
+    return make_key("preambles off", [("compiler", dict(front.key.inputs)["compiler"])])
+
+
+def _options(front: FrontEnd) -> Iterator[Option]:
+    for option in front.job.options:
+        if option.role not in _NOT_PARSED and option.name not in _NAMES_SOURCE and option.text != ("-cc1",):
+            yield option
+
+
+def text_of(names: tuple[str, ...]) -> bytes:
+    return "".join(f"#include <{name}>\n" for name in names).encode()
+
+
+def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
+    """The command that reads a preamble's text on standard input."""
+    words = [front.job.program, "-cc1"]
+    for option in _options(front):
+        words += option.text
+    words += ["-main-file-name", "preamble", "-emit-pch", "-fno-pch-timestamp"]
+    words += ["-dependency-file", dependencies, "-MT", "output", "-sys-header-deps"]
+    return [*words, "-o", output, "-x", "hip", "-"]
+
+
+def alone(front: FrontEnd, pch: str, source: str, output: str) -> list[str]:
+    """The command that compiles a preamble by itself to bitcode. `source`: of an empty file."""
+    words = [front.job.program, "-cc1"]
+    for option in _options(front):
+        words += option.text
+    words += ["-main-file-name", "preamble", "-emit-llvm-bc", "-disable-llvm-passes"]
+    return [*words, "-include-pch", pch, "-fno-validate-pch", "-o", output, "-x", "hip", source]
+
+
+def using(argv: list[str], pch: str, size: int) -> list[str]:
+    """The command of a pass, with the preamble in the place of the first `size` bytes of its source."""
+    skip = [f"-preamble-bytes={size},1"] if size else []
+    return [*argv[:2], "-include-pch", pch, *skip, "-fno-validate-pch", *argv[2:]]
+
+
+def fault(text: bytes, *, system: bool) -> str:
+    """In words, why no preamble may have this header; empty if it may. `system`: is it one of the system's?"""
+    word = _WORDS.search(text)
+    if word:
+        return f"it has {word.group().decode()}"
+    if b"pragma" not in text and b"_Pragma" not in text:
+        return ""
+    if b"_Pragma" in text and not system:
+        return "it has a _Pragma"
+    for pragma in _PRAGMA.finditer(text):
+        what = pragma.group(1)
+        if _LASTING_PRAGMAS.match(what) if system else not _LOCAL_PRAGMAS.match(what):
+            return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
+    return ""
+
+
+def back_end(front: FrontEnd, bitcode: str, output: str) -> list[str]:
+    """The command that makes an object of a front end's bitcode."""
+    words = [front.job.program]
+    for option in backend.options(front.job.options):
+        words += option.text
+    return [*words, "-o", output, "-x", "ir", bitcode]

@@ -1,0 +1,372 @@
+"""Precompiled preambles: the object, the messages and the dependency file are plain clang's, whatever happens to a
+header or to the store. Each compile here is compared with plain clang's (`lab.same`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hip import DEVICE_LIBRARIES, Compiled, Lab, only_19, rewrite, settle
+from hipcache import config
+from hipcache.engine import Engine, open_engine
+from hipcache.front import make
+from hipcache.planning import command, preamble
+from hipcache.processes.runner import SubprocessRunner, Traced
+from hipcache.values import replace
+
+pytestmark = pytest.mark.archs(1)
+# One device and the host.
+BOTH = 2
+NEVER_CHECKED = "999999999"
+
+
+@pytest.fixture
+def prelab(lab: Lab) -> Lab:
+    """A lab whose front ends may use preambles, none of which is checked by chance."""
+    lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.write("inc/value.hpp", "#pragma once\n#define VALUE 3\ninline int twice(int x) { return 2 * x; }\n")
+    return lab
+
+
+def source(lab: Lab, number: int, head: str = "", body: str = "") -> str:
+    name = f"s{number}.hip"
+    text = f"// {number}\n#include <hip_in_short.hpp>\n#include <value.hpp> // values\n{head}"
+    text += f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE * {number} + __LINE__; }}\n'
+    text += f'extern "C" int host() {{ return twice(VALUE) + {number}; }}\n{body}'
+    lab.write(name, text)
+    return name
+
+
+def words(lab: Lab) -> list[str]:
+    return [f"-I{lab.root}/first", f"-I{lab.root}/inc", f"-I{lab.root}", "-MD"]
+
+
+def build(lab: Lab, number: int, *flags: str, head: str = "", body: str = "") -> Compiled:
+    done = lab.compile(*words(lab), *flags, source=source(lab, number, head, body))
+    assert done.dependencies == done.plain_dependencies
+    return done
+
+
+def counts(lab: Lab) -> dict[str, int]:
+    found = lab.stats()["preambles"]
+    assert isinstance(found, dict)
+    return found
+
+
+def prepare(lab: Lab, *flags: str, head: str = "") -> None:
+    """After that there is a preamble for the device and for the host."""
+    for number in (91, 92):
+        build(lab, number, *flags, head=head)
+    assert counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}
+
+
+def test_one_is_made_by_the_second_source_and_used_by_the_third(prelab: Lab) -> None:
+    build(prelab, 1)
+    assert not any(counts(prelab).values())
+    build(prelab, 2)
+    assert counts(prelab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}
+    build(prelab, 3)
+    assert counts(prelab)["used"] == BOTH
+    assert "precompiled preambles" in prelab.hipcache("stats").out.decode()
+    assert build(prelab, 3).outcome == "hit"
+
+
+def test_without_the_setting_there_is_none(prelab: Lab) -> None:
+    del prelab.environ["HIPCACHE_PREAMBLES"]
+    for number in range(3):
+        build(prelab, number)
+    assert not any(counts(prelab).values())
+
+
+def test_an_edit_of_the_same_source_uses_one(prelab: Lab) -> None:
+    build(prelab, 1)
+    build(prelab, 1, body="int more() { return 1; }\n")
+    done = build(prelab, 1, body="int more() { return 2; }\n")
+    assert counts(prelab)["used"] == BOTH
+    assert done.counted.back_ends == 0, "the bitcode is as before"
+
+
+@pytest.mark.parametrize("where", ["header", "source"])
+def test_a_file_that_is_changed_in_place_with_its_times_restored(prelab: Lab, where: str) -> None:
+    prepare(prelab)
+    before = build(prelab, 1)
+    changed = prelab.root / ("inc/value.hpp" if where == "header" else "s1.hip")
+    rewrite(changed, changed.read_text().replace("VALUE 3", "VALUE 4").replace("VALUE * 1", "VALUE * 7"))
+    after = prelab.compile(*words(prelab), source="s1.hip")
+    assert after.object != before.object
+    assert build(prelab, 2).object
+
+
+def test_a_header_that_the_leading_includes_find_elsewhere_by_now(prelab: Lab) -> None:
+    prepare(prelab)
+    before = build(prelab, 1)
+    prelab.write("first/value.hpp", "#pragma once\n#define VALUE 5\ninline int twice(int x) { return 3 * x; }\n")
+    prelab.changed(before, *words(prelab), source="s1.hip")
+
+
+def test_an_include_behind_the_leading_ones_that_is_shadowed(prelab: Lab) -> None:
+    prelab.write("inc/late.hpp", "#define LATE 1\n")
+    late = "int between;\n#include <late.hpp>\nint late() { return LATE; }\n"
+    prepare(prelab)
+    before = build(prelab, 1, body=late)
+    assert counts(prelab)["used"] == BOTH
+    prelab.write("first/late.hpp", "#define LATE 2\n")
+    prelab.changed(before, *words(prelab), source="s1.hip")
+
+
+def test_a_file_that_a_header_asks_for_appears(prelab: Lab) -> None:
+    prelab.write(
+        "inc/value.hpp",
+        "#pragma once\n#if __has_include(<option.hpp>)\n#define VALUE 8\n#else\n#define VALUE 3\n#endif\n"
+        "inline int twice(int x) { return 2 * x; }\n",
+    )
+    prepare(prelab)
+    before = build(prelab, 1)
+    prelab.write("inc/option.hpp", "")
+    prelab.changed(before, *words(prelab), source="s1.hip")
+
+
+def test_headers_that_are_included_once_more(prelab: Lab) -> None:
+    prepare(prelab)
+    build(prelab, 1, body="#include <value.hpp>\n#include <hip_in_short.hpp>\nint last() { return VALUE; }\n")
+    assert counts(prelab)["used"] == BOTH
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "inline int number() { return __COUNTER__; }",
+        "inline const char* when() { return __TIME__ __DATE__; }",
+        "#pragma pack(1)",
+        "#pragma clang fp contract(off)",
+        '_Pragma("pack(1)")',
+        "inline const char* base() { return __BASE_FILE__; }",
+    ],
+)
+def test_no_header_is_precompiled_that_reaches_beyond_itself(prelab: Lab, line: str) -> None:
+    header = prelab.root / "hip_in_short.hpp"
+    header.write_text(header.read_text() + line + "\n")
+    for number in range(3):
+        build(prelab, number, "-Wno-date-time")
+    assert not any(counts(prelab).values())
+
+
+def test_counters_of_the_source_begin_at_zero(prelab: Lab) -> None:
+    prepare(prelab)
+    build(prelab, 1, body="int first() { return __COUNTER__; }\nint second() { return __COUNTER__; }\n")
+    assert counts(prelab)["used"] == BOTH
+
+
+@pytest.mark.parametrize("flags", [["-g"], ["-gline-tables-only"], ["-fretain-comments-from-system-headers"]])
+def test_passes_that_go_without(prelab: Lab, flags: Sequence[str]) -> None:
+    for number in range(3):
+        build(prelab, number, *flags)
+    assert not any(counts(prelab).values())
+
+
+def test_a_relative_search_path_goes_without(prelab: Lab) -> None:
+    for number in range(3):
+        prelab.compile("-Iinc", "-I.", "-MD", source=source(prelab, number))
+    assert not any(counts(prelab).values())
+
+
+@pytest.mark.parametrize("head", ["#pragma once\n", "#ifndef GUARD\n#define GUARD\n#endif\n", "#define VALUE_2 1\n"])
+def test_what_is_no_include_ends_the_block(prelab: Lab, head: str) -> None:
+    prepare(prelab)
+    build(prelab, 1, head=head)
+    name = prelab.write("guarded.hip", f"{head}#include <hip_in_short.hpp>\n#include <value.hpp>\nint x = VALUE;\n")
+    prelab.compile(*words(prelab), source=name.name)
+
+
+def test_a_pass_with_something_to_say_is_run_plainly(prelab: Lab) -> None:
+    prepare(prelab)
+    body = "[[nodiscard]] int kept();\nvoid dropped() { kept(); }\n"
+    assert "warning" in build(prelab, 1, body=body).messages
+    assert counts(prelab)["used"] == 0
+
+
+def test_a_source_that_fails(prelab: Lab) -> None:
+    prepare(prelab)
+    done = prelab.compile(*words(prelab), source=source(prelab, 1, body="int wrong() { return nothing; }\n"))
+    assert done.status != 0
+
+
+def test_the_host_goes_without_where_a_header_initializes_something(prelab: Lab) -> None:
+    header = prelab.root / "inc/value.hpp"
+    header.write_text(header.read_text() + "int told();\nstatic int kept = told();\ninline int also = told();\n")
+    for number in (1, 2):
+        build(prelab, number, "-std=c++17", body="int own = told();\n")
+    assert counts(prelab) == {"used": 0, "made": 1, "checked": 1, "different": 0}
+    build(prelab, 3, "-std=c++17", body="int own = told();\n")
+    assert counts(prelab)["used"] == 1
+
+
+def test_two_compilers(prelab: Lab) -> None:
+    other = replace_compiler(prelab)
+    for number in (1, 2, 3):
+        prelab.count_anew()
+        build(prelab, number)
+        other.count_anew()
+        other.compile(*words(other), source=source(other, number))
+    assert counts(prelab) == {"used": 2 * BOTH, "made": 2 * BOTH, "checked": 2 * BOTH, "different": 0}
+
+
+def replace_compiler(lab: Lab) -> Lab:
+    version = {"15": "19", "19": "15"}[lab.version]
+    compiler = lab.compiler.replace(f"llvm-{lab.version}", f"llvm-{version}")
+    return Lab(lab.root, version, compiler, lab.environ, lab.archs)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+def test_a_damaged_preamble_in_the_store_is_none(prelab: Lab, damage: str) -> None:
+    prepare(prelab)
+    blobs = [path for path in (prelab.store / "v1/blobs").rglob("*") if path.is_file()]
+    large = [path for path in blobs if path.stat().st_size > 100_000]
+    assert len(large) == BOTH
+    for path in large:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 255
+        if damage == "gone":
+            path.unlink()
+        else:
+            path.write_bytes(content if damage == "flipped" else content[: len(content) // 2])
+    build(prelab, 1)
+    assert counts(prelab)["used"] == 0
+    build(prelab, 2)
+    assert counts(prelab)["used"] == BOTH
+
+
+def test_each_use_is_checked_where_that_is_asked_for(prelab: Lab) -> None:
+    prelab.environ["HIPCACHE_PREAMBLE_CHECKS"] = "1"
+    for number in range(4):
+        build(prelab, number)
+    assert counts(prelab) == {"used": 0, "made": BOTH, "checked": 3 * BOTH, "different": 0}
+
+
+# Through the engine in this process, with processes that somebody meddles with
+
+
+class Meddling(SubprocessRunner):
+    """Does something after each traced process."""
+
+    def __init__(self, lab: Lab, kind: str) -> None:
+        super().__init__()
+        self.lab = lab
+        self.kind = kind
+
+    def group(self) -> SubprocessRunner:
+        return self
+
+    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = -3) -> Traced:
+        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin)
+        if self.kind == "header" and "-emit-pch" in argv:
+            header = self.lab.root / "inc/value.hpp"
+            rewrite(header, header.read_text().replace("VALUE 3", "VALUE 6"))
+        if self.kind == "object" and "-include-pch" in argv and "-emit-obj" in argv:
+            output = Path(argv[argv.index("-o") + 1])
+            output.write_bytes(output.read_bytes() + b"more")
+        return traced
+
+
+def compile_in_process(lab: Lab, engine: Engine, number: int) -> bytes:
+    argv = lab.words(*words(lab), source=source(lab, number))
+    settle()
+    done = make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None)
+    preambles = dict(done.outcome.preambles)
+    lab.environ["COUNTED"] = repr(preambles)
+    return (lab.root / "out.o").read_bytes()
+
+
+def engine_of(lab: Lab, kind: str) -> Engine:
+    return replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=Meddling(lab, kind))
+
+
+def test_a_header_that_changes_while_the_preamble_is_made(prelab: Lab) -> None:
+    engine = engine_of(prelab, "header")
+    compile_in_process(prelab, engine, 1)
+    compile_in_process(prelab, engine, 2)
+    assert "made" not in prelab.environ.pop("COUNTED")
+    done = build(prelab, 3)
+    assert counts(prelab)["used"] == 0
+    assert done.status == 0
+
+
+def test_a_difference_switches_preambles_off_for_the_compiler(prelab: Lab) -> None:
+    plain = build(prelab, 2).object
+    engine = engine_of(prelab, "object")
+    assert compile_in_process(prelab, engine, 1)
+    (prelab.root / "s2.hip").unlink()
+    assert "'different': 1" in prelab.environ.pop("COUNTED")
+    assert build(prelab, 2).object == plain
+    before = counts(prelab)
+    build(prelab, 3)
+    build(prelab, 4)
+    assert counts(prelab) == before
+
+
+# With the header that newer drivers put before each source
+
+
+@only_19
+def test_the_drivers_own_header(prelab: Lab) -> None:
+    flags = ["--rocm-path=/usr", f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-cuid=5eed", "--offload-arch=gfx906"]
+    for number in range(4):
+        name = f"w{number}.hip"
+        text = f"__device__ __attribute__((used)) float root(float x) {{ return sqrtf(x + {number}); }}\n"
+        prelab.write(name, text)
+        command_line = [prelab.compiler, "-x", "hip", "-O2", *flags, "-MD", "-c", name, "-o", "out.o"]
+        done = prelab.same(command_line)
+        assert done.dependencies == done.plain_dependencies
+    found = counts(prelab)
+    assert found["made"] == found["checked"] == BOTH
+    assert found["used"] == 2 * BOTH
+
+
+# Texts
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "#include <a>\n#include <b.h> // b\n\n/* c\n * d */\n  #  include\t<c/d.hpp>\nint x;\n",
+            ["a", "b.h", "c/d.hpp"],
+        ),
+        ('#include <a>\n#include "b"\n#include <c>\n', ["a"]),
+        ("#include <a>\n#include <b>", ["a"]),
+        ("// x \\\n#include <a>\n", []),
+        ("#include <a> // x \\\n#include <b>\n", []),
+        ("\ufeff#include <a>\n", []),
+        ("#include <a>\r\n#include <b>\r\n", []),
+        ("/* ??/\n*/\n#include <a>\n", []),
+        ("#include NAME\n#include <a>\n", []),
+        ("#include_next <a>\n", []),
+        ("/* open\n#include <a>\n", []),
+        ("#if 1\n#include <a>\n#endif\n", []),
+    ],
+)
+def test_leading_includes(text: str, names: list[str]) -> None:
+    found = preamble.leading(text.encode())
+    assert list(found.names) == names
+    assert all(text.encode()[:end].endswith(b"\n") for end in found.ends)
+
+
+def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
+    assert preamble.leading(b"/*" + b"* " * 30000).names == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "system", "good"),
+    [
+        ("#pragma once\n", False, True),
+        ("#pragma GCC visibility push(default)\n#pragma GCC visibility pop\n", True, True),
+        ("#pragma GCC visibility push(default)\n", False, False),
+        ("# pragma pack(push, 1)\n", True, False),
+        ("#pragma STDC FP_CONTRACT ON\n", True, False),
+        ("int __COUNTER__X;\n", False, True),
+        ("int x = __COUNTER__;\n", True, False),
+    ],
+)
+def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:
+    assert (preamble.fault(text.encode(), system=system) == "") == good
