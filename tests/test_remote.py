@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 from hip import KERNEL, LAUNCHER, PARTIAL, explained, kernel, only_19
 from hipcache.config import Config
+from hipcache.helper.process import IDLE, Helper
+from hipcache.helper.remotes import open_remotes
+from hipcache.remote import queue
 from hipcache.remote.client import Client
+from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SERVERS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
 from test_direct import Direct, direct
 
@@ -230,13 +234,32 @@ def test_a_remote_that_is_away_is_told_once_and_costs_little(webbed: Team, web: 
     assert lab.stats()["remote"]["errors"] > 0  # type: ignore[index]
 
 
+def test_a_helper_whose_remote_does_not_come_back_ends(tmp_path: Path) -> None:
+    """What it could not send stays queued, for the helper of the next compile."""
+    team = Team(tmp_path, f"http://127.0.0.1:{free_port()}")
+    lab = team.machine()
+    assert lab.run([*LAUNCHER, *lab.words()]).status == 0
+    for place in sockets(lab):
+        end_helper(place)
+    store = LocalStore(lab.store, max_bytes=0)
+    helper = Helper(Config(dir=lab.store, remote=(team.url,)), store)
+    helper.remotes = open_remotes(helper.config, store)
+    helper.used -= 2 * IDLE
+    assert queue.names(store.confined)
+    assert not helper.is_idle()
+    assert not helper.upload_some()
+    assert helper.is_idle()
+    assert queue.names(store.confined)
+
+
 def test_what_could_not_be_sent_is_sent_when_the_remote_is_back(webbed: Team, web: Server) -> None:
     web.kill()
     first = webbed.machine()
     lab_words = first.words()
     assert first.run([*LAUNCHER, *lab_words]).status == 0
     assert list((first.store / "v1/remote").glob("item-*"))
-    webbed.end()
+    for place in sockets(first):
+        end_helper(place)
     web.start()
     first.write("other.hip", KERNEL)
     assert first.run([*LAUNCHER, *first.words(source="other.hip", output="other.o")]).status == 0

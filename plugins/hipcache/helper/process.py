@@ -1,8 +1,9 @@
 """The storage helper: one process of the user's that holds the connections to the remotes of one store.
 
-It is started by a compile (`client`), serves any number of them, uploads what is queued, and ends when nobody has asked
-for IDLE seconds and the queue is empty, or when its socket is gone. Each answer of a remote has a bound: a fetch of
-which nothing comes for the time of its address is given up, whatever the library that is at it does.
+It is started by a compile (`client`), serves any number of them, and uploads what is queued. It ends when nobody has
+asked for IDLE seconds and the queue is empty or no remote takes it, or when its socket is gone. Each answer of a remote
+has a bound: a fetch of which nothing comes for the time of its address is given up, whatever the library that is at it
+does.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Helper:
     config: Config
     store: LocalStore
     remotes: list[Remote] = field(init=False)
-    _used: float = field(default_factory=time.monotonic)
+    used: float = field(default_factory=time.monotonic)
     _asked: threading.Event = field(default_factory=threading.Event)
     _hurry: threading.Event = field(default_factory=threading.Event)
     _uploading: threading.Lock = field(default_factory=threading.Lock)
@@ -72,7 +73,7 @@ class Helper:
         threading.Thread(target=self._open, args=(ready,), daemon=True).start()
         threading.Thread(target=self._upload_all, args=(ready,), daemon=True).start()
         with suppress(OSError):
-            while os.stat(place).st_ino == inode and not self._is_idle():
+            while os.stat(place).st_ino == inode and not self.is_idle():
                 with suppress(TimeoutError):
                     connection, _ = listener.accept()
                     threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
@@ -81,8 +82,11 @@ class Helper:
         with self._uploading:
             return
 
-    def _is_idle(self) -> bool:
-        return time.monotonic() - self._used > IDLE and not queue.names(self.store.confined)
+    def is_idle(self) -> bool:
+        """Nobody has asked for a while, and nothing can be uploaded: what stays queued waits for the next compile."""
+        if time.monotonic() - self.used <= IDLE:
+            return False
+        return bool(self._upload_fault) or not queue.names(self.store.confined)
 
     def _open(self, ready: threading.Event) -> None:
         """The settings may be wrong, or a library may be: that is told to who asks."""
@@ -99,7 +103,7 @@ class Helper:
         with connection, suppress(OSError, ValueError), connection.makefile("rb") as requests:
             connection.settimeout(5.0)
             request = json.loads(requests.readline(_MOST_REQUEST))
-            self._used = time.monotonic()
+            self.used = time.monotonic()
 
             def say(answer: dict[str, Any] | None = None) -> None:
                 connection.sendall((json.dumps(answer) if answer else "").encode() + b"\n")
@@ -112,7 +116,7 @@ class Helper:
                 self._asked.set()
             elif request["op"] == "sync":
                 self._sync(say)
-            self._used = time.monotonic()
+            self.used = time.monotonic()
 
     # Fetching
 
@@ -180,13 +184,13 @@ class Helper:
                     remote.probe()
             if self.remotes and not any(remote.address.writes for remote in self.remotes):
                 self._drop_all()
-            while not self._ended and self._upload_some():
-                self._used = time.monotonic()
+            while not self._ended and self.upload_some():
+                self.used = time.monotonic()
             if self._upload_fault:
                 self._hurry.wait(_AGAIN)
             self._hurry.clear()
 
-    def _upload_some(self) -> bool:
+    def upload_some(self) -> bool:
         """Some items of the queue. False where there is nothing to do, or nothing can be done now."""
         with self._uploading:
             try:
