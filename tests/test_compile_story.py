@@ -393,7 +393,7 @@ def test_two_that_compile_one_object_at_once_do_the_work_once(world: World) -> N
     world.compiler.before = note
     argv = (str(world.compiler.tools / "clang++"), "-c", "k.hip", "-o", "out/k.o")
     with ThreadPoolExecutor(2) as pool:
-        futures = [pool.submit(compile, world.engine, command.parse(argv, str(world.root), {}), None) for _ in range(2)]
+        futures = [pool.submit(make, world.engine, command.parse(argv, str(world.root), {}), None) for _ in range(2)]
         ends = [future.result().outcome.outcome for future in futures]
     assert set(ends) <= {"hit", "miss", "partial"}
     assert sorted(kind for kind in jobs if kind not in ("plan", "bundle")) == sorted(
