@@ -109,8 +109,8 @@ def test_what_the_host_linker_refuses_is_not_linked_twice(program: Program, tmp_
     made, counted = program.link(f"-B{tmp_path}")
     assert (made, counted.outcome) == (b"", "failed")
     assert (tmp_path / "count").read_text() == "once\n" * 2
-    # A host function that is not there, a library: the real linker's words.
-    for more in (["one.o", "two.o"], ["-lnone"]):
+    # A host function that is not there, a library, with colours: the real linker's words, and the driver's.
+    for more in (["one.o", "two.o"], ["-lnone"], ["-lnone", "-fcolor-diagnostics"]):
         made, counted = program.link(*more)
         assert (made, counted.outcome) == (b"", "failed")
 

@@ -36,7 +36,8 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
     done = session.attempt([job.program, *job.arguments])
     text = said(session, done.stderr)
     # With colours the driver's line would look otherwise, and hipcc may add one of its own.
-    known = columns is None and not session.command.unwrapped
+    coloured = columns is not None or any("color" in word for word in session.command.arguments)
+    known = not coloured and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
         files.clean_up(session.command.path(value_after(job, "-o")))
         last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
