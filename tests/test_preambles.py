@@ -55,9 +55,12 @@ def counts(lab: Lab) -> dict[str, int]:
 
 
 def prepare(lab: Lab, *flags: str, head: str = "") -> None:
-    """After that there is a preamble for the device and for the host."""
-    for number in (91, 92):
+    """After that there is a preamble for the device and for the host. (It takes two sources; where something else on
+    the machine touches a directory above meanwhile, nothing is kept, and it takes some more.)"""
+    for number in range(91, 98):
         build(lab, number, *flags, head=head)
+        if number > 91 and counts(lab)["made"] >= BOTH:
+            break
     assert counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}
 
 

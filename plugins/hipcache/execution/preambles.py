@@ -33,6 +33,8 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 _FIRST, _LONGER = 1, 4
 # After one could not be made it is not tried again for so many.
 _REFUSED = -64
+# Nor for so many after a file was changing just then.
+_DISTURBED = -1
 _SHORTEST = 3
 
 
@@ -150,7 +152,8 @@ class Preambles:
         try:
             made = self._made(front, one, stem, initializes=not bitcode)
         except (Refused, JobFailed, Untraceable) as why:
-            self._put(replace(one, outputs=()), _REFUSED, str(why))
+            disturbed = isinstance(why, Untraceable)
+            self._put(replace(one, outputs=()), _DISTURBED if disturbed else _REFUSED, str(why))
             return None
         self.session.counted[MADE] += 1
         return made
