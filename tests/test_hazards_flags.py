@@ -323,6 +323,15 @@ def test_a_recorded_command_line_is_the_users_own(lab: Lab, flag: str) -> None:
         lab.compile("-g", flag)
 
 
+@pytest.mark.parametrize("flag", ["-frecord-command-line", "-grecord-command-line"])
+def test_a_recorded_command_line_names_the_users_file_for_messages(lab: Lab, flag: str) -> None:
+    for _ in range(2):
+        made = lab.compile("-g", flag, "--serialize-diagnostics", "messages.dia")
+        assert b"messages.dia" in made.object
+        assert made.outcome == PASSED_THROUGH
+    assert lab.stats()["passed_through"] == {"command_line": 2}
+
+
 @pytest.mark.parametrize("flag", ["-fdebug-prefix-map={}=/x", "-ffile-prefix-map={}=/x", "-fmacro-prefix-map={}=/x"])
 def test_a_prefix_map_is_part_of_the_key(lab: Lab, flag: str) -> None:
     lab.write("k.hip", kernel("sizeof(__FILE__)") + "const char* file() { return __FILE__; }\n")

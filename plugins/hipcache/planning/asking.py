@@ -10,6 +10,7 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.planning import assembler, auxiliary, driver, plan
 from hipcache.planning.assembler import AssemblerJob
+from hipcache.planning.cc1 import NOWHERE
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_left
 from hipcache.planning.jobs import split
@@ -57,7 +58,7 @@ def ask(
         found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
     )
     text = driver.as_typed(found.text, words, command)
-    text = text.replace(f'"{driver.NOWHERE}"', _quoted(messages)) if messages else text
+    text = text.replace(f'"{NOWHERE}"', _quoted(messages)) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, looked)

@@ -146,6 +146,8 @@ _JOINED: tuple[tuple[str, Role], ...] = (
 
 #: With this option the driver tells its plan.
 PLANNED = "-###"
+#: Where no file is, nor can one be made: it stands in a command to plan for the file of --serialize-diagnostics.
+NOWHERE = "/proc/hipcache-messages"
 
 # Options whose value names no file that is read, whatever it looks like.
 MERE_NAMES = frozenset(
@@ -234,7 +236,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
                 raise PassThrough("compiler_option", f"{word} without a value")
             if word == "-mllvm" and REFUSED_LLVM.search(value):
                 raise PassThrough("compiler_option", f"-mllvm {value}")
-            if word in COMMAND_LINES and PLANNED in value.split(" "):  # it is not known how it looks without ours
+            # Of these it is not known how it looks without ours.
+            if word in COMMAND_LINES and (PLANNED in value.split(" ") or NOWHERE in value):
                 raise PassThrough("command_line", word)
             if word == "-fdiagnostics-format" and value == "sarif":  # which has the directory in it
                 raise PassThrough("compiler_option", f"{word} {value}")

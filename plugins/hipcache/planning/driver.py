@@ -11,7 +11,7 @@ from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.planning import answers, tools
 from hipcache.planning.answers import Answer
-from hipcache.planning.cc1 import COMMAND_LINES
+from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.jobs import split
 from hipcache.planning.responses import expand, tokenize
@@ -19,8 +19,6 @@ from hipcache.processes.runner import Runner
 
 # What a job is called that is the driver itself.
 DRIVER = "the driver"
-# Where no file is, nor can one be made.
-NOWHERE = "/proc/hipcache-messages"
 # The value of an option (-march=native, --offload-arch=gfx906,native), and no part of a path.
 _NATIVE = re.compile(r"(?:^|[=,;])native(?![\w/.-])")
 
