@@ -3,10 +3,12 @@
 the same.
 
     scripts/compare_preambles.py DIRECTORY... [--compiler clang++-19] [--include DIR] [--archs gfx906,...] [--check N]
+                                 [--seed N] [--seconds S] [--longest S] [--options SET...]
 
-Takes each .hip, .cu and .cpp file below the directories that plain clang compiles as HIP, with each of four sets of
-options (-O3; -O0; -O2 -fPIC; -g, which must go without). Prints for each set how many sources and passes there were,
-and each difference. Ends with status 1 if there was one.
+Takes each .hip, .cu and .cpp file below the directories that plain clang compiles as HIP, with each of five sets of
+options (-O3; -O0; -O2 -fPIC; -O2 with warnings; -g, which must go without), in an order that the seed tells. Prints for
+each set how many sources and passes there were, why passes went without, and each difference. Ends with status 1 if
+there was one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,10 +27,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-OPTIONS = (("-O3",), ("-O0",), ("-O2", "-fPIC"), ("-O2", "-g"))
+OPTIONS = {
+    "O3": ("-O3",),
+    "O0": ("-O0",),
+    "fPIC": ("-O2", "-fPIC"),
+    "warnings": ("-O2", "-Wall", "-Wextra", "-Wconversion", "-Wshadow"),
+    "g": ("-O2", "-g"),
+}
 DEBIAN = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 LAUNCHER = str(Path(sys.executable).with_name("hipcache"))
-BOUND = 300.0  # seconds after which a compile counts as hung
+HUNG = 10  # times as long as plain clang may take
 Made = tuple[int, bytes, bytes, bytes]
 
 
@@ -36,13 +46,21 @@ def sources(directories: Sequence[Path]) -> Iterator[Path]:
         yield from (path.resolve() for path in found if path.suffix in (".hip", ".cu", ".cpp") and path.is_file())
 
 
-def compile_one(argv: Sequence[str], place: Path, environ: Mapping[str, str]) -> Made:
+def compile_one(argv: Sequence[str], place: Path, environ: Mapping[str, str], bound: float) -> Made:
     """(exit status, what was printed, object, dependency file)"""
     for name in ("out.o", "out.d"):
         (place / name).unlink(missing_ok=True)
-    done = subprocess.run(argv, cwd=place, env=environ, capture_output=True, timeout=BOUND, check=False)
+    process = subprocess.Popen(
+        argv, cwd=place, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        said, _ = process.communicate(timeout=bound)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the passes too
+        process.communicate()
+        raise
     made = [(place / name).read_bytes() if (place / name).exists() else b"" for name in ("out.o", "out.d")]
-    return done.returncode, done.stdout + done.stderr, made[0], made[1]
+    return process.returncode, said, made[0], made[1]
 
 
 def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked: argparse.Namespace) -> int:
@@ -61,13 +79,18 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
             include = [f"-I{path.resolve()}" for path in asked.include]
             words = [compiler, "-x", "hip", *archs, *options, "-std=c++17", *DEBIAN, *include, f"-I{source.parent}"]
             words += ["-cuid=5eed", "-MD", "-MF", "out.d", "-c", str(source), "-o", "out.o"]
-            plain = compile_one(words, place, environ)
+            try:
+                plain = compile_one(words, place, environ, asked.longest)
+            except subprocess.TimeoutExpired:
+                tally["take too long"] += 1
+                continue
             tally["compile" if plain[0] == 0 else "do not compile"] += 1
+            tally["with messages"] += plain[0] == 0 and bool(plain[1])
             if plain[0] == 0:
-                cached = compile_one([LAUNCHER, *words], place, environ)
+                cached = compile_one([LAUNCHER, *words], place, environ, HUNG * asked.longest)
                 names = ("status", "messages", "object", "dependencies")
                 wrong = [name for name, one, two in zip(names, plain, cached, strict=True) if one != two]
-                if wrong and compile_one(words, place, environ)[2] != plain[2]:
+                if wrong and compile_one(words, place, environ, HUNG * asked.longest)[2] != plain[2]:
                     tally["vary"] += 1  # plain clang differs from itself
                 elif wrong:
                     tally["DIFFERENT"] += 1
@@ -76,10 +99,8 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
         stats = json.loads(subprocess.run(words, env=environ, capture_output=True, check=True).stdout)
         passes = stats["jobs"]["frontend"]["misses"] + stats["units"]["host"]["misses"]
         told = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
-        print(
-            f"{compiler} {' '.join(options)}: sources: {told}; {passes} passes, preambles: {stats['preambles']}",
-            flush=True,
-        )
+        print(f"{compiler} {' '.join(options)}: sources: {told}; {passes} passes,", end=" ")
+        print(f"preambles: {stats['preambles']}, without: {stats['without_preamble']}", flush=True)
         return tally["DIFFERENT"] + int(stats["preambles"]["different"])
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -93,10 +114,16 @@ def main() -> int:
     parser.add_argument("--archs", default="gfx906,gfx90a")
     parser.add_argument("--check", type=int, default=64, help="as HIPCACHE_PREAMBLE_CHECKS")
     parser.add_argument("--seconds", type=float, default=0, help="for each set of options at most so many")
+    parser.add_argument("--longest", type=float, default=300, help="leave out what plain clang takes so long for")
+    parser.add_argument("--seed", type=int, help="of the order of the sources (default: by name)")
+    parser.add_argument("--options", choices=OPTIONS, nargs="+", default=list(OPTIONS))
     asked = parser.parse_args()
     found = list(sources(asked.directories))
+    if asked.seed is not None:
+        random.Random(asked.seed).shuffle(found)
     compilers = asked.compiler or ["clang++-15", "clang++-19"]
-    wrong = sum(compare(found, compiler, options, asked) for compiler in compilers for options in OPTIONS)
+    sets = [OPTIONS[name] for name in asked.options]
+    wrong = sum(compare(found, compiler, options, asked) for compiler in compilers for options in sets)
     print(f"{wrong} differences")
     return 1 if wrong else 0
 

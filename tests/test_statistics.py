@@ -96,6 +96,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "verified": {"same": 0, "different": 0, "varying": 0},
         "lock_timeouts": 0,
         "preambles": {"used": 0, "made": 0, "checked": 0, "different": 0},
+        "without_preamble": {},
         "remote": dict.fromkeys(REMOTE_COUNTS, 0),
     }
 

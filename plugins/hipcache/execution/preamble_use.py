@@ -1,16 +1,29 @@
 """A pass with a precompiled preamble, where there is one to be trusted: else plainly, as if there were none.
 
-It counts only where it has nothing to say, and where all that the preamble was made of is as it was, before and after.
+It counts only where it does not fail, where what it says is what a plain pass says (`planning.preamble.may_say`), and
+where all that the preamble was made of is as it was, before and after.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt
-from hipcache.execution.preambles import CHECKED, USED, Offer, Preamble, Preambles
+from hipcache.execution.preambles import (
+    CHANGED,
+    CHECKED,
+    FAILED,
+    MESSAGES,
+    TABLES,
+    USED,
+    WITHOUT,
+    Offer,
+    Preamble,
+    Preambles,
+)
 from hipcache.model import Pass
 from hipcache.planning import preamble
 from hipcache.session import Session
@@ -42,21 +55,26 @@ class PreambleUse:
     def run(self, plainly: Callable[[], Attempt]) -> Attempt:
         front, stem, bitcode = self.work.front, self.work.stem, self.work.bitcode
         offer = self.preambles.offer(front, stem, bitcode=bitcode)
-        if offer and offer.ready and not offer.is_checked:
+        why = offer.why
+        if offer.ready and not offer.is_checked:
             found = self._attempt(offer.ready, offer.began)
-            if found and not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
-                self._count(USED)
-                return found
+            if isinstance(found, Attempt):
+                if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
+                    self._count(USED)
+                    return found
+                found = TABLES
+            why = found
+        if why:
+            self._count(WITHOUT + why)
         plain = plainly()
-        if offer:
-            self._follow_up(offer, plain)
+        self._follow_up(offer, plain)
         return plain
 
     def _follow_up(self, offer: Offer, plain: Attempt) -> None:
         """Make what is wanted, or check what is there, by the pass that has just been run plainly."""
         front = self.work.front
         one, is_new = offer.ready, False
-        if offer.wanted and not (plain.why_not or plain.done.stderr):
+        if offer.wanted and not plain.why_not and preamble.may_say(front, plain.done.stderr):
             one, is_new = self.preambles.make(front, offer.wanted, self.work.stem, bitcode=self.work.bitcode), True
         if one is None or not (is_new or offer.is_checked):
             return
@@ -73,30 +91,33 @@ class PreambleUse:
         if is_new or kept.reordered != one.reordered:
             self.preambles.keep(kept)
 
-    def _attempt(self, one: Preamble, began: float) -> Attempt | None:
-        """None where what it made must not be used."""
+    def _attempt(self, one: Preamble, began: float) -> Attempt | str:
+        """Where what it made must not be used: why."""
         session = self.preambles.session
         front, plain = self.work.front, self.way("-preamble")
         argv = preamble.using(plain.argv, str(one.pch), one.candidate.size)
         try:
             made = attempt(session, self.name, front, replace(plain, argv=argv, began=began, headers=one.headers))
         except JobFailed:
-            return None  # the plain pass says why
+            return FAILED  # the plain pass says why
+        said = made.done.stderr
+        if not preamble.may_say(front, said) or os.fsencode(session.workdir) in said:
+            return MESSAGES
         reads, then = made.trace.reads, one.headers.reads
-        if made.done.stderr or made.why_not or reads is None or then is None:
-            return None
+        if made.why_not or reads is None or then is None:
+            return CHANGED
         digests = {file.path: file.digest for file in reads.files}
         if any(digests.get(file.path) != file.digest for file in then.files) or session.files.differs_now(then):
-            return None
+            return CHANGED
         return made
 
     def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | None:
         """The preamble, if it can be trusted by this pass; None if that does not tell. Raises Different."""
         made = self._attempt(one, began)
-        if made is None or plain.why_not:
+        if isinstance(made, str) or plain.why_not:
             return None
-        if plain.done.stderr:
-            raise Different("a message was not said")
+        if plain.done.stderr != made.done.stderr:
+            raise Different("other messages")
         if plain.trace.files != made.trace.files:
             raise Different("other files were read")
         with_it, without = made.output.read_bytes(), plain.output.read_bytes()

@@ -29,6 +29,10 @@ from hipcache.session import Session
 from hipcache.values import dataclass, field, replace
 
 MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
+# Why passes go without, as it is counted.
+WITHOUT = "without "
+OPTIONS, OFF, NO_INCLUDES, NONE_YET, REFUSED = "options", "switched off", "no includes", "none yet", "headers"
+FAILED, MESSAGES, CHANGED, TABLES = "fails", "messages", "changed", "virtual functions"
 # Uses that a preamble must have missed: where there is none for the source, and where there is a shorter one.
 _FIRST, _LONGER = 1, 4
 # After one could not be made it is not tried again for so many.
@@ -64,12 +68,13 @@ class Preamble:
 @dataclass(frozen=True)
 class Offer:
     """What there is for a pass. `began`: when the source was read for it (seconds of the epoch); `ready`: may be used;
-    `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made."""
+    `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made; `why`: there is none ready."""
 
     began: float
     ready: Preamble | None = None
     is_checked: bool = False
     wanted: Candidate | None = None
+    why: str = ""
 
 
 class Refused(Exception):
@@ -83,12 +88,13 @@ class Preambles:
     session: Session
     _off: dict[str, bool] = field(default_factory=dict)
 
-    def offer(self, front: FrontEnd, stem: str, *, bitcode: bool) -> Offer | None:
-        """None where the pass must go without one."""
+    def offer(self, front: FrontEnd, stem: str, *, bitcode: bool) -> Offer:
         session = self.session
         began = session.engine.clock()
-        if not session.engine.preambles or preamble.why_not(front, bitcode=bitcode) or self._is_off(front):
-            return None
+        if preamble.why_not(front, bitcode=bitcode):
+            return Offer(began, why=OPTIONS)
+        if self._is_off(front):
+            return Offer(began, why=OFF)
         candidates = self._candidates(front)
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
         longer = [one for one in candidates if not ready or one.size > ready.candidate.size]
@@ -98,7 +104,9 @@ class Preambles:
             if one != wanted and one.wanted <= _LONGER:
                 self._put(one, one.wanted + 1)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
-        return Offer(began, ready, turn, None if ready and turn else wanted)
+        refused = any(one.wanted < 0 for one in candidates)
+        why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
+        return Offer(began, ready, turn, None if ready and turn else wanted, why)
 
     def _is_off(self, front: FrontEnd) -> bool:
         key = preamble.off_key(front).digest

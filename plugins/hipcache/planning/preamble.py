@@ -7,6 +7,8 @@ A preamble is a header that has these includes and nothing else, precompiled wit
 
 It ends before the first line that is no include in angles, no comment and not blank. A header in quotes would be looked
 for beside the text, which lies nowhere. The header that newer drivers put before every HIP source is in each preamble.
+A comment must be one of which no warning tells (another one that begins in it, bytes that are no text) and that is no
+line break to clang (a lone carriage return): the pass does not read it.
 
 `why_not` and `fault` exclude all that is known to make a difference: see docs/preambles.md.
 """
@@ -31,6 +33,9 @@ MOST_INCLUDES = 12
 _BLANK = re.compile(rb"[ \t]*\n")
 _COMMENT = re.compile(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
 _INCLUDE = re.compile(rb"[ \t]*#[ \t]*include[ \t]*<([\w./+-]+)>[ \t]*(?://[^\n\\]*)?\n")
+_ODD = re.compile(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
+# Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
+_NO_FILES = re.compile(rb"<(?:stdin|built-in|command line|scratch space)>")
 
 # Of a pass: what the parsed text does not depend on.
 _NOT_PARSED = {
@@ -81,13 +86,27 @@ def leading(text: bytes) -> Leading:
     while len(names) < MOST_INCLUDES:
         include = _INCLUDE.match(text, at)
         found = include or _BLANK.match(text, at) or _COMMENT.match(text, at)
-        if not found or b"??" in found.group():
+        if not found or not _is_mere_text(found.group()):
             break
         at = found.end()
         if include:
             names.append(include.group(1).decode())
             ends.append(at)
     return Leading(tuple(names), tuple(ends))
+
+
+def _is_mere_text(part: bytes) -> bool:
+    try:
+        part.decode()
+    except UnicodeError:
+        return False
+    return not _ODD.search(part.lstrip())
+
+
+def may_say(front: FrontEnd, text: bytes) -> bool:
+    """Is what a pass with a preamble has said what it says without? Not where a place is in a text that is no file: the
+    stack of includes of the preamble's headers, macros of the command line, names that were pasted together."""
+    return not text or (front.quotes_lines and not _NO_FILES.search(text))
 
 
 def why_not(front: FrontEnd, *, bitcode: bool) -> str:

@@ -20,6 +20,8 @@ VERIFIED, LOCKED, REMOTE, PREAMBLES = "verified", "locked", "remote", "preambles
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
 # Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
 OF_PREAMBLES = ("used", "made", "checked", "different")
+# With the reason: passes that went without one.
+_WITHOUT = f"{PREAMBLES} without "
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Tally:
 @dataclass(frozen=True)
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
-    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS."""
+    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `without_preamble`: passes,
+    by reason."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -47,6 +50,7 @@ class Statistics:
     lock_timeouts: int = 0
     remote: Mapping[str, int] = field(default_factory=dict)
     preambles: Mapping[str, int] = field(default_factory=dict)
+    without_preamble: Mapping[str, int] = field(default_factory=dict)
 
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
@@ -62,6 +66,7 @@ class Statistics:
             "lock_timeouts": self.lock_timeouts,
             "remote": dict(self.remote),
             "preambles": dict(self.preambles),
+            "without_preamble": dict(self.without_preamble),
             "since": self.since,
         }
 
@@ -108,4 +113,5 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         lock_timeouts=counts[LOCKED],
         remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
         preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
+        without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
     )
