@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import host_template
-from hip import ARCHS, BARE, FAILED, LAUNCHER, PASSED_THROUGH, Lab, in_terminal, only_15, only_19
+from hip import ARCHS, BARE, FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Lab, in_terminal, only_15, only_19
 from hipcache import outcome
 from hipcache.errors import CommandFailed, JobFailed
 from hipcache.report.history import Record
@@ -225,6 +225,30 @@ def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[
     assert list(temporary.iterdir()) == []
     assert trial.run(lab.words("-fno-math-errno"), *LAUNCHER)[0] == 0
     assert list(temporary.iterdir()) == [], "a command that the driver takes leaves something, too"
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize("flag", ["-std=c++71", "-std=c+17", "-std=c17", "-std=", "-std=c++117"])
+def test_a_misspelt_standard_is_left_to_the_compiler_without_the_engine(trial: Trial, flag: str) -> None:
+    lab = trial.lab
+    lab.compile()
+    launcher = lab.root.parent / "alone" / "hipcache"
+    launcher.parent.mkdir()
+    launcher.hardlink_to(LAUNCHER[0])
+    assert trial.run(lab.words(flag), str(launcher)) == (plain := trial.run(lab.words(flag)))
+    assert plain[0] == 1
+    assert lab.counted().outcome == FAILED
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags", ["-std=c++17", "-std=gnu++20", "-std=c++2a", "-std=c++71 -std=c++14", "-std=c++14 -std=c++71"]
+)
+def test_a_standard_that_there_is_is_cached(trial: Trial, flags: str) -> None:
+    lab = trial.lab
+    for end in (MISS, HIT):
+        done = lab.compile(*flags.split())
+        assert done.status or done.outcome == end
 
 
 @pytest.mark.archs(1)

@@ -255,6 +255,38 @@ static bool is_refused(const settings *set, char *const *argv) {
     return said;
 }
 
+/* Is it a name of a standard, or of one that there may be? (clang/include/clang/Basic/LangStandards.def) */
+static bool may_be_standard(const char *name) {
+    static const char *const others[] = {"c++98", "c++03", "c++0x", "c++11", "c++1y", "c++14", "c++1z", "c++17",
+        "gnu++98", "gnu++03", "gnu++0x", "gnu++11", "gnu++1y", "gnu++14", "gnu++1z", "gnu++17", NULL};
+    for (const char *const *other = others; *other; other++)
+        if (strcmp(name, *other) == 0)
+            return true;
+    name += starts(name, "gnu++") ? 5 : starts(name, "c++") ? 3 : strlen(name);
+    return (*name == '2' || *name == '3') && name[1] && !name[2];
+}
+
+/* Is it a compile of HIP with one -std=, for all passes, whose value is no standard? */
+static bool misspells_standard(char *const *argv) {
+    unsigned compiles = 0, hip = 0, standards = 0, misspelt = 0;
+    for (char *const *word = argv + 1; *word; word++) {
+        compiles += strcmp(*word, "-c") == 0;
+        hip += strcmp(*word, "hip") == 0 || strcmp(*word, "-xhip") == 0 || ends(*word, ".hip");
+        standards += starts(*word, "-std=") || starts(*word, "--std") || **word == '@';
+        misspelt += starts(*word, "-std=") && !may_be_standard(*word + strlen("-std=")) && !starts(word[-1], "-X");
+    }
+    return compiles && hip && standards == 1 && misspelt == 1 && starts(base_name(argv[0]), "clang");
+}
+
+/* Ends as the compiler where cc1 refuses the command as soon as it starts, before the engine would have begun. Returns
+ * where it does not, with nothing done. */
+static void pass_misspelt_standard(const settings *set, char *const *argv) {
+    char program[PATH_MAX];
+    if (misspells_standard(argv) && set->silent && !has_settings(true) && which(argv[0], program) &&
+        statistics_have_room(set->store) && statistics_append(set->store, (const uint8_t *)REFUSED, sizeof REFUSED - 1))
+        execv(program, argv);
+}
+
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
@@ -381,6 +413,7 @@ int main(int argc, char **argv) {
         }
         if (is_refused(&set, argv + 1))
             return 1;
+        pass_misspelt_standard(&set, argv + 1);
     }
     if (compiles && !may_have(RLIMIT_NOFILE, FILES))
         execvp(argv[1], argv + 1);
