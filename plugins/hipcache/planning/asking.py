@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.planning import assembler, auxiliary, driver, plan
 from hipcache.planning.assembler import AssemblerJob
-from hipcache.planning.cc1 import NOWHERE
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_left
 from hipcache.planning.jobs import split
@@ -58,7 +56,7 @@ def ask(
         found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
     )
     text = driver.as_typed(found.text, words, command)
-    text = text.replace(f'"{NOWHERE}"', _quoted(messages)) if messages else text
+    text = driver.with_messages_to(text, messages) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, looked)
@@ -70,10 +68,6 @@ def _without_messages_file(command: Command) -> tuple[Command, str]:
     if messages_file(("", *command.arguments))[1] != name:
         raise PassThrough("side_output", f"{SERIALIZE[0]} in a response file")
     return replace(command, argv=driver.to_plan(command.argv)), name
-
-
-def _quoted(word: str) -> str:
-    return '"' + re.sub(r'([\\"$])', r"\\\1", word) + '"'
 
 
 def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:

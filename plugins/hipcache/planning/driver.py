@@ -29,6 +29,12 @@ def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:
     return (*argv[:at], NOWHERE, *argv[at + 1 :]) if at else argv
 
 
+def with_messages_to(text: str, file: str) -> str:
+    """The plan of such a command, with messages to the file."""
+    quoted = re.sub(r'([\\"$])', r"\\\1", file)
+    return text.replace(f'"{NOWHERE}"', f'"{quoted}"')
+
+
 def as_typed(text: str, words: Sequence[str], command: Command) -> str:
     """The plan without our options (of `words`, the command that was asked for it) in those texts of it that repeat the
     command: -grecord-command-line and -frecord-command-line put it into the object. The driver gives the words back as
