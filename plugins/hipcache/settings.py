@@ -53,6 +53,7 @@ SETTINGS = (
         "",
         "Share results by a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
     ),
+    Setting("prefetch", "flag", "1", "Let build tools fetch what a build needs from the remote before it begins."),
     Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
     Setting("preambles", "flag", "0", "Let front ends read the leading includes of sources precompiled."),
     Setting("preamble_checks", "count", "64", "Compare one such front end in so many with one that reads all as text."),

@@ -21,7 +21,7 @@ from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
 
-VERBS = ("stats", "explain", "doctor", "gc", "clear", "verify", "sync", "config", "iree-check")
+VERBS = ("stats", "explain", "doctor", "gc", "clear", "verify", "sync", "prefetch", "config", "iree-check")
 OPTIONS = {
     "--cmakedir": "print the directory of HipCache.cmake",
     "--mesondir": "print the directory of the Meson files",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.direct import elsewhere, guards, variables
+from hipcache.direct import elsewhere, guards, invocations, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.record import (
     NO_STATE,
@@ -23,13 +23,16 @@ from hipcache.direct.whole import Whole
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
+from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
 from hipcache.outcome import CompileOutcome
 from hipcache.planning.answers import VOLATILE
+from hipcache.remote import invocation
+from hipcache.remote.invocation import Manifest
 from hipcache.report import statistics
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
-_OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_REMOTE", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
+_OF_THE_WAY = {"HIPCACHE_DIR", "HIPCACHE_PREFETCH", "HIPCACHE_REMOTE", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"}
 
 
 def remember(
@@ -101,9 +104,26 @@ def remember(
             outputs.rules,
         )
         engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
+        shared = None
         if whole.everywhere and not terminal:
             tools = [file for files in whole.tools.values() for file in files]
             places = elsewhere.places((*argv, str(settings)), environ, tools)
             shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
+        if engine.remote and whole.anywhere and not terminal and contents and system_contents:
+            basedir = Basedir(engine.basedir)
+            reads = invocations.project_reads(guarded, files, whole.digests)
+            tools = [file for files in whole.tools.values() for file in files]
+            mine = invocations.invocation(
+                shared or record,
+                argv,
+                basedir if shared else None,
+                system_guarded,
+                engine.store.put_blob,
+                reads,
+                tools,
+            )
+            named = invocation.key(argv, cwd, basedir.portable)
+            if invocations.keep(engine.store, named, Manifest((mine,), whole.asked)):
+                engine.remote().queue([named], [])

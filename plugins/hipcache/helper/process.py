@@ -111,7 +111,7 @@ class Helper:
             while not ready.wait(_TICK):
                 say()
             if request["op"] == "fetch":
-                say(self._fetch([str(key) for key in request["keys"]], say))
+                say(self._fetch([str(key) for key in request["keys"]], say, ahead=bool(request.get("ahead"))))
             elif request["op"] == "upload":
                 self._asked.set()
             elif request["op"] == "sync":
@@ -120,21 +120,22 @@ class Helper:
 
     # Fetching
 
-    def _fetch(self, keys: list[str], alive: Callable[[], None]) -> dict[str, Any]:
-        """Ask one remote after the other, for what the first ones do not have."""
+    def _fetch(self, keys: list[str], alive: Callable[[], None], *, ahead: bool) -> dict[str, Any]:
+        """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
+        bound of his own."""
         told = self._fault
-        fetched, served = False, ""
+        served, asked = "", len(keys)
         for remote in self.remotes:
             if not (remote.address.reads and keys):
                 continue
-            found = self._fetch_from(remote, keys, alive)
+            found = self._fetch_from(remote, keys, alive, ahead=ahead)
             if found:
-                fetched, served = True, remote.address.name
+                served = remote.address.name
                 keys = [key for key in keys if key not in found]
             told = told or remote.fault()
-        return {"fetched": fetched, "from": served, "told": told}
+        return {"fetched": bool(served), "hits": asked - len(keys), "from": served, "told": told}
 
-    def _fetch_from(self, remote: Remote, keys: list[str], alive: Callable[[], None]) -> list[str]:
+    def _fetch_from(self, remote: Remote, keys: list[str], alive: Callable[[], None], *, ahead: bool) -> list[str]:
         if remote.breaker.why:
             return []
         began = last = time.monotonic()
@@ -158,7 +159,8 @@ class Helper:
             statistics.record_remote(self.config.dir, {"errors": 1, "misses": len(keys)}, self.config.umask)
             return []
         tally = future.result()
-        remote.breaker.spent(began, tally.received)
+        if not ahead:
+            remote.breaker.spent(began, tally.received)
         remote.judge(tally)
         counts = {
             "hits": tally.hits,

@@ -16,13 +16,14 @@ from hipcache.cache import entries
 from hipcache.cache.entries import Entry
 from hipcache.errors import StoreError
 from hipcache.helper import carried
-from hipcache.remote import envelope
+from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
+from hipcache.remote.invocation import Manifest
 from hipcache.remote.queue import Item
 from hipcache.store import Store
 from hipcache.store.seal import Seal
-from hipcache.values import dataclass, field
+from hipcache.values import dataclass, field, replace
 
 # Bytes that one fetch, and one batch of an upload, hold in memory.
 MOST_AT_ONCE = 512 << 20
@@ -145,11 +146,10 @@ class Transfer:
         tally = Tally()
         parcel = _Parcel(self.store)
         following = {key: item.next for item in items for key in item.keys}
-        theirs = self._there([key for key in following if parcel.is_pass(key)], progress)
+        theirs = self._there([key for key in following if parcel.is_list(key)], progress)
         for key, behind in following.items():
             known = theirs.get(key)
-            others = carried.passes(known.record) if known else []
-            record = parcel.record(key, others, known.contents if known else {})
+            record = parcel.record(key, known or Envelope(key, b"", {}))
             if record is not None:
                 first = [one for one in behind if one != key and self.store.get_action(one) is not None]
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
@@ -181,17 +181,22 @@ class _Parcel:
     here: dict[Blob, bytes] = field(default_factory=dict)
     envelopes: list[Envelope] = field(default_factory=list)
 
-    def is_pass(self, key: str) -> bool:
-        return carried.is_pass(self.store.get_action(key) or b"")
+    def is_list(self, key: str) -> bool:
+        """Is its record merged with the one that is there?"""
+        record = self.store.get_action(key) or b""
+        return carried.is_pass(record) or invocation.is_manifest(record)
 
-    def record(self, key: str, others: Sequence[Entry], theirs: Mapping[str, Blob]) -> bytes | None:
-        """The record as it travels, with the entries that the remote has already."""
+    def record(self, key: str, known: Envelope) -> bytes | None:
+        """The record as it travels, with the entries of the one that the remote has already."""
         record = self.store.get_action(key)
         if record is None:
             return None
+        if invocation.is_manifest(record):
+            return self._manifest(invocation.unpack(record), invocation.unpack(known.record), known.contents)
         if not carried.is_pass(record):
             named = carried.outputs(record)
             return record if named is not None and all(self._take(name) for name in named) else None
+        others, theirs = carried.passes(known.record) if known.record else [], known.contents
         own = [entry for entry in carried.passes(record) if all(self._take(name) for name in entry.outputs if name)]
         moved = carried.moved(own, self.store.get_blob, self._add)
         known = [entry for entry in others if all(name in theirs for name in carried.needs(entry))]
@@ -199,6 +204,14 @@ class _Parcel:
         for name in (name for entry in both for name in carried.needs(entry)):
             self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
         return carried.pack(both) if moved else None
+
+    def _manifest(self, mine: Manifest, known: Manifest, theirs: Mapping[str, Blob]) -> bytes | None:
+        own = tuple(one for one in mine.invocations if all(map(self._take, one.contents)))
+        others = tuple(one for one in known.invocations if all(name in theirs for name in one.contents))
+        both = invocation.merged(replace(mine, invocations=own), replace(known, invocations=others))
+        for name in (name for one in both.invocations for name in one.contents):
+            self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
+        return both.pack() if own else None
 
     def _take(self, name: str) -> bool:
         if name not in self.blobs:

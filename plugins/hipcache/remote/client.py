@@ -4,10 +4,10 @@ The helper listens at a socket in the user's runtime directory, whose name has a
 from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
 the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
 
-Protocol: lines of JSON. {"op": "fetch", "keys": [...]} is answered with {"fetched": bool, "from": name, "told": [text,
-hint] or null}, and before that with as many empty lines as it likes, which say that it is at it. {"op": "upload"} has
-no answer. {"op": "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0
-or something is told.
+Protocol: lines of JSON. {"op": "fetch", "keys": [...]} is answered with {"fetched": bool, "hits": number of keys,
+"from": name, "told": [text, hint] or null}, and before that with as many empty lines as it likes, which say that it is
+at it; "ahead": true says that it is for a whole build. {"op": "upload"} has no answer. {"op": "sync"} is answered with
+{"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, and no compile asks
 for DOWN seconds.
@@ -59,6 +59,10 @@ WORD = "--storage-helper"
 Tell = Callable[[str, str], object]
 
 
+class _TooLong(OSError):
+    """The helper is at it, and was given no more time."""
+
+
 @dataclass
 class Client:
     """`tell` takes a fault and what to do about it. `asked` of keys: by this process, so that it asks once."""
@@ -102,6 +106,23 @@ class Client:
         except (OSError, ValueError, TypeError) as error:
             self._give_up(f"its storage helper does not answer: {error}")
         return False
+
+    def fetch_ahead(self, keys: Sequence[str], seconds: float) -> tuple[int, str]:
+        """As `fetch`, for many commands and within that time: how many of the keys came, and from where. Raises
+        OSError, ValueError where no more is to be asked for; the fault is told."""
+        if not keys or self._given_up or not self._is_up():
+            return 0, ""
+        try:
+            for answer in self._ask({"op": "fetch", "keys": list(keys), "ahead": True}, seconds):
+                if answer.get("told"):
+                    self.tell(*map(str, answer["told"][:2]))
+                return int(answer.get("hits", 0)), str(answer.get("from", ""))
+        except _TooLong:
+            raise
+        except (OSError, ValueError, TypeError) as error:
+            self._give_up(f"its storage helper does not answer: {error}")
+            raise
+        return 0, ""
 
     def queue(self, keys: Sequence[str], following: Sequence[str]) -> None:
         """Have the records uploaded, some time. Raises nothing."""
@@ -181,7 +202,7 @@ class Client:
                         raise ValueError("no answer")
                     yield answer
                 if time.monotonic() > end:
-                    raise OSError("it takes too long")
+                    raise _TooLong("it takes too long")
 
     def _connected(self) -> socket.socket:
         """Raises OSError."""

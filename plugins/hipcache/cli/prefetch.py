@@ -1,0 +1,77 @@
+"""`hipcache prefetch`: fetch what a whole build needs from the remote, before its first compile."""
+
+from __future__ import annotations
+
+import argparse
+
+from hipcache import config
+from hipcache.cli import Session
+from hipcache.cli.screen import plural
+from hipcache.engine import open_engine
+from hipcache.errors import HipcacheError
+from hipcache.prefetching import Found, Prefetch, listed, of_ours
+
+SUMMARY = "fetch what a whole build needs from the remote, before it begins"
+SECONDS = 20.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        default="compile_commands.json",
+        metavar="FILE",
+        help="the build's commands (default: compile_commands.json)",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=SECONDS, metavar="SECONDS", help=f"at most so long (default: {SECONDS:.0f})"
+    )
+    parser.add_argument(
+        "--step",
+        action="store_true",
+        help="as a step of a build: nothing without a remote or with HIPCACHE_PREFETCH=0, and no fault ends the build",
+    )
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    try:
+        settings = config.load(session.environ, strict=True)
+        if options.step and not (settings.remote and settings.prefetch and not settings.disable):
+            return 0
+        if not settings.remote:
+            raise HipcacheError("no remote is set", "set HIPCACHE_REMOTE to its address: see docs/share.md")
+        _prefetch(options, session, settings)
+    except HipcacheError as error:
+        if not options.step:
+            raise
+        print(f"hipcache: nothing is fetched ahead: {error}", file=session.err)
+    except Exception as error:  # the build comes first
+        if not options.step:
+            raise
+        print(f"hipcache: nothing is fetched ahead: {type(error).__name__}: {error}", file=session.err)
+    return 0
+
+
+def _prefetch(options: argparse.Namespace, session: Session, settings: config.Config) -> None:
+    """Raises HipcacheError."""
+    engine = open_engine(settings, session.environ)
+    if engine.remote is None or settings.recache:
+        print("nothing is fetched ahead: nothing may be put into the store, or no hits are taken", file=session.out)
+        return
+    wrong = engine.remote().why_not()
+    if wrong:
+        raise HipcacheError(*wrong)
+    those = of_ours(listed(options.file), engine, settings)
+    try:
+        found = Prefetch(engine, options.timeout).run(those)
+    except (OSError, ValueError) as error:
+        print(f"hipcache: not all is fetched ahead: {error}", file=session.err)
+        return
+    print(_told(found), file=session.out)
+
+
+def _told(found: Found) -> str:
+    compiles = plural(found.commands, "HIP compile")
+    parts = [f"{found.whole} fetched", f"{found.local} here", f"{found.missing} to be compiled or looked up"]
+    whence = f" from {found.served_by}" if found.served_by else ""
+    return f"hipcache: of {compiles} {', '.join(parts)}; {plural(found.keys, 'result')} of these{whence}"
