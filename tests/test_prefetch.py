@@ -22,7 +22,7 @@ def web(tmp_path: Path) -> Iterator[Server]:
 
 
 class Machines:
-    """Machines with the same directories, as of one container image: labs of one place, each with a store of its own."""
+    """Machines with the same directories, as of one container image: labs of one place, a store for each."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.team = Team(root, url)
@@ -117,7 +117,7 @@ def test_of_a_source_that_was_edited_the_results_are_fetched_that_still_serve(we
     webbed.build(first, *ARCHES)
     uploaded(first)
     second = webbed.fresh()
-    second.write("k.hip", f"{(second.root / 'k.hip').read_text()}\nextern \"C\" int more() {{ return 1; }}\n")
+    second.write("k.hip", f'{(second.root / "k.hip").read_text()}\nextern "C" int more() {{ return 1; }}\n')
     settle()
     webbed.listed(second, *ARCHES)
     assert b"of 2 HIP compiles 1 fetched, 0 here, 1 to be compiled" in ahead(second).out

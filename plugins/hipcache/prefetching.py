@@ -147,7 +147,7 @@ class Prefetch:
 
     def _holds(self, key: str, one: Listed) -> bool:
         known = self._fitting(key, one)
-        return bool(known) and self.engine.store.get_action(self._direct_key(known, one)) is not None
+        return known is not None and self.engine.store.get_action(self._direct_key(known, one)) is not None
 
     def _adopt(self, key: str, one: Listed, variables: Variables) -> bool:
         known = self._fitting(key, one)

@@ -23,12 +23,9 @@ from hipcache.direct.whole import Whole
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
-from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
 from hipcache.outcome import CompileOutcome
 from hipcache.planning.answers import VOLATILE
-from hipcache.remote import invocation
-from hipcache.remote.invocation import Manifest
 from hipcache.report import statistics
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
@@ -112,18 +109,7 @@ def remember(
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and whole.anywhere and not terminal and contents and system_contents:
-            basedir = Basedir(engine.basedir)
             reads = invocations.project_reads(guarded, files, whole.digests)
-            tools = [file for files in whole.tools.values() for file in files]
-            mine = invocations.invocation(
-                shared or record,
-                argv,
-                basedir if shared else None,
-                system_guarded,
-                engine.store.put_blob,
-                reads,
-                tools,
-            )
-            named = invocation.key(argv, cwd, basedir.portable)
-            if invocations.keep(engine.store, named, Manifest((mine,), whole.asked)):
+            made = invocations.Made(record, shared, system_guarded, tuple(reads), whole.tools, whole.asked)
+            if named := made.keep(engine.store, argv, cwd, engine.basedir):
                 engine.remote().queue([named], [])

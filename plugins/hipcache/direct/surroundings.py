@@ -13,9 +13,13 @@ from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import ABSENT, FILE, LINK, Watched
 from hipcache.planning import tools
 from hipcache.planning.asking import Asked, AskedToAssemble
+from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.responses import expand
 from hipcache.session import Session
+
+# Of the host, where no option names one; "generic" is that of AArch64.
+_USUAL = ("", "x86-64", "generic")
 
 
 def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
@@ -68,3 +72,16 @@ def tools_of(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, t
     own = {os.path.realpath(files[0]) for files in found.values()}
     known = os.path.realpath(asked.program) in own and not session.command.unwrapped
     return found if known and all(map(variables.is_native, own)) else {}
+
+
+def is_of_any_machine(session: Session, asked: Asked | AskedToAssemble) -> bool:
+    """Does the plan follow from the command and from files alone? Not where the driver has looked at the processor
+    (`-march=native`) or at the GPUs that are there: so each offload arch, and a processor that is not the usual one,
+    must be named by the command or a variable."""
+    if not isinstance(asked, Asked) or session.command.unwrapped:
+        return False
+    plan, command = asked.plan, session.command
+    told = [*command.typed, *command.arguments, *session.engine.environ.values()]
+    processor = plan.host.value(Role.PLAIN, "-target-cpu") if plan.host else ""
+    named = [*(device.arch for device in plan.devices), *([] if processor in _USUAL else [processor])]
+    return not any("=native" in word for word in told) and all(any(one in word for word in told) for one in named)

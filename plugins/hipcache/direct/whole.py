@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hipcache.cache.entries import unpack
 from hipcache.delivery import files, rules
 from hipcache.direct import surroundings
-from hipcache.direct.invocations import is_of_any_machine
 from hipcache.direct.record import Output, Outputs, Rule
 from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
@@ -28,7 +27,7 @@ class Whole:
     """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
     what of the store it used (action or not, digest), the tools that ran (digest -> files; none where there may have
     been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
-    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, where a remote is to know."""
+    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, where there is a remote."""
 
     began: float
     outputs: Outputs
@@ -66,13 +65,8 @@ def whole_of(
     sets = [found for found in map(session.reads.get, read) if found]
     used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
     everywhere = bool(comments) and _is_everywhere(session, asked, cached)
-    command, keys = session.command, tuple(session.noted.got_keys) if session.noted else ()
-    anywhere = (
-        bool(keys and comments)
-        and isinstance(asked, Asked)
-        and not command.unwrapped
-        and is_of_any_machine(asked.plan, (*command.typed, *command.arguments), session.engine.environ)
-    )
+    keys = tuple(session.noted.got_keys) if session.noted else ()
+    anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
     return Whole(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 

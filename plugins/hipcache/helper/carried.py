@@ -1,9 +1,10 @@
 """Which records travel between a store and a remote, which contents each of them needs, and in which form.
 
-Three kinds do: those of an action by content (`cache/content`), invocation manifests (`remote/invocation`), and those of
-a pass (`cache/entries`), a list of entries.
-A pass's is merged with the one that is there already: two machines have other headers. Read sets travel without the
-status of files, which says nothing elsewhere: with one, a file of that status would count as unchanged.
+Three kinds do: those of an action by content (`cache/content`), invocation manifests (`remote/invocation`), and those
+of a pass (`cache/entries`), a list of entries. A list is merged with the one that is there already: two machines have
+other headers. Read sets
+travel without the status of files, which says nothing elsewhere: with one, a file of that status would count as
+unchanged.
 """
 
 from __future__ import annotations

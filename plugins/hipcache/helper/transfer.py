@@ -196,11 +196,11 @@ class _Parcel:
         if not carried.is_pass(record):
             named = carried.outputs(record)
             return record if named is not None and all(self._take(name) for name in named) else None
-        others, theirs = carried.passes(known.record) if known.record else [], known.contents
+        others, theirs = (carried.passes(known.record) if known.record else []), known.contents
         own = [entry for entry in carried.passes(record) if all(self._take(name) for name in entry.outputs if name)]
         moved = carried.moved(own, self.store.get_blob, self._add)
-        known = [entry for entry in others if all(name in theirs for name in carried.needs(entry))]
-        both = carried.merged(moved, known)[: carried.MOST_ENTRIES]
+        served = [entry for entry in others if all(name in theirs for name in carried.needs(entry))]
+        both = carried.merged(moved, served)[: carried.MOST_ENTRIES]
         for name in (name for entry in both for name in carried.needs(entry)):
             self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
         return carried.pack(both) if moved else None

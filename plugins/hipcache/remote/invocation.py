@@ -4,8 +4,13 @@ A direct record is found by the command as it was typed, and a list of commands 
 the options of dependency files. So the manifest is kept under a key without these, and without offload archs: one
 manifest for a command, whatever archs it is for.
 
-Format, JSON: {"invocations": [{"argv": [word, ...], "record": hash, "needs": [hash, ...], "reads": [[path, hash], ...],
-"tools": [path, ...], "everywhere": bool}, ...], "asked": [key, ...]}, the newest first. With HIPCACHE_BASEDIR a mark stands for it in words and paths.
+Format, JSON:
+
+    {"invocations": [{"argv": [word, ...], "record": hash, "needs": [hash, ...], "reads": [[path, hash], ...],
+                      "tools": [path, ...], "everywhere": bool}, ...],
+     "asked": [key, ...]}
+
+The newest invocation is the first. With HIPCACHE_BASEDIR a mark stands for it in words and paths.
 
     argv        the command; where its direct record belongs follows from it (a manifest names no place in the store)
     record      the direct record, without what is of one machine, as a content
@@ -129,7 +134,7 @@ def behind_launchers(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_good(one: Invocation) -> bool:
-    sizes_are_good = 0 < len(one.argv) and len(one.needs) <= MOST_NEEDS and len(one.reads) <= MOST_READS
+    sizes_are_good = bool(one.argv) and len(one.needs) <= MOST_NEEDS and len(one.reads) <= MOST_READS
     texts = (*one.argv, *one.tools, *(path for path, _ in one.reads))
     hashes = (*one.contents, *(digest for _, digest in one.reads))
     return sizes_are_good and all(isinstance(text, str) for text in texts) and all(map(_is_hash, hashes))

@@ -1,0 +1,275 @@
+"""Measures builds whose results all lie on a remote that is some milliseconds away, and local hits with a remote set.
+
+Each tool fills its remote by one build. Then its local store and its build directory are made empty, its server or
+helper is ended, and the build is run again under ninja, over a link that delays each packet by half of --delay in each
+direction. A build with prefetch begins with that, and the time of it counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import page
+from build import ninja_file
+from measure import Times, timed
+from page import say
+from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
+from trouble import BenchError
+from warm import SMALL, Figures
+from workload import DEBIAN, DEBIAN_ARCHS, Compile
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+ARCHES = 8
+OTHERS = ("ccache, HTTP", "sccache, S3")
+PREFETCH, NO_REMOTE = "hipcache, prefetch", "hipcache, no remote"
+TARGETS = {"hipcache": 0.5, PREFETCH: 0.3}
+#: Run by another process: a link with a delay, for any number of connections.
+LINK = """\
+import asyncio, sys
+port, to, delay = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+async def pump(reader, writer):
+    queue, loop = asyncio.Queue(), asyncio.get_running_loop()
+    async def out():
+        while True:
+            at, data = await queue.get()
+            await asyncio.sleep(max(0.0, at - loop.time()))
+            if not data:
+                break
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+    task = asyncio.create_task(out())
+    try:
+        while data := await reader.read(1 << 18):
+            queue.put_nowait((loop.time() + delay, data))
+    except OSError:
+        pass
+    queue.put_nowait((loop.time() + delay, b""))
+    try:
+        await task
+    except OSError:
+        pass
+async def serve(reader, writer):
+    far, near = await asyncio.open_connection("127.0.0.1", to, limit=1 << 22)
+    await asyncio.gather(pump(reader, near), pump(far, writer))
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=1 << 22, backlog=512)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = page.parser("remote", __doc__, rounds=5)
+    parser.add_argument("--objects", type=int, default=60, help="sources of the build (default: 60)")
+    parser.add_argument("--delay", type=float, default=20.0, help="milliseconds of a round trip (default: 20)")
+    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--without", action="append", default=[], choices=OTHERS, help="leave that one out")
+    options = parser.parse_args(argv)
+
+    def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        load = os.getloadavg()[0]
+        found = Remotes(directory, options).measure()
+        plain = {name: {figure: vars(one) for figure, one in of.items()} for name, of in found.items()}
+        about = {"load": load, "delay": options.delay, "objects": options.objects, "rows": plain}
+        return about, render(found, options, load)
+
+    return page.write("remote", options.out, measure)
+
+
+class Remotes:
+    def __init__(self, directory: Path, options: argparse.Namespace) -> None:
+        self._directory = directory
+        self._options = options
+        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
+        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._sources = directory / "src"
+        self._sources.mkdir()
+        for number in range(options.objects):
+            (self._sources / f"k{number}.hip").write_text(SMALL.format(number=number))
+
+    def measure(self) -> dict[str, dict[str, Figures]]:
+        lab = importlib.import_module("remote_lab")  # of tests/
+
+        env = {**base_environment(os.environ), **lab.CLOUD, "XDG_RUNTIME_DIR": str(self._directory / "run")}
+        (self._directory / "run").mkdir(mode=0o700)
+        servers = {name: make(self._directory / name) for name, make in lab.SERVERS.items()}
+        found: dict[str, dict[str, Figures]] = {}
+        samples: dict[str, list[Times]] = {}
+        with _running(servers), _links(servers, self._options.delay / 2000) as ports:
+            tools = self._tools(env, ports)
+            for name, tool in tools.items():
+                if name in (PREFETCH, NO_REMOTE):
+                    continue
+                say(f"filling the remote of {name}")
+                tool.reset()
+                self._build(tool, name, before=tools["hipcache"].tool)
+                tool.settle()
+            for number in range(self._options.rounds):
+                say(f"round {number + 1}")
+                for name, tool in tools.items():
+                    if name != NO_REMOTE:
+                        tool.forget()
+                        samples.setdefault(name, []).append(self._build(tool, name, first=True))
+                    samples.setdefault(f"{name}, again", []).append(self._build(tool, name))
+                    tool.close()
+        for name, times in samples.items():
+            found[name] = {
+                "wall": Figures.of([one.wall for one in times]),
+                "cpu": Figures.of([one.cpu for one in times]),
+            }
+        return found
+
+    def _tools(self, env: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, _Shared]:
+        home = self._directory / "tools"
+        web, reapi, s3 = ports["nginx"], ports["casd"], ports["moto"]
+        far = {
+            "hipcache": (Hipcache, {"HIPCACHE_REMOTE": f"grpc://127.0.0.1:{reapi}/?timeout=20"}),
+            OTHERS[0]: (Ccache, {"CCACHE_REMOTE_STORAGE": f"http://127.0.0.1:{web}/ccache"}),
+            OTHERS[1]: (
+                Sccache,
+                {
+                    "SCCACHE_BUCKET": "team",
+                    "SCCACHE_ENDPOINT": f"http://127.0.0.1:{s3}",
+                    "SCCACHE_REGION": "us-east-1",
+                    "SCCACHE_S3_USE_SSL": "false",
+                    "SCCACHE_S3_KEY_PREFIX": "sccache",
+                },
+            ),
+        }
+        made = {
+            name: _Shared(kind(home / kind.name, {**env, **more}))
+            for name, (kind, more) in far.items()
+            if name not in self._options.without
+        }
+        return {**made, PREFETCH: made["hipcache"], NO_REMOTE: _Shared(Hipcache(home / Hipcache.name, env))}
+
+    def _compile(self, tool: Tool, name: str) -> Compile:
+        output = f"{name}.o"
+        words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN]
+        words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many[:ARCHES]]
+        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
+        return Compile(name, output, f"{output}.d", (*words, str(self._sources / name)))
+
+    def _build(self, shared: _Shared, name: str, *, first: bool = False, before: Tool | None = None) -> Times:
+        """The whole build in an empty directory, in which all tools work: wall and CPU seconds. `before`: whose local
+        store serves the compiles of ccache's first build, which is not measured."""
+        tool, place = shared.tool, self._directory / "build"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        compiles = [self._compile(tool, f"k{number}.hip") for number in range(self._options.objects)]
+        (place / "build.ninja").write_text(ninja_file(compiles))
+        entries = [{"directory": str(place), "arguments": one.argv, "file": one.argv[-1]} for one in compiles]
+        (place / "compile_commands.json").write_text(json.dumps(entries))
+        argv = [self._ninja]
+        if name == PREFETCH and first:
+            argv = ["sh", "-c", f"{tool.launcher()[0]} prefetch --step && exec {self._ninja}"]
+        env = tool.environment()
+        if before and isinstance(tool, Ccache):
+            served = {**before.environment(), "HIPCACHE_REMOTE": ""}
+            env = {**served, **env, "HIPCACHE_REMOTE": "", "CCACHE_PREFIX": before.launcher()[0]}
+        times = timed(argv, cwd=place, env=env, log=self._directory / "log")
+        if len(list(place.glob("*.o"))) != self._options.objects:
+            raise BenchError(f"{name} left too few objects")
+        return times
+
+
+class _Shared:
+    """A tool with a remote."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    def reset(self) -> None:
+        self.tool.reset()
+
+    def settle(self) -> None:
+        """All is on the remote."""
+        if isinstance(self.tool, Hipcache) and "HIPCACHE_REMOTE" in self.tool.environment():
+            subprocess.run(
+                [*self.tool.launcher(), "sync"], env=self.tool.environment(), check=True, capture_output=True
+            )
+        time.sleep(1)
+        self.close()
+
+    def close(self) -> None:
+        self.tool.close()
+        for place in (Path(self.tool.environment()["XDG_RUNTIME_DIR"]) / "hipcache").glob("remote-*"):
+            if place.suffix != ".lock":
+                place.unlink(missing_ok=True)
+        time.sleep(1.5)
+
+    def forget(self) -> None:
+        """All that is local."""
+        if "HIPCACHE_REMOTE" in self.tool.environment() or not isinstance(self.tool, Hipcache):
+            self.tool.reset()
+        else:
+            self.tool.open()
+
+
+@contextmanager
+def _running(servers: Mapping[str, object]) -> Iterator[None]:
+    started = []
+    try:
+        for server in servers.values():
+            server.start()  # type: ignore[attr-defined]
+            started.append(server)
+        yield
+    finally:
+        for server in started:
+            server.kill()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _links(servers: Mapping[str, object], delay: float) -> Iterator[dict[str, int]]:
+    """The ports of links with a delay (seconds in each direction), by the server's name."""
+    free_port = importlib.import_module("remote_lab").free_port
+    ports, processes = {}, []
+    try:
+        for name, server in servers.items():
+            ports[name] = free_port()
+            words = [sys.executable, "-c", LINK, str(ports[name]), str(server.port), str(delay)]  # type: ignore[attr-defined]
+            processes.append(subprocess.Popen(words, start_new_session=True))
+        time.sleep(1)
+        yield ports
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def render(found: Mapping[str, Mapping[str, Figures]], options: argparse.Namespace, load: float) -> str:
+    """The tables."""
+    text = (
+        f"# An empty local store, and a remote {options.delay:.0f} ms away\n\n{options.objects} objects for {ARCHES} "
+    )
+    text += f"architectures under ninja, milliseconds of the whole build: medians (least) of {options.rounds} rounds; "
+    text += f'"again": the same build once more, from the local store. The load was {load:.1f} at the begin.\n'
+    rows = [(name, *(f"{one.median:.0f} ({one.least:.0f})" for one in of.values())) for name, of in found.items()]
+    lines = [text, *page.table(("", "wall", "CPU"), rows)]
+    fastest = min(of["wall"].median for name, of in found.items() if name in OTHERS)
+    ratios = []
+    for name, limit in TARGETS.items():
+        value = found[name]["wall"].median / fastest
+        ratios.append((f"{name} / the faster of the others", f"{value:.2f}", *page.checked(value, limit)))
+    near = found["hipcache, again"]["cpu"].median / found[f"{NO_REMOTE}, again"]["cpu"].median
+    ratios.append(("CPU of local hits with a remote / without", f"{near:.2f}", *page.checked(near, 1.05)))
+    lines += ["", *page.table(("target", "is", "limit", ""), ratios)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
