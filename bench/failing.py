@@ -1,8 +1,9 @@
 """Measures compiles that fail: hipcache beside plain clang, in CPU seconds and by the clock.
 
 A small source was compiled and is edited then, so that it is wrong: in all passes (the first one finds it), in the
-host's pass alone, in one architecture's code alone (the second one's); or the command has an unknown option. Each take
-is another edit: a second try of the same text would be a known one. Plain clang and hipcache take turns.
+host's pass alone, in one architecture's code alone (the second one's); or the command has an unknown option, or asks
+for a standard that there is not. Each take is another edit: a second try of the same text would be a known one. Plain
+clang and hipcache take turns.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ WRONG = {
     "host alone": "#ifndef __HIP_DEVICE_COMPILE__\nint f() {{ return wrong_{number}; }}\n#endif\n",
     "one architecture": "#ifdef __gfx908__\n__device__ int f() {{ return wrong_{number}; }}\n#endif\n",
     "unknown option": "",
+    "misspelt standard": "",
 }
-OPTION = "--no-such-option"
+#: What the command has besides.
+MORE = {"unknown option": ["--no-such-option"], "misspelt standard": ["-std=c++71"]}
 TARGET = 1.15
 
 
@@ -52,6 +55,7 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("failing", __doc__, rounds=9)
     parser.add_argument("--compilers", default="clang++-15,clang++-19", help="(default: clang++-15,clang++-19)")
+    parser.add_argument("--kinds", default=",".join(WRONG), help="of failures (default: all)")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:
@@ -77,7 +81,7 @@ class Failing:
         for name in self._options.compilers.split(","):
             compiler = find_program(name, "install Debian's package, or name others with --compilers")
             for count in (2, 4):
-                for kind in WRONG:
+                for kind in self._options.kinds.split(","):
                     say(f"{name}, {count} architectures, {kind}")
                     rows.append(self._row(name, compiler, count, kind))
         return rows
@@ -91,7 +95,8 @@ class Failing:
         takes = []
         for number in range(self._options.rounds):
             self._write(WRONG[kind].format(number=number))
-            wrong = [*words, OPTION] if kind == "unknown option" else words
+            others = [word for word in words if not (kind == "misspelt standard" and word.startswith("-std="))]
+            wrong = [*others, *MORE.get(kind, [])]
             takes.append((*self._run(self._plain, wrong, 1), *self._run(self._hipcache, wrong, 1)))
         plain_wall, plain_cpu, wall, cpu = (median(seconds) or 0.0 for seconds in zip(*takes, strict=True))
         walls, cpus = (median(one[2 + at] / one[at] for one in takes if one[at]) or 0.0 for at in (0, 1))

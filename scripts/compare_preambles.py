@@ -77,7 +77,7 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
             if asked.seconds and time.monotonic() - begun > asked.seconds:
                 break
             include = [f"-I{path.resolve()}" for path in asked.include]
-            words = [compiler, "-x", "hip", *archs, *options, "-std=c++17", *DEBIAN, *include, f"-I{source.parent}"]
+            words = [compiler, "-x", "hip", *archs, *options, "-std=c++17", *DEBIAN, *include]
             words += ["-cuid=5eed", "-MD", "-MF", "out.d", "-c", str(source), "-o", "out.o"]
             try:
                 plain = compile_one(words, place, environ, asked.longest)

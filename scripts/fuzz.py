@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links] [--compiler CLANG]
-                    [--launcher WORD...] [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles]
+                    [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
-A case is a seed. It writes a small project, chooses a compiler and flags from the tables below (of links: in
-`fuzz_links`), and goes on in steps: each step edits something (a header, a flag, the archs, the environment, the way
-the source is named) or nothing, runs plain clang, then hipcache in one of two stores, and compares
+A case is a seed. It writes a small project, chooses a compiler and flags from the tables below (of links and of
+preambles: in `fuzz_links` and `fuzz_preambles`), and goes on in steps: each step edits something (a header, a flag, the
+archs, the environment, the way the source is named) or nothing, runs plain clang, then hipcache in one of two stores,
+and compares
 
     the object's or program's bytes; exit status, standard output and standard error; the dependency file, in which
     hipcache may name more headers than clang, but only such as a device pass reads; what else lies in the directory.
@@ -28,12 +29,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz_case import BARE, FULL_HEADER, LAUNCHER, LEVELS, REAL, SHORT_HEADER, Case, Difference, table
 from fuzz_links import Link
+from fuzz_preambles import Preambled
 
 ARCHS = ("gfx906", "gfx90a", "gfx1030", "gfx906,gfx90a", "gfx908:xnack+", "gfx908:xnack-", "gfx1010", "gfx803")
 ODD_ARCHS = ("gfx9-generic", "gfx000", "gfx90a:sramecc+:xnack-", "gfx90a:xnack+", "gfx90a", "gfx906:xnack?", "gfx942")
@@ -536,10 +539,11 @@ def check(
     instead: str = "",
     keep: Path | None = None,
     tell: bool = False,
+    tally: Counter[str] | None = None,
 ) -> str:
     """Run one seed; what differs, with the way to it, or nothing. `launcher`: what is put before the compiler;
     `programs`: the part of compiles that link at once; `kind`: another one of `KINDS` than compiles;
-    `tell`: print the way in any case."""
+    `tell`: print the way in any case; `tally`: is added to."""
     root = Path(tempfile.mkdtemp(prefix="hipcache-fuzz-"))
     if kind:
         case = KINDS[kind](seed, root, real, launcher, instead)
@@ -555,6 +559,8 @@ def check(
         asked += ["--compiler", instead] if instead else []
         return f"{' '.join(['seed', str(seed), *asked])}\n{steps}\n  {error}\n"
     finally:
+        if tally is not None:
+            tally.update(case.tally)
         shutil.rmtree(root, ignore_errors=True)
         if tell:
             print(f"seed {seed}", *case.said, sep="\n  ", flush=True)
@@ -562,7 +568,11 @@ def check(
 
 
 #: What is not a compile.
-KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {"assembler": Assembly, "links": Link}
+KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
+    "assembler": Assembly,
+    "links": Link,
+    "preambles": Preambled,
+}
 
 
 def main() -> int:
@@ -574,7 +584,11 @@ def main() -> int:
     parser.add_argument("--programs", type=float, default=0.1, help="the part of compiles that link at once")
     kind = parser.add_mutually_exclusive_group()
     kind.set_defaults(kind="")
-    for name, what in (("assembler", "sources of the GPU's assembler"), ("links", "links of relocatable device code")):
+    for name, what in (
+        ("assembler", "sources of the GPU's assembler"),
+        ("links", "links of relocatable device code"),
+        ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
+    ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
     parser.add_argument("--compiler", default="", help="this one, not clang 15 and 19 (for a newer one)")
@@ -582,6 +596,7 @@ def main() -> int:
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
     options = parser.parse_args()
     end, seed, failures = time.monotonic() + options.seconds, options.seed, 0
+    tally: Counter[str] = Counter()
     while time.monotonic() < end if options.seconds else seed < options.seed + options.count:
         found = check(
             seed,
@@ -592,12 +607,13 @@ def main() -> int:
             instead=options.compiler,
             keep=options.keep,
             tell=options.tell,
+            tally=tally,
         )
         if found:
             failures += 1
             print(found, flush=True)
         seed += 1
-    print(json.dumps({"seeds": [options.seed, seed - 1], "failures": failures}))
+    print(json.dumps({"seeds": [options.seed, seed - 1], "failures": failures, **tally}))
     return 1 if failures else 0
 
 

@@ -12,9 +12,11 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 LAUNCHER = (sys.executable, "-m", "hipcache")
 COMPILERS = ("/usr/bin/clang++-15", "/usr/bin/clang++-19")
@@ -60,7 +62,10 @@ class Ended:
 @dataclass
 class Case:
     """One seed: a project, a command, and how both go on. `real`: with HIP's own headers and device libraries;
-    `instead`: a compiler in place of those that the seed chooses from."""
+    `instead`: a compiler in place of those that the seed chooses from; `tally`: of precompiled preambles."""
+
+    STEPS: ClassVar[tuple[int, int]] = (3, 7)  # at least, and less than
+    SAME_STORE: ClassVar[float] = 0.8  # the chance of the first one
 
     seed: int
     root: Path
@@ -68,6 +73,7 @@ class Case:
     launcher: Sequence[str] = LAUNCHER
     instead: str = ""
     said: list[str] = field(default_factory=list)
+    tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -81,9 +87,9 @@ class Case:
     def run(self) -> None:
         """Raises Difference."""
         last = ""
-        for step in range(self.random.randrange(3, 7)):
+        for step in range(self.random.randrange(*self.STEPS)):
             what = self._edit() if step else "first time"
-            store = "a" if self.random.random() < 0.8 else "b"
+            store = "a" if self.random.random() < self.SAME_STORE else "b"
             again = f"{store} {self._state()}"
             outcome = self._compare(what, store, must_hit=again == last)
             last = again if outcome in ("hit", "miss", "partial") and not self._is_never_kept() else ""
@@ -229,11 +235,17 @@ class Case:
         rule direct hits out.)"""
         log = self.stores[store] / "v1/statistics/log"
         try:
-            line = log.read_text(errors="replace").splitlines()[-1]
-        except (OSError, IndexError):
+            lines = [line.split("\t") for line in log.read_text(errors="replace").splitlines() if line]
+        except OSError:
             return "uncounted"
         log.unlink()
-        _, outcome, reason, *_ = line.split("\t")
+        for _, told, what, number, *_ in lines:
+            if told == "preambles":
+                self.tally[what] += int(number)
+        ends = [line for line in lines if line[1] != "preambles"]
+        if not ends:
+            return "uncounted"
+        _, outcome, reason, *_ = ends[-1]
         return f"{outcome} {reason}" if outcome == "passed_through" else outcome
 
     def _same(self, plain: Ended, cached: Ended) -> None:

@@ -125,6 +125,12 @@ MARK("a" /* #1~ */ "b")
 #pragma GCC system_header
 #pragma clang system_header
 #warning said #1
+[[nodiscard]] static int JOIN(kept, __COUNTER__)() { return #1; }
+static int JOIN(warns, __COUNTER__)() { int unused = #1; /* it */ return 1; } // said
+#define TWICE #1~#define TWICE /* again */ 2#1
+[[deprecated("#1")]] int old_#1();~static int JOIN(calls, __COUNTER__)() { return old_#1(); } // quoted
+#ifdef __HIP_DEVICE_COMPILE__~#error in devices alone #1~#endif
+#ifndef __HIP_DEVICE_COMPILE__~int JOIN(wrong, __COUNTER__) = nowhere_#1; // in the host alone~#endif
 #define UNUSED_#1 "it's /* no */ comment"
 #if 0~it's not // closed "#1~#endif
 #ifdef WANTED~MARK("#1")~#endif

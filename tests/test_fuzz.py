@@ -16,6 +16,7 @@ from fuzz_case import Case, Difference
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
 # By the old driver of clang 15 and of clang 19, and by the new one.
 LINK_SEEDS = (404, 286, 421)
+PREAMBLE_SEEDS = [*range(1, 5), *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -23,6 +24,11 @@ REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
     assert not fuzz.check(seed, launcher=LAUNCHER)
+
+
+@pytest.mark.parametrize("seed", PREAMBLE_SEEDS)
+def test_so_are_sources_that_begin_alike_with_preambles(seed: int) -> None:
+    assert not fuzz.check(seed, kind="preambles", launcher=LAUNCHER)
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)

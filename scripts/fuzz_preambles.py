@@ -1,0 +1,335 @@
+"""The fuzzer's compiles with precompiled preambles, of sources that warn and that fail (`fuzz.py --preambles`).
+
+A project has sources that begin with includes of the same headers, in several orders and with comments of any kind
+between them, and go on with lines that are right, that warn, or that are wrong, in all passes or in one. In steps
+another source, another head, other lines, a header or a flag takes the place of what was there. Most compiles may use
+preambles; the others show that sources that warn and that fail are told as they are without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+from fuzz_case import BARE, LEVELS, SHORT_HEADER, Case, table
+
+FLAGS = table("""
+-Wall | -Wall -Wextra | -Wall -Wextra -Wconversion -Wshadow | -Wall -Wunused-function -Wundefined-inline | -w
+-Werror | -Wno-unused-result | -pedantic | -Wcomment | -Wmissing-prototypes -Wmissing-declarations | -DGIVEN=2
+-fcolor-diagnostics | -ferror-limit=1 | -fmessage-length=60 | -Wsystem-headers | -fPIC | -fno-exceptions | -std=c++17
+-std=gnu++20 | -std=c++14 | -DVALUE=9 | -UVALUE | -ffast-math | -fvisibility=hidden | -ffunction-sections | -fno-rtti
+-munsafe-fp-atomics | -Xarch_host -Wall | -Xarch_device -O1 | -fno-inline | -funroll-loops | -frandom-seed=7
+-Wframe-larger-than=16 | -Wpass-failed | -fno-math-errno | -Wall -Wno-unused-variable -Wno-unused-parameter
+""")
+# With these a pass goes without, or its messages do; or the compile fails, or is left to the compiler.
+LEFT = table("""
+-Wunused-macros | -Weverything | -Wdocumentation | -fdiagnostics-absolute-paths | -fno-show-source-location
+-fdiagnostics-show-note-include-stack | -fno-caret-diagnostics | -fdiagnostics-format=vi | -fno-diagnostics-fixit-info
+-fdiagnostics-parseable-fixits | -g | -gline-tables-only | -include lead/late.h | -fsanitize=undefined | -ftrigraphs
+-fgpu-rdc | -ffp-contract=off | -ffp-contract=fast | -fopenmp-simd | -Rpass=inline | -save-temps=obj | -std=c++71
+-fms-extensions
+""")
+RULES = table("-MD | -MD | -MD | -MD | -MD | -MMD | -MD -MP | -MD -MF rules.d")
+SEARCH = ("-I", "-I", "-I", "-isystem", "-idirafter", "-iquote")
+ARCHS = ("gfx906", "gfx906", "gfx90a", "gfx1030")
+HEADERS = ("one.h", "two.h", "three.h")
+SOURCES = ("a.hip", "b.hip", "c.hip")
+
+#: What a header has, one line each; `#`: a number of its own.
+IN_HEADERS = r"""
+inline int twice_#(int x) { return 2 * x; }
+#define VALUE_# #
+#define VALUE #
+[[nodiscard]] int kept_#();
+[[deprecated("old")]] int olden_#(int);
+static int lonely_#() { return #; }
+static inline int quiet_#() { return #; }
+inline int undefined_#();
+template <class T> T narrow_#(double x) { int unused = 4; T y = x; unsigned z = 3; return z < (int)y ? y : T(1); }
+template <class T> __device__ T shared_#(T x) { return x * #; }
+__device__ inline int on_device_#(int x) { return x + #; }
+#define PASTED_#(a) a##_1
+struct Tall_# { virtual ~Tall_#() {} virtual int f() { return #; } int late, early; Tall_#() : early(1), late(2) {} };
+extern int told_#; static const int at_start_# = told_#;
+static const int constant_# = #;
+namespace odd { inline namespace v# { struct S# {}; } }
+#if __has_include(<late.h>)@#include <late.h>@#endif
+#ifdef GIVEN@inline int given_#() { return GIVEN; }@#endif
+inline int counted_#() { return __COUNTER__; }
+inline const char* file_#() { return __FILE__; }
+inline int line_#() { return __LINE__; }
+#pragma pack(push, 2)@struct Packed_# { char c; int i; };@#pragma pack(pop)
+#pragma clang diagnostic ignored "-Wunused-result"
+_Pragma("clang diagnostic push")@_Pragma("clang diagnostic pop")
+#pragma GCC system_header
+inline float fused_#(float a, float b, float c) { return a * b + c; }
+enum Kind_# { First_#, Second_# };
+using deprecated_#_t [[deprecated]] = int;
+"""
+#: What follows the head of a source: right lines, lines that warn, lines that are wrong. `%`: what is in a header.
+RIGHT = r"""
+extern "C" __global__ void kernel_#(float* p) { p[0] = p[1] * # + __LINE__; }
+extern "C" int host_#(int x) { return x + #; }
+template <int N> __global__ void more_#(float* p) { p[N] = N; }@template __global__ void more_#<3>(float*);
+extern "C" int counter_#() { return __COUNTER__; }
+__device__ __attribute__((used)) float fma_#(float a, float b) { return a * b + #; }
+#include <late.h>
+#include "lead/late.h"
+#include <one.h>
+static const int started_# = host_1000(#);
+struct Local_# { virtual int f() { return #; } };@int use_#() { return Local_#().f(); }
+const char* file_of_source_#() { return __FILE__; }
+// a comment #
+/* one@ * # */
+"""
+WARN = r"""
+[[nodiscard]] int own_#();@void dropped_#() { own_#(); }
+static int unused_#() { return #; }
+int conversion_#(double x) { return x; }
+#warning said #
+#define VALUE 77
+#define GIVEN 7
+#define __HIP__ 7
+int shadow_#(int x) { { int x = 1; return x; } }
+__device__ int uninitialized_#(int q) { int u; return q; }
+void g_#() { if (int a = 1) ; }
+unsigned compared_#(int a, unsigned b) { return a < b; }
+int reach_#(int x) { switch (x) { case 1: x = 2; case 2: return x; } return 0; }
+[[deprecated]] int past_#();@int call_#() { return past_#(); }
+static inline int later_#();@int calls_#() { return later_#(); }
+"""
+# Of headers, by the number of their line.
+FROM_HEADERS = r"""
+void h%() { kept_%(); }
+int i%() { return olden_%(3); }
+int j% = narrow_%<int>(3.5);
+__device__ int k%(int x) { return on_device_%(x); }
+int l% = twice_%(%);
+int m%() { return undefined_%(); }
+void f%() { int PASTED_%(x); }
+Tall_% n%;
+deprecated_%_t o%;
+int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
+"""
+WRONG = r"""
+int wrong_# = nowhere_#;
+#error said #
+#ifdef __HIP_DEVICE_COMPILE__@int wrong_# = nowhere_#;@#endif
+#ifndef __HIP_DEVICE_COMPILE__@int wrong_# = nowhere_#;@#endif
+#ifdef __gfx90a__@#error of one architecture@#endif
+#include <nowhere.h>
+int twce_# = twise_1();
+__device__ void calls_host_#() { host_1000(1); }
+static_assert(sizeof(int) == #, "said");
+int open_# = (
+template <class T> T fails_#(T x) { return x.none; }@int g_# = fails_#(1);
+"""
+GAPS = (
+    "",
+    "",
+    "",
+    "\n",
+    "// between #\n",
+    "/* one\n * # */\n",
+    "/* a /* b */\n",
+    "// a \r",
+    "// back \\\n",
+    "\t \n",
+    "// \u00e9\n",
+)
+EDGES = (
+    "#define EARLY\n",
+    "#pragma once\n",
+    '#include "lead/one.h"\n',
+    "int early;\n",
+    "#if 1\n",
+    "\ufeff",
+    "#include <one.h>\r\n",
+)
+
+
+#: The names by which lines of headers are used.
+STEMS = ("kept_", "olden_", "narrow_", "on_device_", "twice_", "undefined_", "Tall_", "PASTED_", "deprecated_", "Kind_")
+
+
+def _names(use: str, line: str) -> bool:
+    """Does the use name what the header's line declares?"""
+    return any(stem in use and stem in line for stem in STEMS)
+
+
+def rows(text: str) -> list[str]:
+    return [line.replace("@", "\n") for line in text.strip().splitlines()]
+
+
+@dataclass
+class Preambled(Case):
+    """Sources that begin alike."""
+
+    STEPS = (8, 14)
+    SAME_STORE = 0.97
+    lines: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        some = self.random
+        if some.random() < 0.85:
+            self.variables |= {
+                "HIPCACHE_PREAMBLES": "1",
+                "HIPCACHE_PREAMBLE_CHECKS": some.choice(("1", "3", "1000000")),
+            }
+        self.flags = [self._some_flag() for _ in range(some.randrange(4))]
+        self.level, self.rule = some.choice(LEVELS), some.choice(RULES)
+        self.search = [some.choice(SEARCH), "-I"]
+        self.archs = some.sample(sorted(set(ARCHS)), 2) if some.random() < 0.3 else [some.choice(ARCHS)]
+        self.side = some.choice(([], [], ["--cuda-host-only"], ["--cuda-device-only"]))
+        self.source = SOURCES[0]
+        self.heads: dict[str, str] = {}
+        head = self._some_head()
+        self._write("lead/base.h", f"#pragma once\n{SHORT_HEADER}extern int host_1000(int);\n")
+        self._write("lead/late.h", "#pragma once\ninline int late() { return 1; }\n")
+        for name in HEADERS:
+            self._new_header(name)
+        for name in SOURCES:
+            self.heads[name] = head if some.random() < 0.9 else self._some_head()
+            self._new_source(name)
+
+    def words(self) -> list[str]:
+        surroundings = [self.search[0], f"{self.work}/first", self.search[1], f"{self.work}/lead", f"-I{self.work}"]
+        flags = [word for flag in self.flags for word in flag]
+        archs = [f"--offload-arch={arch}" for arch in self.archs]
+        options = [*archs, *BARE, "-cuid=5eed", self.level, *surroundings, *flags, *self.rule, *self.side]
+        return [self.compiler, *options, "-o", "out.o", "-c", self.source]
+
+    def _edit(self) -> str:
+        self.step += 1
+        if self.step < len(SOURCES):  # the second one makes a preamble
+            self.source = SOURCES[self.step]
+            return f"now {self.source}"
+        ways = (
+            *(self._other_source,) * 4,
+            *(self._other_lines,) * 10,
+            *(self._nothing, self._head, self._header, self._flag, self._comment, self._number, self._shadow),
+            *(self._touch, self._move, self._option),
+        )
+        return self.random.choice(ways)()
+
+    # Texts
+
+    def _some_head(self) -> str:
+        some = self.random
+        names = ["base.h", *some.sample(HEADERS, some.randrange(1, len(HEADERS) + 1))]
+        parts = [f"// head {some.randrange(3)}\n"]
+        for name in names:
+            parts += [some.choice(GAPS).replace("#", str(some.randrange(100))) if some.random() < 0.4 else ""]
+            parts += [f"#include <{name}>\n"]
+        if some.random() < 0.1:
+            edge = some.choice(EDGES)
+            parts.insert(0 if edge == "\ufeff" else some.randrange(1, len(parts)), edge)
+            parts += ["#endif\n"] if edge == "#if 1\n" else []
+        return "".join(parts)
+
+    def _some_lines(self) -> str:
+        some = self.random
+        declared = [one for lines in self.lines.values() for one in lines]
+        uses = [(use, number) for use in rows(FROM_HEADERS) for line, number in declared if _names(use, line)]
+        found = []
+        for _ in range(some.randrange(1, 6)):
+            chance = some.random()
+            if 0.75 < chance < 0.97 and uses:
+                found.append(_numbered(*uses.pop(some.randrange(len(uses)))))
+            else:
+                kind = RIGHT if chance < 0.5 else WARN if chance < 0.97 else WRONG
+                found.append(_numbered(some.choice(rows(kind)), some.randrange(1, 1000)))
+        return "\n".join(found) + "\n"
+
+    def _new_header(self, name: str) -> None:
+        some = self.random
+        chosen = [line for line in rows(IN_HEADERS) if some.random() < 0.15] or ["// none"]
+        odd = ("__COUNTER__", "pragma", "_Pragma")
+        chosen = [line for line in chosen if not any(word in line for word in odd) or some.random() < 0.15]
+        self.lines[name] = [(line, some.randrange(1, 1000)) for line in chosen]
+        self._write_header(name)
+
+    def _write_header(self, name: str) -> None:
+        text = "".join(_numbered(line, number) + "\n" for line, number in self.lines[name])
+        self._write(f"lead/{name}", f"#pragma once\n{text}")
+
+    def _new_source(self, name: str) -> None:
+        text = self.heads[name] + self._some_lines()
+        path = os.path.join(self.work, name)
+        with open(path, "wb") as file:
+            bad = b"// \xff\n" if self.random.random() < 0.02 else b""
+            file.write(bad + text.encode())
+
+    # Edits
+
+    def _other_source(self) -> str:
+        self.source = self.random.choice(SOURCES)
+        return f"now {self.source}"
+
+    def _other_lines(self) -> str:
+        self._new_source(self.source)
+        return f"other lines in {self.source}"
+
+    def _head(self) -> str:
+        self.heads[self.source] = self._some_head()
+        self._new_source(self.source)
+        return f"another head of {self.source}"
+
+    def _header(self) -> str:
+        name = self.random.choice(HEADERS)
+        self._new_header(name)
+        return f"{name} is other text"
+
+    def _number(self) -> str:
+        """Other content of a header of the same size and the same times."""
+        path = self.work / "lead" / self.random.choice(HEADERS)
+        status, text = path.stat(), path.read_text()
+        path.write_text(text.replace("return 2", "return 3") if "return 2" in text else text.replace("int y", "int v"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return f"{path.name} says otherwise with the same times"
+
+    def _comment(self) -> str:
+        path = self.work / self.source
+        path.write_bytes(path.read_bytes() + b"// more\n")
+        return f"a comment more in {self.source}"
+
+    def _shadow(self) -> str:
+        name = self.random.choice((*HEADERS, "late.h"))
+        path = self.work / "first" / name
+        if path.exists():
+            path.unlink()
+            return f"first/{name} is gone"
+        more = (
+            "" if self.random.random() < 0.3 else f"inline int shadows_{self.random.randrange(99)}() {{ return 1; }}\n"
+        )
+        self._write(f"first/{name}", (self.work / "lead" / name).read_text() + more)
+        return f"first/{name} is there"
+
+    def _touch(self) -> str:
+        (self.work / "lead" / self.random.choice(HEADERS)).touch()
+        return "a header is touched"
+
+    def _flag(self) -> str:
+        if self.flags and self.random.random() < 0.6:
+            return f"without {self.flags.pop(self.random.randrange(len(self.flags)))}"
+        self.flags.append(self._some_flag())
+        return f"with {self.flags[-1]}"
+
+    def _some_flag(self) -> list[str]:
+        return self.random.choice(FLAGS if self.random.random() < 0.9 else LEFT)
+
+    def _option(self) -> str:
+        self.level = self.random.choice(LEVELS)
+        return f"now {self.level}"
+
+
+def _numbered(line: str, number: int) -> str:
+    """The line with its number; directives keep their `#`, and `##` is one of clang's."""
+    parts = []
+    for part in line.split("\n"):
+        first, rest = (part[:1], part[1:]) if part.startswith("#") else ("", part)
+        parts.append(first + re.sub(r"(?<!#)#(?!#)|%", str(number), rest))
+    return "\n".join(parts)
