@@ -226,6 +226,18 @@ def test_messages_with_a_place_that_is_told_otherwise(prelab: Lab, header: str, 
     assert counts(prelab)["different"] == 0
 
 
+@pytest.mark.parametrize("line", ["clang diagnostic ignored", "GCC diagnostic ignored", "clang diagnostic error"])
+def test_a_header_of_the_system_that_switches_a_warning(prelab: Lab, line: str) -> None:
+    """The state lasts beyond the header, and so beyond the preamble."""
+    prelab.write("sys/state.hpp", f'#pragma {line} "-Wunused-result"\n#pragma {line} "-Wunused-value"\n')
+    flags = [f"-isystem{prelab.root}/sys", "-Wall"]
+    for number in range(91, 95):
+        build(prelab, number, *flags, head="#include <state.hpp>\n")
+    done = prelab.compile(*words(prelab), *flags, source=source(prelab, 1, "#include <state.hpp>\n", WARNS))
+    assert done.status == (line == "clang diagnostic error")
+    assert counts(prelab)["different"] == 0
+
+
 @pytest.mark.parametrize(
     "flags",
     [
