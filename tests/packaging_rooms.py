@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from io import BytesIO
 from pathlib import Path
 
+import hipcache
 import pytest
 from hip import HIP_IN_SHORT, LAUNCHER, SESSION, kernel
 
@@ -195,7 +196,10 @@ class Builder:
         launchers = ("LAUNCHER", "CMAKE_HIP_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
         return self.build(name, source, entry, {**environ, **dict.fromkeys(launchers, LAUNCHER[0])})
 
-    def run(self, argv: Sequence[str | Path], cwd: Path, environ: Mapping[str, str]) -> bytes:
+    def run(
+        self, argv: Sequence[str | Path], cwd: Path, environ: Mapping[str, str], *, privileged: bool = False
+    ) -> bytes:
+        """What it prints; `privileged`: as the user that the tests have, and not as the builder's."""
         told = {
             "PATH": SYSTEM_PATH,
             "HOME": str(self.place / "home"),
@@ -204,7 +208,7 @@ class Builder:
             "HIPCACHE_DIR": str(self.store),
             "TMPDIR": str(self.place),
         }
-        as_user = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+        as_user = {} if self.user is None or privileged else {"user": self.user, "group": self.user, "extra_groups": []}
         done = subprocess.run(
             argv,
             cwd=cwd,
@@ -216,7 +220,7 @@ class Builder:
             **as_user,  # type: ignore[call-overload]
         )
         output: bytes = done.stdout
-        assert done.returncode == 0, output.decode(errors="replace")[-5000:]
+        assert done.returncode == 0, output.decode(errors="replace")[-50000:]
         return output
 
     def top(self, name: str, source: Source) -> Path:
@@ -240,7 +244,8 @@ class Builder:
 class Dpkg(Builder):
     tools = ("dpkg-buildpackage", "dh")
 
-    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+    def debianised(self, name: str, source: Source, entry: Entry) -> Path:
+        """The source with a debian/ in a directory of that name, where nothing else is."""
         tree = self.top(name, source) / "demo-1"
         shutil.copytree(self.place / "source", tree)
         rules = RULES
@@ -258,10 +263,36 @@ class Dpkg(Builder):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (tree / "debian/rules").chmod(0o755)
+        return tree
+
+    def build(self, name: str, source: Source, entry: Entry, environ: Mapping[str, str]) -> bytes:
+        tree = self.debianised(name, source, entry)
         self.run(["dpkg-buildpackage", "-b", "-us", "-uc"], tree, environ)
-        (package,) = tree.parent.glob("demo_*.deb")
+        return self.made(tree.parent, source)
+
+    def made(self, directory: Path, source: Source) -> bytes:
+        (package,) = directory.glob("demo_*.deb")
         content = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, check=True).stdout
         return member(content, source.made)
+
+
+def source_tree(place: Path) -> Path:
+    """hipcache's files, as a release has them."""
+    tree = place / f"hipcache-{hipcache.__version__}"
+    for name in ("plugins", "cmake", "meson", "docs", "completions", "packaging"):
+        shutil.copytree(CHECKOUT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "ARCHITECTURE.md", "SECURITY.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, tree)
+    return tree
+
+
+def hipcache_of_debian(builder: Builder, directory: Path) -> Path:
+    """hipcache's own package."""
+    tree = source_tree(directory)
+    shutil.copytree(tree / "packaging/debian/debian", tree / "debian")
+    builder.run(["dpkg-buildpackage", "-b", "-us", "-uc"], tree, {})
+    (package,) = directory.glob("hipcache_*.deb")
+    return package
 
 
 class Rpmbuild(Builder):

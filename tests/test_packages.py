@@ -28,7 +28,10 @@ from packaging_rooms import (
     Rpmbuild,
     Source,
     columns,
+    hipcache_of_debian,
+    source_tree,
 )
+from sbuild_room import Sbuild
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")
 NEW = "gfx908"
@@ -70,14 +73,14 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
 
 
 @pytest.mark.parametrize(
-    "builder", [Dpkg, *(pytest.param(one, marks=full) for one in (Rpmbuild, Makepkg, Nix, Portage))]
+    "builder", [Dpkg, *(pytest.param(one, marks=full) for one in (Sbuild, Rpmbuild, Makepkg, Nix, Portage))]
 )
 def test_a_small_library(place: Path, builder: type[Builder]) -> None:
     check(builder(place), SMALL, 2, thoroughly=FULL)
 
 
 @full
-@pytest.mark.parametrize("builder", [Dpkg, Rpmbuild, Makepkg, Nix, Portage])
+@pytest.mark.parametrize("builder", [Dpkg, Sbuild, Rpmbuild, Makepkg, Nix, Portage])
 @pytest.mark.parametrize("language", ["hip", "hipcc"])
 def test_the_example(place: Path, builder: type[Builder], language: str) -> None:
     check(builder(place), columns(language), 7)
@@ -116,16 +119,6 @@ def test_a_library_that_dh_python3_has_renamed_is_found(tmp_path: Path, monkeypa
 
 
 # hipcache itself
-
-
-def source_tree(place: Path) -> Path:
-    """The checkout's files, as a release has them."""
-    tree = place / f"hipcache-{hipcache.__version__}"
-    for name in ("plugins", "cmake", "meson", "docs", "completions", "packaging"):
-        shutil.copytree(CHECKOUT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("pyproject.toml", "hatch_build.py", "README.md", "ARCHITECTURE.md", "SECURITY.md", "LICENSE"):
-        shutil.copy(CHECKOUT / name, tree)
-    return tree
 
 
 # A root of its own: the system's files below a layer that is gone afterwards, without the checkout.
@@ -176,16 +169,13 @@ def test_hipcache_is_a_package_of_debian(place: Path) -> None:
     error in it."""
     builder, built = Dpkg(place), []
     for name in ("one", "another/place") if FULL else ("one",):
-        tree = source_tree(place / name)
-        shutil.copytree(tree / "packaging/debian/debian", tree / "debian")
-        builder.run(["dpkg-buildpackage", "-b", "-us", "-uc"], tree, {})
-        (package,) = (place / name).glob("hipcache_*.deb")
-        built.append(package)
+        built.append(hipcache_of_debian(builder, place / name))
     assert len({package.read_bytes() for package in built}) == 1
     if FULL and shutil.which("lintian"):
         (changes,) = built[0].parent.glob("*.changes")
         builder.run(["lintian", "--fail-on", "error", changes], place, {})
-    said = installed_and_tried(place, built[:1], "dpkg -i --force-depends hipcache_*.deb >/dev/null")
+    install = "dpkg -i --force-depends hipcache_*.deb >/dev/null"
+    said = installed_and_tried(place, built[:1], install)
     assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
 
 
