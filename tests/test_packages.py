@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -29,6 +30,7 @@ from packaging_rooms import (
     Source,
     columns,
     hipcache_of_debian,
+    member,
     source_tree,
 )
 from sbuild_room import Sbuild
@@ -132,7 +134,7 @@ mount --bind /proc root/proc
 mount --rbind /dev root/dev
 mount -t tmpfs none root/tmp
 mount -t tmpfs none root{checkout}
-cp {packages} {smoke} root/tmp/
+cp -r {packages} {smoke} root/tmp/
 exec chroot root /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 sh -ec 'cd /tmp; {install}; sh smoke'
 """
 
@@ -164,6 +166,13 @@ def installed_and_tried(place: Path, packages: list[Path], install: str) -> str:
     return done.stdout
 
 
+def described(program: bytes, place: Path) -> str:
+    """What readelf says of its headers, its segments, and what it asks of libraries."""
+    place.write_bytes(program)
+    argv = ["readelf", "--wide", "--file-header", "--segments", "--dynamic", "--dyn-syms", place]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
 def test_hipcache_is_a_package_of_debian(place: Path) -> None:
     """dpkg installs it, and it compiles. In a full run: built in two directories it is the same, and lintian finds no
     error in it."""
@@ -171,12 +180,28 @@ def test_hipcache_is_a_package_of_debian(place: Path) -> None:
     for name in ("one", "another/place") if FULL else ("one",):
         built.append(hipcache_of_debian(builder, place / name))
     assert len({package.read_bytes() for package in built}) == 1
+    tree = ["dpkg-deb", "--fsys-tarfile", built[0]]
+    program = member(subprocess.run(tree, stdout=subprocess.PIPE, check=True).stdout, "usr/bin/hipcache")
+    found = described(program, place / "program")
+    for sign in ("DYN (Position-Independent", "INTERP", "GNU_RELRO", "BIND_NOW", "__stack_chk_fail", "printf_chk"):
+        assert sign in found, "the builder's own flags harden it"
     if FULL and shutil.which("lintian"):
         (changes,) = built[0].parent.glob("*.changes")
         builder.run(["lintian", "--fail-on", "error", changes], place, {})
     install = "dpkg -i --force-depends hipcache_*.deb >/dev/null"
     said = installed_and_tried(place, built[:1], install)
     assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
+
+
+@full
+def test_autopkgtest_passes(place: Path) -> None:
+    """On the installed package, in a root of its own as the machine that is tested."""
+    if not shutil.which("autopkgtest"):
+        pytest.skip("autopkgtest is not installed (scripts/setup.sh)")
+    package = hipcache_of_debian(Dpkg(place), place)
+    tree = place / f"hipcache-{hipcache.__version__}"
+    install = f"dpkg -i hipcache_*.deb >/dev/null; autopkgtest --no-built-binaries ./{tree.name}/ -- null"
+    assert re.search(r"^smoke +PASS$", installed_and_tried(place, [package, tree], install), re.MULTILINE)
 
 
 def _archive(place: Path) -> Path:

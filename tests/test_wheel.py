@@ -117,6 +117,15 @@ def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
     assert set(zipfile.ZipFile(wheel).namelist()) == expected
 
 
+def test_the_launcher_is_static(wheel: Path, tmp_path: Path) -> None:
+    """It starts faster; who makes a package has a switch for a dynamic one (`test_packages`)."""
+    (tmp_path / "hipcache").write_bytes(zipfile.ZipFile(wheel).read(f"{SCRIPTS}/hipcache"))
+    argv = ["readelf", "--wide", "--segments", tmp_path / "hipcache"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert "LOAD" in said
+    assert "INTERP" not in said
+
+
 def test_cmake_gets_the_version_of_the_python_package() -> None:
     text = (CHECKOUT / "cmake" / "HipCacheConfigVersion.cmake").read_text()
     assert f'set(PACKAGE_VERSION "{hipcache.__version__}")' in text
