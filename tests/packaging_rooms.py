@@ -220,7 +220,7 @@ class Builder:
             **as_user,  # type: ignore[call-overload]
         )
         output: bytes = done.stdout
-        assert done.returncode == 0, output.decode(errors="replace")[-50000:]
+        assert done.returncode == 0, output.decode(errors="replace")[-20000:]
         return output
 
     def top(self, name: str, source: Source) -> Path:
