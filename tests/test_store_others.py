@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from blake3 import blake3
 from hipcache.config import Config
 from hipcache.outcome import CompileOutcome
 from hipcache.report import conditions, notices, statistics
@@ -251,6 +252,34 @@ def test_a_store_of_a_group_is_written_by_all_its_members(root: Path) -> None:
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
     assert as_user(OTHER, lambda: LocalStore(root, max_bytes=0).clear() > 0) == 0
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action(KEY) is None) == 0
+
+
+@pytest.mark.parametrize("how", ["in place", "by a file of their own"])
+def test_an_entry_that_a_member_has_changed_is_absent_for_the_others(root: Path, how: str) -> None:
+    assert as_user(OWNER, lambda: fill(root, 0o007)) == 0
+    digest = blake3(CONTENT).hexdigest()
+
+    def poison() -> None:
+        entries = [path for path in root.glob("v1/*/??/*") if CONTENT in path.read_bytes()]
+        assert len(entries) == 2, "the action and the blob"
+        for path in entries:
+            wrong = path.read_bytes().replace(CONTENT, CONTENT.upper())
+            if how != "in place":
+                path.unlink()
+            path.write_bytes(wrong)
+            if how != "in place":
+                path.chmod(0o660)
+
+    def served() -> None:
+        store = LocalStore(root, max_bytes=0)
+        assert store.get_blob(digest) is None
+        assert store.get_action(KEY) is None
+        store.put_action(KEY, CONTENT)
+        assert store.put_blob(CONTENT) == digest
+        assert store.get_blob(digest) == store.get_action(KEY) == CONTENT
+
+    assert as_user(OTHER, poison) == 0
+    assert as_user(OWNER, served) == 0
 
 
 def test_a_store_that_can_only_be_read_serves_and_says_why_it_keeps_nothing(root: Path) -> None:
