@@ -35,6 +35,13 @@ ARCHES = 8
 OTHERS = ("ccache, HTTP", "sccache, S3")
 PREFETCH, NO_REMOTE = "hipcache, prefetch", "hipcache, no remote"
 TARGETS = {"hipcache": 0.5, PREFETCH: 0.3}
+#: A source without headers: filling the remotes takes no time, and ccache has less to hash.
+LIGHT = """\
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
+extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
+__attribute__((global)) void kNUMBER(float* p) { *p *= NUMBER.5f; }
+"""
 #: Run by another process: a link with a delay, for any number of connections.
 LINK = """\
 import asyncio, sys
@@ -76,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--objects", type=int, default=60, help="sources of the build (default: 60)")
     parser.add_argument("--delay", type=float, default=20.0, help="milliseconds of a round trip (default: 20)")
     parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--light", action="store_true", help="sources without headers")
     parser.add_argument("--without", action="append", default=[], choices=OTHERS, help="leave that one out")
     options = parser.parse_args(argv)
 
@@ -98,7 +106,8 @@ class Remotes:
         self._sources = directory / "src"
         self._sources.mkdir()
         for number in range(options.objects):
-            (self._sources / f"k{number}.hip").write_text(SMALL.format(number=number))
+            text = LIGHT.replace("NUMBER", str(number)) if options.light else SMALL.format(number=number)
+            (self._sources / f"k{number}.hip").write_text(text)
 
     def measure(self) -> dict[str, dict[str, Figures]]:
         lab = importlib.import_module("remote_lab")  # of tests/
@@ -160,6 +169,7 @@ class Remotes:
         output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN]
         words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many[:ARCHES]]
+        words += ["-nogpuinc", "-nogpulib"] if self._options.light else []
         words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
         return Compile(name, output, f"{output}.d", (*words, str(self._sources / name)))
 
@@ -253,9 +263,8 @@ def _links(servers: Mapping[str, object], delay: float) -> Iterator[dict[str, in
 
 def render(found: Mapping[str, Mapping[str, Figures]], options: argparse.Namespace, load: float) -> str:
     """The tables."""
-    text = (
-        f"# An empty local store, and a remote {options.delay:.0f} ms away\n\n{options.objects} objects for {ARCHES} "
-    )
+    text = f"# An empty local store, and a remote {options.delay:.0f} ms away\n\n{options.objects} objects "
+    text += f"{'without headers ' if options.light else ''}for {ARCHES} "
     text += f"architectures under ninja, milliseconds of the whole build: medians (least) of {options.rounds} rounds; "
     text += f'"again": the same build once more, from the local store. The load was {load:.1f} at the begin.\n'
     rows = [(name, *(f"{one.median:.0f} ({one.least:.0f})" for one in of.values())) for name, of in found.items()]

@@ -15,6 +15,9 @@ Variables:
 
 ``HIPCACHE``
   Option, ON. OFF leaves every target as if this module did not exist.
+``HIPCACHE_PREFETCH``
+  ON where nothing is said: where a remote is set (HIPCACHE_REMOTE), the first step of the build is `hipcache prefetch`,
+  which fetches what all compiles need at once.
 ``HIPCACHE_PROGRAM``
   The hipcache to use, instead of the one installed beside this module or in ``PATH``.
 
@@ -481,6 +484,36 @@ function(_hipcache_warn_of_conditions program)
   endif()
 endfunction()
 
+# Where a remote is set, what the `covered` targets need is fetched before the first of them is compiled: once for each
+# build directory, and again when the commands change. The step ends well whatever happens.
+function(_hipcache_prefetch program covered)
+  if(DEFINED HIPCACHE_PREFETCH AND NOT HIPCACHE_PREFETCH)
+    return()
+  endif()
+  execute_process(COMMAND "${program}" config --json
+    RESULT_VARIABLE status OUTPUT_VARIABLE config ERROR_QUIET TIMEOUT 60)
+  if(NOT status EQUAL 0 OR TARGET hipcache_prefetch)
+    return()
+  endif()
+  string(JSON remote ERROR_VARIABLE error GET "${config}" HIPCACHE_REMOTE value)
+  if(error OR NOT remote MATCHES ":")
+    return()
+  endif()
+  set(commands "${CMAKE_BINARY_DIR}/compile_commands.json")
+  set(stamp "${CMAKE_BINARY_DIR}/CMakeFiles/hipcache_prefetch.stamp")
+  add_custom_command(OUTPUT "${stamp}"
+    COMMAND sh -c [["$0" prefetch --step "$1" || :]] "${program}" "${commands}"
+    COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+    DEPENDS "${commands}"
+    COMMENT "Fetching what hipcache's remote has of this build"
+    VERBATIM)
+  add_custom_target(hipcache_prefetch DEPENDS "${stamp}")
+  foreach(target IN LISTS covered)
+    set_property(TARGET "${target}" PROPERTY EXPORT_COMPILE_COMMANDS ON)
+    add_dependencies("${target}" hipcache_prefetch)
+  endforeach()
+endfunction()
+
 # The end of the configure step: the first call goes to the back of the queue, because the calls that a project has
 # deferred itself may create targets.
 function(_hipcache_finish last)
@@ -532,6 +565,10 @@ function(_hipcache_finish last)
     _hipcache_warn_of_conditions("${program}")
   elseif(NOT kept)
     message(STATUS "HipCache: no target has HIP sources")
+  endif()
+  if(covered OR cxx_covered)
+    set(all ${covered} ${cxx_covered})
+    _hipcache_prefetch("${program}" "${all}")
   endif()
 endfunction()
 
