@@ -101,7 +101,7 @@ LAYERS = r"""
         processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches \
         cli.screen native.observing store.space store.access inflating remote.objects remote.reapi
     confined
-    hashing iree.flatbuffer remote.credentials
+    hashing iree.flatbuffer remote.credentials remote.needs
     native.hashing remote.address
     aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings iree

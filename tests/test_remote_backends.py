@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from remote_lab import CLOUD, HAS_CLIENTS, SERVERS, Server, running
+from remote_lab import CLOUD, HAS_CLIENTS, SERVERS, Server, casd, running
 
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
@@ -111,3 +111,15 @@ def test_a_server_that_is_gone_is_an_error_within_a_bound(server: Server, backen
 
 def test_it_says_what_it_is(backend: Backend) -> None:
     assert backend.describe()
+
+
+def test_a_remote_at_a_unix_socket(tmp_path: Path) -> None:
+    server = casd(tmp_path / "server")
+    place = tmp_path / "socket"
+    server.argv = [f"--bind=unix:{place}" if word.startswith("--bind=") else word for word in server.argv]
+    server._answers = place.exists  # type: ignore[method-assign]
+    with running(server):
+        found = connect(parse(f"unix:{place}?timeout=10"))
+        blobs = put(found, SMALL)
+        assert found.contents(blobs, no_progress) == {blobs[0]: SMALL}
+        found.close()

@@ -7,11 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
+from hipcache.config import Config
 from hipcache.confined import Confined
 from hipcache.errors import ConfigError
-from hipcache.remote import queue
+from hipcache.helper.process import Helper
+from hipcache.helper.remotes import Remote
+from hipcache.remote import needs, queue
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
+from hipcache.remote.client import Client
+from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -45,6 +50,8 @@ def test_an_address_has_a_place_a_namespace_and_a_mode() -> None:
         ("http://cache?timeout=never", "is no timeout"),
         ("http://cache?timeout=0", "is no timeout"),
         ("http://cache?timeout=1.2.3", "is no timeout"),
+        ("https://cache?ca-file=/ca.pem", "'ca-file' is of grpcs:// alone"),
+        ("s3://bucket?key-file=/secret.pem", "'key-file' is of grpcs:// alone"),
     ],
 )
 def test_an_address_that_is_none_is_told_without_what_may_be_secret(text: str, why: str) -> None:
@@ -113,6 +120,49 @@ def test_one_that_is_open_is_probed_after_a_pause_each_time_a_longer_one() -> No
     assert not breaker.is_to_be_probed()
     breaker.close()
     assert not breaker.why
+
+
+# What they need here
+
+
+def test_a_list_of_remotes_needs_the_packages_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in ("grpc", "obstore") else name)
+    assert needs.missing_packages(["http://cache/a"]) == ["obstore"]
+    assert needs.missing_packages(["grpc://cache:1"]) == ["grpcio"]
+    assert needs.missing_packages(["http://cache/a", "grpc://cache:1", "s3://bucket"]) == ["obstore", "grpcio"]
+
+
+def test_a_credential_that_was_replaced_needs_another_helper(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    config = Config(dir=tmp_path, remote=(f"http://cache/a?token-file={token}",))
+    client = Client(config, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda fault, hint: None)
+    first = client.place()
+    assert client.place() == first
+    token.write_text("another")
+    assert client.place() != first
+
+
+# One build
+
+
+def test_a_build_asks_no_more_once_bad_remotes_have_cost_it_a_second_however_long_it_takes(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path, max_bytes=1 << 20)
+    helper = Helper(Config(dir=tmp_path), store)
+    clock = Clock()
+    remote = Remote(parse("http://cache/a"), store, list, Breaker(clock=clock))  # type: ignore[arg-type]
+    helper.remotes = [remote]
+    account = helper._account("one build")
+    account._clock = clock
+    for _ in range(2):
+        began = clock.now
+        clock.now += 0.9
+        account.spent(began, 0)
+        clock.now += 2 * MEMORY
+    assert account.why
+    assert helper._fetch([KEY], lambda: None, account, ahead=False)["hits"] == 0
+    assert helper._account("one build") is account
+    assert not helper._account("another build").why
 
 
 # The queue

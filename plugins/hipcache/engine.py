@@ -88,6 +88,6 @@ def _remote(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
     def client() -> Client:
         from hipcache.remote.client import Client
 
-        return Client(config, environ, tell)
+        return Client(config, environ, tell, notices.build_of_this_process)
 
     return client

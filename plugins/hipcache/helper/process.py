@@ -24,6 +24,7 @@ from hipcache.errors import ConfigError, StoreError
 from hipcache.helper.remotes import Remote, open_remotes
 from hipcache.helper.transfer import Tally
 from hipcache.remote import queue
+from hipcache.remote.breaker import MEMORY, Breaker
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
@@ -35,6 +36,7 @@ _TICK = 0.1
 _BATCH = 32  # items that are uploaded together
 _AGAIN = 10.0  # seconds after which an upload that failed is tried again
 _MOST_REQUEST = 1 << 20
+_MOST_BUILDS, _LONGEST_BUILD = 100, 86400.0
 
 
 def serve(words: list[str], environ: Mapping[str, str]) -> int:
@@ -61,6 +63,8 @@ class Helper:
     _asked: threading.Event = field(default_factory=threading.Event)
     _hurry: threading.Event = field(default_factory=threading.Event)
     _uploading: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _builds: dict[str, Breaker] = field(default_factory=dict)
     _ended: bool = False
     _upload_fault: str = ""
     _fault: list[str] | None = None
@@ -111,7 +115,8 @@ class Helper:
             while not ready.wait(_TICK):
                 say()
             if request["op"] == "fetch":
-                say(self._fetch([str(key) for key in request["keys"]], say, ahead=bool(request.get("ahead"))))
+                build = self._account(str(request.get("build", "")))
+                say(self._fetch([str(key) for key in request["keys"]], say, build, ahead=bool(request.get("ahead"))))
             elif request["op"] == "upload":
                 self._asked.set()
             elif request["op"] == "sync":
@@ -120,15 +125,29 @@ class Helper:
 
     # Fetching
 
-    def _fetch(self, keys: list[str], alive: Callable[[], None], *, ahead: bool) -> dict[str, Any]:
+    def _account(self, build: str) -> Breaker:
+        """What bad remotes have cost that build, all of them together: one that takes hours would else lose a second by
+        each of them again and again, as they come and go."""
+        with self._lock:
+            if build not in self._builds:
+                if len(self._builds) >= _MOST_BUILDS:
+                    del self._builds[next(iter(self._builds))]
+                timeout = max((remote.address.timeout for remote in self.remotes), default=1.0)
+                self._builds[build] = Breaker(timeout, memory=_LONGEST_BUILD if build else MEMORY)
+            return self._builds[build]
+
+    def _fetch(self, keys: list[str], alive: Callable[[], None], build: Breaker, *, ahead: bool) -> dict[str, Any]:
         """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
         bound of his own."""
         told = self._fault
         served, asked = "", len(keys)
         for remote in self.remotes:
-            if not (remote.address.reads and keys):
+            if not (remote.address.reads and keys) or build.why:
                 continue
+            began, received = time.monotonic(), remote.received
             found = self._fetch_from(remote, keys, alive, ahead=ahead)
+            if not ahead or remote.breaker.why:
+                build.spent(began, remote.received - received)
             if found:
                 served = remote.address.name
                 keys = [key for key in keys if key not in found]
@@ -159,6 +178,7 @@ class Helper:
             statistics.record_remote(self.config.dir, {"errors": 1, "misses": len(keys)}, self.config.umask)
             return []
         tally = future.result()
+        remote.received += tally.received
         if not ahead:
             remote.breaker.spent(began, tally.received)
         remote.judge(tally)

@@ -29,13 +29,15 @@ _HINT = "the build goes on without it; 'hipcache doctor' looks at it"
 
 @dataclass
 class Remote:
-    """`connect` gives the protocol, and is called when it is first needed. `kind`, of the last fault."""
+    """`connect` gives the protocol, and is called when it is first needed. `kind`, of the last fault; `received`:
+    bytes, so far."""
 
     address: Address
     store: LocalStore
     connect: Callable[[], Backend]
     breaker: Breaker
     kind: str = ""
+    received: int = 0
     _transfer: Transfer | None = None
     _damaged: int = 0
 

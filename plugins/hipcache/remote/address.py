@@ -19,6 +19,7 @@ from hipcache.values import dataclass, field
 
 SCHEMES = ("grpc", "grpcs", "unix", "http", "https", "s3", "gs", "az")
 _FILES = ("token-file", "header-file", "ca-file", "cert-file", "key-file")
+_TLS = ("ca-file", "cert-file", "key-file")
 _OTHERS = ("endpoint", "timeout")
 _FLAGS = ("read-only", "write-only")
 TIMEOUT, MOST_TIMEOUT = 1.0, 60.0
@@ -62,6 +63,10 @@ def parse(text: str) -> Address:
     if not host or parts.fragment:
         raise ConfigError(f"remote '{name}' is not an address", _HINT)
     given = _options(name, options)
+    for option in _TLS:
+        if option in given and parts.scheme != "grpcs":
+            hint = "take it out; for https:// and clouds the system's certificates count, or those of SSL_CERT_FILE"
+            raise ConfigError(f"remote '{name}': '{option}' is of grpcs:// alone", hint)
     return Address(
         name,
         parts.scheme,

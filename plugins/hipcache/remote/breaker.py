@@ -18,11 +18,15 @@ PAUSE, MOST_PAUSE = 15.0, 300.0
 
 
 class Breaker:
-    """`timeout`: of the address; LATENCY and BUDGET are of one second. `clock` gives seconds.
+    """`timeout`: of the address; LATENCY and BUDGET are of one second. `clock` gives seconds; `memory`: after
+    so many of them all is forgotten.
     `why`: in words why it is open; empty while it is closed."""
 
-    def __init__(self, timeout: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, timeout: float = 1.0, clock: Callable[[], float] = time.monotonic, memory: float = MEMORY
+    ) -> None:
         self.why = ""
+        self._memory = memory
         self._clock = clock
         self._latency, self._budget = LATENCY * timeout, BUDGET * timeout
         self._lock = threading.Lock()
@@ -33,7 +37,7 @@ class Breaker:
         """A fetch that began then has ended now. Time that several fetches have waited is counted once."""
         now = self._clock()
         with self._lock:
-            if now - self._since > MEMORY:
+            if now - self._since > self._memory:
                 self._lost, self._since = 0.0, now
             from_then = max(began + self._latency + received / SPEED, self._counted_to)
             if now > from_then:

@@ -4,19 +4,19 @@ The helper listens at a socket in the user's runtime directory, whose name has a
 from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
 the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
 
-Protocol: lines of JSON. {"op": "fetch", "keys": [...]} is answered with {"fetched": bool, "hits": number of keys,
-"from": name, "told": [text, hint] or null}, and before that with as many empty lines as it likes, which say that it is
-at it; "ahead": true says that it is for a whole build. {"op": "upload"} has no answer. {"op": "sync"} is answered with
-{"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is told.
+Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits": number
+of keys, "from": name, "told": [text, hint] or null}, and before that with as many empty lines as it likes, which say
+that it is at it; "ahead": true says that it is for the whole of that build. {"op": "upload"} has no answer.
+{"op": "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or
+something is told.
 
-Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, and no compile asks
-for DOWN seconds.
+Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
+build, and no compile asks for DOWN seconds, and none of that build at all.
 """
 
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import json
 import os
 import socket
@@ -36,13 +36,14 @@ from hipcache.errors import ConfigError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart
 from hipcache.processes.slots import runtime_directory
-from hipcache.remote import queue
+from hipcache.remote import needs, queue
 from hipcache.remote.address import parse, shown
 from hipcache.values import dataclass, field
 
 # Seconds: until the helper has said something, beyond the timeout of the addresses; for one question; and in which
 # nothing is asked after a fault.
 SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
+_LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
 _BACKLOG = 512
 # Variables that decide who a helper is to the remote.
@@ -65,11 +66,13 @@ class _TooLong(OSError):
 
 @dataclass
 class Client:
-    """`tell` takes a fault and what to do about it. `asked` of keys: by this process, so that it asks once."""
+    """`tell` takes a fault and what to do about it; `build` names the build that this process is part of. `asked` of
+    keys: by this process, so that it asks once."""
 
     config: Config
     environ: Mapping[str, str]
     tell: Tell
+    build: Callable[[], str] = str
     _asked: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _given_up: bool = False
@@ -97,7 +100,7 @@ class Client:
             self.tell(*wrong)
             return False
         try:
-            for answer in self._ask({"op": "fetch", "keys": wanted}):
+            for answer in self._ask({"op": "fetch", "keys": wanted, "build": self.build()}):
                 if answer.get("told"):
                     self.tell(*map(str, answer["told"][:2]))
                 if answer.get("fetched"):
@@ -113,7 +116,7 @@ class Client:
         if not keys or self._given_up or not self._is_up():
             return 0, ""
         try:
-            for answer in self._ask({"op": "fetch", "keys": list(keys), "ahead": True}, seconds):
+            for answer in self._ask({"op": "fetch", "keys": list(keys), "ahead": True, "build": self.build()}, seconds):
                 if answer.get("told"):
                     self.tell(*map(str, answer["told"][:2]))
                 return int(answer.get("hits", 0)), str(answer.get("from", ""))
@@ -142,24 +145,10 @@ class Client:
             self._patience  # noqa: B018
         except ConfigError as error:
             return error.message, error.hint
-        missing = self._missing_packages()
+        missing = needs.missing_packages(self.config.remote)
         if missing:
             return f"remote '{self._names()}' needs {', '.join(missing)}", "pip install 'hipcache[remote]'"
         return None
-
-    def _missing_packages(self) -> list[str]:
-        """Those of the extra `remote` that are not installed."""
-        missing = []
-        objects = all(text.startswith(("http", "s3:", "gs:", "az:")) for text in self.config.remote)
-        wanted = {"google.protobuf": "protobuf", **({"obstore": "obstore"} if objects else {"grpc": "grpcio"})}
-        for module, package in wanted.items():
-            try:
-                found = importlib.util.find_spec(module)
-            except (ImportError, ValueError):
-                found = None
-            if found is None:
-                missing.append(package)
-        return missing
 
     # How
 
@@ -172,17 +161,24 @@ class Client:
         return " ".join(map(shown, self.config.remote))
 
     def _is_up(self) -> bool:
-        """May it be asked? Looked at once."""
+        """May it be asked? A build that has met the fault asks no more, however long it takes."""
         with suppress(OSError):
-            if abs(time.time() - self.store.status(_DOWN_MARK).st_mtime) < DOWN:
+            age = abs(time.time() - self.store.status(_DOWN_MARK).st_mtime)
+            if age < DOWN or (age < _LONGEST_BUILD and self._mark() == self.store.read(_DOWN_MARK, 1 << 10)):
                 self._given_up = True
                 return False
         return True
 
+    def _mark(self) -> bytes:
+        return self.build().encode() or b"no build"
+
     def _give_up(self, why: str) -> None:
         self._given_up = True
         with suppress(OSError):
-            os.close(self.store.keep(_DOWN_MARK, 1 << 10))
+            mark = self.store.keep(_DOWN_MARK, 1 << 10)
+            with os.fdopen(mark, "r+b") as file:
+                file.truncate()
+                file.write(self._mark())
             self.store.touch(_DOWN_MARK)
         self.tell(f"remote '{self._names()}': {why}", "the build goes on without it; try 'hipcache doctor'")
 
@@ -230,7 +226,10 @@ class Client:
         named = sorted(
             f"{name}={value}" for name, value in self.environ.items() if name.upper().startswith(_CREDENTIALS)
         )
-        made_from = (hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.remote)
+        made_from = (
+            *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.remote),
+            needs.files([str(self.config.key or "")], self.config.remote),
+        )
         return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
 
     def _start(self, place: str) -> None:

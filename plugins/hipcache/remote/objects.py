@@ -36,6 +36,18 @@ _AT_ONCE = 32
 _WHOLE = 30
 
 
+# In obstore's messages and their causes, in which there is no class for these.
+_FAULTS = {
+    "connection refused": "it cannot be reached: connection refused",
+    "dns error": "it cannot be reached: there is no such host",
+    "timed out": "it does not answer in time",
+    "timedout": "it does not answer in time",
+    "certificate": "its certificate is not trusted",
+    "error trying to connect": "it cannot be reached",
+    "error sending request": "it cannot be reached",
+}
+
+
 class ObjectStore:
     """`found`: obstore's."""
 
@@ -123,8 +135,6 @@ def connect(address: Address, credentials: Credentials) -> ObjectStore:
         "allow_http": address.scheme == "http" or address.endpoint.startswith("http:"),
         "default_headers": credentials.headers,
     }
-    if credentials.authority:
-        options["root_certificate"] = credentials.authority
     told: dict[str, Any] = {"client_options": options, "retry_config": {"max_retries": 0}}
     place: dict[str, Any] = {"prefix": address.path} if address.path else {}
     try:
@@ -152,6 +162,10 @@ def _as_remote_error(error: Exception) -> RemoteError:
         return RemoteError(FULL, "it takes no more")
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
+    # The address of the object follows, which says nothing to anybody.
+    for sign, words in _FAULTS.items():
+        if sign in text.lower():
+            return RemoteError(UNREACHABLE, words)
     return RemoteError(UNREACHABLE, _first_line(error))
 
 

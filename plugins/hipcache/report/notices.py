@@ -49,6 +49,11 @@ def new_ones(those: Iterable[Condition], environ: Mapping[str, str]) -> str:
     return "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
 
 
+def build_of_this_process() -> str:
+    """A name for the build that it is part of."""
+    return _build(os.getpid())
+
+
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:
     """Count a lock that did not come free within so many seconds, and say it, once in a build."""
     statistics.record_locked(config.dir, config.umask)
