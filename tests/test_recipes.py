@@ -189,3 +189,17 @@ def test_condas_scripts_switch_on_and_off_again() -> None:
     lines = run("sh", "-c", script, env=env).splitlines()
     assert lines == [*(f"{name}=/env/bin/hipcache" for name in LAUNCHERS), f"{LAUNCHERS[0]}=unset"]
     assert "/env" not in run("sh", "-c", script, env={"CONDA_PREFIX": "/env"})
+
+
+def test_a_dockerfiles_line_mounts_the_store_that_it_names(programs: Path) -> None:
+    """The builder's part is read, and the shell's is run, with a cmake that tells what it is given."""
+    (programs / "cmake").write_text(f'#!/bin/sh\necho "ran=$1"; {shown("HIPCACHE_DIR", *LAUNCHERS)}\n')
+    (programs / "cmake").chmod(0o755)
+    text = (PACKAGING / "containers/Dockerfile").read_text().replace("\\\n", "")
+    (line,) = re.findall(r"^RUN --mount=type=cache,(\S+) +(.*)$", text, re.MULTILINE)
+    options = dict(option.split("=") for option in line[0].split(","))
+    assert options == {"id": "hipcache", "target": "/var/cache/hipcache", "sharing": "shared"}
+    assert f"--mount=type=cache,{line[0]} " in (PACKAGING / "containers/README.md").read_text()
+    told = [f"HIPCACHE_DIR={options['target']}", *(f"{name}=hipcache" for name in LAUNCHERS)]
+    expected = [word for verb in ("-S", "--build", "--install") for word in (f"ran={verb}", *told)]
+    assert run("sh", "-c", line[1], path=programs).splitlines() == expected
