@@ -151,22 +151,22 @@ target_compile_options(columns PRIVATE ${ARCHES}
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a package's changelog."""
+    """One entry of a package's changelog. Its date is past: what is newer than that has that date in a package."""
 
     version: str = "1"
     day: int = 1
 
     @property
     def rfc2822(self) -> str:
-        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]}, {self.day:02} Nov 2026 12:00:00 +0000"
+        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]}, {self.day:02} Nov 2020 12:00:00 +0000"
 
     @property
     def epoch(self) -> int:
-        return int(datetime(2026, 11, self.day, 12, tzinfo=timezone.utc).timestamp())
+        return int(datetime(2020, 11, self.day, 12, tzinfo=timezone.utc).timestamp())
 
     @property
     def rpms(self) -> str:
-        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]} Nov {self.day:02} 2026"
+        return f"{('Sun', 'Mon', 'Tue')[self.day - 1]} Nov {self.day:02} 2020"
 
 
 FIRST, NEXT = Entry(), Entry(day=2)
@@ -177,6 +177,8 @@ class Builder:
 
     tools: tuple[str, ...] = ()
     user: int | None = None
+    # The last package as a whole, where a builder writes no more into it than what it was given.
+    whole: bytes = b""
 
     def __init__(self, place: Path) -> None:
         for tool in self.tools:
@@ -272,6 +274,7 @@ class Dpkg(Builder):
 
     def made(self, directory: Path, source: Source) -> bytes:
         (package,) = directory.glob("demo_*.deb")
+        self.whole = package.read_bytes()
         content = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE, check=True).stdout
         return member(content, source.made)
 

@@ -60,18 +60,21 @@ def check(builder: Builder, source: Source, sources: int, *, thoroughly: bool = 
     """`thoroughly`: with more architectures, and one thing that is new at a time."""
     few = ARCHES if thoroughly else ARCHES[:2]
     env, more = {"ARCHES": " ".join(few)}, {"ARCHES": " ".join((*few, NEW))}
-    plain = builder.build("plain", source, FIRST, env)
+    plain, package = builder.build("plain", source, FIRST, env), builder.whole
     assert builder.cached("cold-x1", source, FIRST, env) == plain
+    assert builder.whole == package
     assert counted(builder) == ({"miss": sources}, {*few, "host"})
     if thoroughly:
         assert builder.cached("warm-another-place", source, FIRST, env) == plain
+        assert builder.whole == package
         assert counted(builder) == ({"hit": sources}, set())
     assert builder.cached("new-entry-y2", source, NEXT, env) == plain
     assert counted(builder) == ({"hit": sources}, set())
-    made = builder.cached("more-zz3", source, NEXT, more)
+    made, package = builder.cached("more-zz3", source, NEXT, more), builder.whole
     assert counted(builder) == ({"partial": sources}, {NEW})
     if thoroughly:
         assert made == builder.build("plain-more", source, NEXT, more)
+        assert builder.whole == package
 
 
 @pytest.mark.parametrize(
