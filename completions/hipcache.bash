@@ -6,10 +6,10 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        stats) words="--json --zero --help" ;;
+        stats) words="--json --markdown --since --zero --help" ;;
         explain) words="--help" ;;
         doctor) words="--compiler --brief --build --help" ;;
-        gc) words="--max-size --help" ;;
+        gc) words="--max-size --older-than --help" ;;
         clear) words="--help" ;;
         verify) words="--compile --sample --json --help" ;;
         sync) words="--timeout --help" ;;

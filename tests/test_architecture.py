@@ -80,11 +80,11 @@ LAYERS = r"""
     store.entries
     making.bitcode processes.observe report.conditions inputs.quoted
     making.unnamed inputs.readset
-    planning.backend planning.lld planning.jobs
+    planning.backend planning.lld planning.jobs cli.config_file
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.layout
-    planning.assembler verify.difference
+    planning.assembler verify.difference cli.stats_text cli.markdown report.interval
     masquerade report.sums
     inputs.comments
     inputs.lexed planning.iree_checks planning.standard_input iree.dlpack

@@ -8,6 +8,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,60 @@ def test_stats_zero_shows_the_counts_once_more_and_clears_them(shell: Shell) -> 
     assert json.loads(shell.out)["compiles"]["partial"] == 0
 
 
+def test_stats_since_a_mark_are_those_of_one_build(shell: Shell, tmp_path: Path) -> None:
+    statistics.record(shell.dir, MISS)
+    statistics.record(shell.dir, PASSED)
+    assert shell("stats", "--json") == 0
+    mark = tmp_path / "mark.json"
+    mark.write_text(shell.out)
+    for outcome in (PARTIAL, MISS, PASSED):
+        statistics.record(shell.dir, outcome)
+    assert shell("stats", "--since", str(mark), "--json") == 0
+    numbers = json.loads(shell.out)
+    assert numbers["compiles"] == {"hit": 0, "partial": 1, "miss": 1, "passed_through": 1, "failed": 0}
+    assert numbers["units"]["gfx1030"] == {"hits": 1, "misses": 1}
+    assert numbers["units"]["gfx906"] == {"hits": 0, "misses": 2}
+    assert numbers["jobs"]["frontend"] == {"hits": 2, "misses": 2}
+    assert numbers["passed_through"] == {"linking": 1}
+    assert numbers["seconds_saved"] == 125
+    assert numbers["since"] == mark.stat().st_mtime
+    assert numbers["store"] == json.loads(mark.read_text())["store"]
+
+
+def test_a_mark_that_is_none_or_of_other_counts_is_refused(shell: Shell, tmp_path: Path) -> None:
+    mark = tmp_path / "mark.json"
+    for text in ("", "{", "[]", "{}", "x" * 100):
+        mark.write_text(text)
+        assert shell("stats", "--since", str(mark)) == 1
+        assert str(mark) in shell.err and "hipcache stats --json" in shell.err
+    statistics.record(shell.dir, MISS)
+    assert shell("stats", "--json") == 0
+    mark.write_text(shell.out)
+    statistics.zero(shell.dir, clock=lambda: 5.0)
+    assert shell("stats", "--since", str(mark)) == 1
+    assert "set to zero" in shell.err
+    assert shell("stats", "--since", str(tmp_path / "none")) == 1
+
+
+def test_stats_as_markdown_are_tables(shell: Shell) -> None:
+    for outcome in (MISS, PARTIAL, PASSED):
+        statistics.record(shell.dir, outcome)
+    assert shell("stats", "--markdown") == 0
+    lines = shell.out.splitlines()
+    assert "| of these cacheable | 2 |" in lines
+    assert "| hit rate | 0.0 % |" in lines
+    assert "| hit rate of units | 33.3 % |" in lines
+    assert "| gfx1030 | 1 | 1 | 50.0 % |" in lines
+    assert "| `linking` | 1 |" in lines
+    assert (
+        lines.index("| gfx906 | 0 | 2 | 0.0 % |")
+        < lines.index("| gfx1030 | 1 | 1 | 50.0 % |")
+        < lines.index("| host | 1 | 1 | 50.0 % |")
+    )
+    for table in shell.out.split("\n\n")[1:]:
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+
+
 def test_colours_appear_on_a_terminal_only_and_no_color_forbids_them(shell: Shell) -> None:
     statistics.record(shell.dir, PARTIAL)
     shell("stats")
@@ -161,6 +216,56 @@ def test_a_wrong_setting_is_two_lines_on_standard_error_and_status_1(shell: Shel
         assert next(iter(environ)) in shell.err
 
 
+def test_config_set_and_unset_change_one_line_of_the_file(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    assert shell("config", "set", "max_size", "20GiB") == 0
+    assert (shell.out, file.read_text()) == (f"max_size: 20GiB, in '{file}'\n", "max_size: 20GiB\n")
+    text = "# mine\nHIPCACHE_UMASK: 002 # group\n\nremote:\n  - http://a/b\n  - http://c/d\nlog: ~/x: y"
+    file.write_text(text.replace("~/x: y", "'~/x: y'"))
+    assert shell("config", "set", "umask", "007") == 0
+    assert shell("config", "set", "HIPCACHE_JOBS", "3") == 0
+    assert shell("config", "set", "log", "/a: b #c") == 0
+    assert file.read_text().splitlines()[:2] == ["# mine", "HIPCACHE_UMASK: 007"]
+    for key, value in (("umask", "007"), ("jobs", "3"), ("log", "/a: b #c"), ("remote", "http://a/b http://c/d")):
+        assert shell("config", "get", key) == 0
+        assert shell.out == f"{value}\n"
+    assert shell("config", "unset", "jobs") == 0
+    assert shell("config", "unset", "jobs") == 0
+    assert "jobs" not in file.read_text()
+    assert shell("config", "set", "jobs", "4", HIPCACHE_JOBS="2") == 0
+    assert "HIPCACHE_JOBS is set, and wins" in shell.err
+
+
+def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    own = {"HIPCACHE_CONFIG": str(file)}
+    assert shell("config", "set", "jobs", "2", **own) == 0
+    file.write_text(text := file.read_text() + "remote:\n- http://a/b\n")
+    for words, told in (
+        (("set", "max_size", "huge"), "'huge' is not a size"),
+        (("set", "max_sise", "1G"), "HIPCACHE_MAX_SIZE"),
+        (("set", "config_file", "/x"), "unknown setting 'config_file'"),
+        (("set", "remote", "http://c/d"), "several lines"),
+        (("set", "jobs"), "set KEY VALUE"),
+        (("put", "jobs", "1"), "set KEY VALUE"),
+        (("get",), "get KEY"),
+    ):
+        assert shell("config", *words, **own) == (2 if "KEY" in told else 1), words
+        assert told in shell.err, words
+        assert file.read_text() == text
+    file.write_text("jobs: [\n")
+    assert shell("config", "set", "jobs", "2", **own) == 1
+    assert file.read_text() == "jobs: [\n"
+
+
+def test_config_set_writes_through_a_link(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.yaml").write_text("jobs: 1\n")
+    (tmp_path / "own.yaml").symlink_to(tmp_path / "dotfiles.yaml")
+    assert shell("config", "set", "jobs", "5", HIPCACHE_CONFIG=str(tmp_path / "own.yaml")) == 0
+    assert (tmp_path / "dotfiles.yaml").read_text() == "jobs: 5\n"
+    assert (tmp_path / "own.yaml").is_symlink()
+
+
 def test_gc_removes_entries_down_to_the_size_that_was_asked_for(shell: Shell) -> None:
     store = LocalStore(shell.dir, max_bytes=0)
     for number in range(4):
@@ -179,6 +284,23 @@ def test_gc_refuses_a_size_that_is_none_and_one_of_zero(shell: Shell) -> None:
         assert shell("gc", "--max-size", size) == 2
         assert word in shell.err
         assert len(shell.err.splitlines()) == 2
+
+
+def test_gc_removes_what_was_long_unused_and_refuses_an_age_that_is_none(shell: Shell) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    digests = [store.put_blob(bytes([number]) * 1000) for number in range(4)]
+    days = {path: number for number, path in enumerate(sorted((shell.dir / "v1/blobs").rglob("*/*")))}
+    assert len(days) == len(digests)
+    for path, number in days.items():
+        used = time.time() - number * 86400 - 60
+        os.utime(path, (used, used))
+    assert shell("gc", "--older-than", "3d") == 0
+    assert [number for path, number in days.items() if path.exists()] == [0, 1, 2]
+    assert shell("gc", "--older-than", "25h", "--max-size", "1GiB") == 0
+    assert [number for path, number in days.items() if path.exists()] == [0, 1]
+    for age, word in (("7", "'7'"), ("d", "'d'"), ("-1d", "--older-than"), ("0d", "clear"), ("7y", "4w")):
+        assert shell("gc", "--older-than", age) == 2
+        assert word in shell.err
 
 
 def test_clear_empties_the_store_and_keeps_the_statistics(shell: Shell) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache import builders
 from hipcache.errors import ConfigError
 from hipcache.processes import room
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting
 from hipcache.shared import MOST_CONFIG
 from hipcache.sizes import parse_size
 from hipcache.values import dataclass, field
@@ -78,13 +78,13 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     warnings = []
     for variable in sorted(environ):
         if variable.startswith(PREFIX) and variable not in VARIABLES:
-            message, hint = f"unknown environment variable '{variable}'", _nearest(variable, list(VARIABLES))
+            message, hint = f"unknown environment variable '{variable}'", nearest(variable, list(VARIABLES))
             if strict:
                 raise ConfigError(message, hint)
             warnings.append(f"{message}; {hint}")
 
     file, file_origin = _config_file(environ)
-    texts = _read_file(file) if file else {}
+    texts = read_file(file) if file else {}
     for variable, setting in VARIABLES.items():
         if environ.get(variable, ""):
             texts[setting.key] = _Text(environ[variable], f"environment variable '{variable}'", ENVIRONMENT)
@@ -182,11 +182,16 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
 }
 
 
+def check(setting: Setting, text: str, environ: Mapping[str, str]) -> None:
+    """Raises ConfigError where that is no value of the setting."""
+    _PARSERS[setting.kind](_Text(text, f"setting '{setting.key}'", ""), environ)
+
+
 def _bad_value(written: _Text, why: str, hint: str) -> NoReturn:
     raise ConfigError(f"{written.place}: '{written.text}' {why}", hint)
 
 
-def _nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: list[str]) -> str:
     """The prefix, which all share, would make everything look near."""
     import difflib
 
@@ -237,7 +242,7 @@ def _config_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
     return (found if found and os.path.exists(found) else None), DEFAULT
 
 
-def _read_file(file: Path) -> dict[str, _Text]:
+def read_file(file: Path) -> dict[str, _Text]:
     """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
     and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`."""
     import yaml
@@ -272,7 +277,7 @@ def _read_file(file: Path) -> dict[str, _Text]:
         if name not in keys:
             # A wrong key is matched against those that are written like it.
             style = [known for known in keys if known.startswith(PREFIX) == name.startswith(PREFIX)]
-            raise ConfigError(f"{origin}: unknown key '{name}'", _nearest(name, style))
+            raise ConfigError(f"{origin}: unknown key '{name}'", nearest(name, style))
         setting = keys[name]
         if setting.key == "config_file":
             raise ConfigError(f"{place} cannot be set in a config file", "set HIPCACHE_CONFIG in the environment")

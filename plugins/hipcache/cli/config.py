@@ -1,33 +1,56 @@
-"""`hipcache config`: every setting, its value, and where that comes from."""
+"""`hipcache config`: every setting, its value, and where that comes from; `set` and `unset` change the config file."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session
+from hipcache.cli import Session, config_file
 from hipcache.cli.screen import Screen, human_size
 from hipcache.remote import address
 from hipcache.settings import VARIABLES
 
-SUMMARY = "show every setting and where it comes from"
+SUMMARY = "show every setting and where it comes from, or change one"
+# How many words follow.
+_COMMANDS = {"get": ("KEY",), "set": ("KEY", "VALUE"), "unset": ("KEY",)}
+
+
+class _Command(argparse.Action):
+    """Words that are a command, or none."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        options: argparse.Namespace,
+        words: str | Sequence[object] | None,
+        option: str | None = None,
+    ) -> None:
+        name, *rest = [str(word) for word in words or ()] or [""]
+        if name and len(rest) != len(_COMMANDS.get(name, ("no", "such", "command"))):
+            known = ", ".join(" ".join((key, *value)) for key, value in _COMMANDS.items())
+            parser.error(f"'{' '.join((name, *rest))}' is none of {known}")
+        options.command = [name, *rest] if name else []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "command", nargs="*", action=_Command, help="get KEY, set KEY VALUE or unset KEY: set max_size 20GiB"
+    )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
+    if options.command:
+        return _one(options.command, options.json, session)
     settings = config.load(session.environ, strict=True)
-    values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
-    values["HIPCACHE_REMOTE"] = tuple(map(address.shown, settings.remote))
+    values = _values(settings)
     origins = {variable: settings.origins[setting.key] for variable, setting in VARIABLES.items()}
     if options.json:
         document = {
-            variable: {"value": str(value) if isinstance(value, Path) else value, "origin": origins[variable]}
-            for variable, value in values.items()
+            variable: {"value": _plain(value), "origin": origins[variable]} for variable, value in values.items()
         }
         print(json.dumps(document, indent=2), file=session.out)
         return 0
@@ -37,6 +60,33 @@ def run(options: argparse.Namespace, session: Session) -> int:
     value_width = max(map(len, shown.values()))
     for variable, text in shown.items():
         screen.line(f"{variable:<{width}}  {text:<{value_width}}  {screen.paint('dim', origins[variable])}")
+    return 0
+
+
+def _values(settings: config.Config) -> dict[str, object]:
+    values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
+    return {**values, "HIPCACHE_REMOTE": tuple(map(address.shown, settings.remote))}
+
+
+def _plain(value: object) -> object:
+    """As JSON has it."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def _one(words: Sequence[str], as_json: bool, session: Session) -> int:
+    """`words`: as `_Command` takes them."""
+    name, *rest = words
+    found = config_file.setting(rest[0])
+    if name == "get":
+        settings = config.load(session.environ, strict=True)
+        value = _values(settings)[found.variable]
+        print(json.dumps(_plain(value)) if as_json else _show(found.variable, value, settings), file=session.out)
+        return 0
+    path = config_file.write(found.key, rest[1] if name == "set" else "", session.environ)
+    told = f"{found.key}: {rest[1]}" if name == "set" else f"{found.key} is not set any more"
+    print(f"{told}, in '{path}'", file=session.out)
+    if session.environ.get(found.variable):
+        print(f"hipcache: the variable {found.variable} is set, and wins over the file", file=session.err)
     return 0
 
 

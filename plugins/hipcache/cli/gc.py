@@ -1,4 +1,4 @@
-"""`hipcache gc`: hold the store to a size now, least recently used entries first."""
+"""`hipcache gc`: hold the store to a size now, least recently used entries first, or remove what was long unused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from hipcache.sizes import parse_size
 from hipcache.store.opening import open_store
 
 SUMMARY = "remove the least recently used entries"
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-size", type=_size, metavar="SIZE", help="for example 5GiB (default: HIPCACHE_MAX_SIZE)")
+    parser.add_argument(
+        "--older-than", type=_age, metavar="AGE", help="also what was not used for so long, for example 12h, 7d or 4w"
+    )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings)
     with Progress(session.err, "entries removed") as progress:
-        freed = store.collect(options.max_size, progress=progress.at)
+        freed = store.collect(options.max_size, unused_for=options.older_than, progress=progress.at)
     left = store.size(beside=True)
     print(
         f"freed {human_size(freed)}; the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}",
@@ -37,3 +41,13 @@ def _size(text: str) -> int:
     if size == 0:  # "no bound" for HIPCACHE_MAX_SIZE, and here it could only mean the opposite
         raise argparse.ArgumentTypeError("0 would remove everything; that is 'hipcache clear'")
     return size
+
+
+def _age(text: str) -> int:
+    """In seconds."""
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) < 10 and unit in _SECONDS):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an age such as 12h, 7d or 4w (s, m, h, d, w)")
+    if int(number) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' would remove everything; that is 'hipcache clear'")
+    return int(number) * _SECONDS[unit]

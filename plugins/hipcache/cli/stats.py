@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
+from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, arches
-from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.cli import Session, markdown, stats_text
+from hipcache.cli.screen import Screen
 from hipcache.errors import StoreError
-from hipcache.outcome import HOST, LINK, OUTCOMES
-from hipcache.report import conditions, statistics
-from hipcache.report.sums import Statistics, Tally
+from hipcache.report import conditions, interval, statistics
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 
 SUMMARY = "show hits and misses for each architecture, and the time saved"
 
-_OUTCOMES = dict(
-    zip(
-        OUTCOMES, ("all from the cache", "some units compiled", "all compiled", "passed through", "failed"), strict=True
-    )
-)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for the summary of a CI job")
+    parser.add_argument(
+        "--since",
+        type=Path,
+        metavar="FILE",
+        help="only what was counted after FILE: a 'stats --json' from before the build",
+    )
     parser.add_argument("--zero", action="store_true", help="set all counts to zero (shows them first)")
 
 
@@ -34,6 +33,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     found = conditions.of(settings)
     numbers = statistics.read(settings.dir)
+    if options.since:
+        numbers = interval.since(numbers, options.since)
     try:
         size = open_store(settings, read_only=True).size(beside=True)
     except StoreError:
@@ -43,96 +44,18 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
         print(json.dumps({**numbers.as_json(size), "conditions": listed}, indent=2), file=session.out)
+    elif options.markdown:
+        print(markdown.page(numbers, size), end="", file=session.out)
+        for one in found:
+            print(f"\n> {one.describe()}: {one.hint}", file=session.out)
     else:
         screen = Screen(session.out, session.environ)
-        _show(numbers, size, str(settings.dir), screen)
+        stats_text.show(numbers, size, str(settings.dir), screen)
         for one in found:
             screen.line()
             screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
-        if not options.json:
+        if not (options.json or options.markdown):
             print("All counts are zero now.", file=session.out)
     return 0
-
-
-def _show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
-    total = sum(numbers.compiles.values())
-    if total == 0:
-        screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
-    else:
-        since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
-        rows = [[f"compiles{since}", str(total), ""]]
-        for outcome, count in numbers.compiles.items():
-            if count or outcome in ("hit", "partial", "miss"):
-                rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, total)])
-        screen.table(rows)
-        _show_units(numbers, screen)
-        if numbers.passed_through:
-            screen.line()
-            screen.table(
-                [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
-            )
-        if numbers.not_kept:
-            screen.line()
-            screen.table(
-                [["compiled and not kept because", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
-            )
-        screen.line()
-        _show_verified(numbers, screen)
-        _show_preambles(numbers, screen)
-        if numbers.lock_timeouts:
-            screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
-        _show_remote(numbers, screen)
-        screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
-    bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
-    screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
-
-
-def _show_units(numbers: Statistics, screen: Screen) -> None:
-    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
-    names = sorted((n for n in units if n not in (HOST, LINK)), key=arches.order)
-    rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
-    if rows:
-        screen.line()
-        screen.table([["architecture", "hits", "compiled", "hit %"], *rows])
-    jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
-    rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
-    if rows:
-        screen.line()
-        screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
-
-
-def _show_remote(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.remote
-    if any(counts.values()):
-        seconds = human_time(counts["milliseconds"] / 1000)
-        received, sent = human_size(counts["received"]), human_size(counts["sent"])
-        fetched = f"{counts['hits']} results fetched ({received}, {seconds}), {counts['misses']} not there"
-        screen.line(f"remote  {fetched}, {counts['uploads']} sent ({sent}), {plural(counts['errors'], 'fault')}")
-
-
-def _show_verified(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.verified
-    if any(counts.values()):
-        different = f"{counts['different']} different"
-        told = screen.paint("red", different) if counts["different"] else different
-        varying = f", {plural(counts['varying'], 'program')} that the compiler makes differently each time"
-        screen.line(
-            f"hits compared with fresh compiles  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
-        )
-
-
-def _show_preambles(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.preambles
-    if any(counts.values()):
-        different = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
-        told = screen.paint("red", different) if counts["different"] else different
-        passes = plural(counts["used"], "front end")
-        screen.line(
-            f"precompiled preambles  {counts['made']} made, {passes} with one, {counts['checked']} checked, {told}"
-        )
-
-
-def _row(name: str, tally: Tally) -> list[str]:
-    return [f"  {name}", str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]

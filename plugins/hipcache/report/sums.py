@@ -52,6 +52,17 @@ class Statistics:
     preambles: Mapping[str, int] = field(default_factory=dict)
     without_preamble: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def cacheable(self) -> int:
+        """Compiles that were served or could have been: neither passed through nor failed."""
+        return sum(self.compiles[outcome] for outcome in ("hit", "partial", "miss"))
+
+    @property
+    def unit_hits(self) -> tuple[int, int]:
+        """How many units were served, and of how many."""
+        hits = sum(tally.hits for tally in self.units.values())
+        return hits, hits + sum(tally.misses for tally in self.units.values())
+
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
         return {

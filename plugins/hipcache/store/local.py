@@ -228,13 +228,23 @@ class LocalStore:
                     book.add(entry.size)
             return StoreSize(book.bytes + (self._upkeep.beside() if beside else 0), book.entries, self.max_bytes)
 
-    def collect(self, max_bytes: int | None = None, *, progress: Callable[[int], object] = no_progress) -> int:
-        """See the contract. 0 removes every entry, None in a store without a bound removes none. `progress` is told
-        how many entries are removed. Raises StoreError."""
+    def collect(
+        self,
+        max_bytes: int | None = None,
+        *,
+        unused_for: float | None = None,
+        progress: Callable[[int], object] = no_progress,
+    ) -> int:
+        """See the contract. 0 removes every entry, None in a store without a bound removes none. `unused_for`: first
+        remove what was not used for so many seconds. `progress` is told how many entries are removed. Raises
+        StoreError."""
         bound = max_bytes if max_bytes is not None else (self.max_bytes or None)
         with self._locked_upkeep("collect") as upkeep:
             freed = upkeep.sweep()
             entries = upkeep.count()
+            if unused_for is not None:
+                freed += upkeep.evict(upkeep.unused_for(entries, unused_for), 0, progress=progress)
+                entries = upkeep.count()
             if bound is None:
                 return freed
             return freed + upkeep.evict(upkeep.by_last_use(entries), bound, progress=progress)

@@ -160,6 +160,10 @@ class Upkeep:
         future = (self._clock() + COUNT_SECONDS) * 1e9
         return sorted(entries, key=lambda entry: (entry.mtime_ns <= future, entry))
 
+    def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
+        last = (self._clock() - seconds) * 1e9
+        return [entry for entry in entries if entry.mtime_ns < last]
+
     def evict(self, entries: Sequence[Entry], down_to: int, *, progress: Callable[[int], object] = no_progress) -> int:
         """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
         after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""

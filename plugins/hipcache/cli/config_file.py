@@ -1,0 +1,74 @@
+"""Sets and removes a line of the config file; all other lines, comments among them, stay as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from hipcache import atomic, config
+from hipcache.errors import ConfigError
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting
+
+
+def setting(name: str) -> Setting:
+    """The setting of that name, written as a key (`max_size`) or as a variable. Raises ConfigError."""
+    known = {found.key: found for found in SETTINGS if found.key != "config_file"}
+    key = name.removeprefix(PREFIX).lower()
+    if key not in known:
+        raise ConfigError(f"unknown setting '{name}'", config.nearest(name, list(VARIABLES)))
+    return known[key]
+
+
+def write(name: str, value: str, environ: Mapping[str, str]) -> Path:
+    """Give the setting that value, or none where it is empty; the file that has changed. The setting, the value and
+    what stands in the file are checked before. Raises ConfigError, OSError."""
+    found = setting(name)
+    path = config.config_path(environ)
+    if path is None:
+        raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_CONFIG")
+    if value:
+        config.check(found, value, environ)
+    text = ""
+    if path.exists():
+        config.read_file(path)
+        text = path.read_text(encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_whole(path, _edited(text, found, value, path).encode(), through_links=True)
+    return path
+
+
+def _edited(text: str, found: Setting, value: str, path: Path) -> str:
+    lines = text.splitlines(keepends=True)
+    at = _line_of(lines, found)
+    if at is None:
+        if not value:
+            return text
+        last = "" if not lines or lines[-1].endswith("\n") else "\n"
+        return f"{text}{last}{found.key}: {_scalar(value)}\n"
+    if at + 1 < len(lines) and lines[at + 1][:1] in (" ", "\t", "-"):
+        raise ConfigError(
+            f"{path}:{at + 1}: key '{found.key}' goes over several lines", "edit it by hand: it is kept as it stands"
+        )
+    lines[at : at + 1] = [re.sub(r":.*", lambda _: f": {_scalar(value)}", lines[at], count=1)] if value else []
+    return "".join(lines)
+
+
+def _line_of(lines: list[str], found: Setting) -> int | None:
+    names = "|".join(map(re.escape, (found.key, found.variable)))
+    key = re.compile(rf"(?P<quote>['\"]?)(?:{names})(?P=quote)\s*:")
+    return next((number for number, line in enumerate(lines) if key.match(line)), None)
+
+
+def _scalar(value: str) -> str:
+    """As YAML has it: as it is where that reads as the same, else in quotes."""
+    import yaml
+
+    try:
+        document = yaml.compose(f"key: {value}\n", Loader=yaml.SafeLoader)
+        if document and [(key.value, node.value) for key, node in document.value] == [("key", value)]:
+            return value
+    except yaml.YAMLError:
+        pass  # it is in quotes, below
+    quoted: str = yaml.safe_dump(value, width=1 << 20, allow_unicode=True, default_style="'")
+    return quoted.removesuffix("\n")

@@ -1,0 +1,43 @@
+"""The statistics as a page of Markdown, for the summary of a CI job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hipcache.cli import arches
+from hipcache.cli.screen import human_size, human_time, percent
+from hipcache.outcome import HOST, LINK
+from hipcache.report.sums import Statistics, Tally
+from hipcache.store import StoreSize
+
+
+def page(numbers: Statistics, size: StoreSize) -> str:
+    """One table of the compiles, one of the architectures, one of what was not cached, where there is any."""
+    compiles = numbers.compiles
+    cacheable = numbers.cacheable
+    rows = [
+        ("compiles", str(sum(compiles.values()))),
+        ("of these cacheable", str(cacheable)),
+        ("hit rate", percent(compiles["hit"], cacheable)),
+        ("hit rate of units", percent(*numbers.unit_hits)),
+        ("compile time saved", human_time(numbers.seconds_saved)),
+        ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
+    ]
+    parts = ["### hipcache", _table(("", ""), rows)]
+    units = [(name, tally) for name, tally in numbers.units.items() if tally.hits or tally.misses]
+    if units:
+        units.sort(key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, arches.order(unit[0])))
+        parts.append(_table(("architecture", "hits", "compiled", "hit rate"), (_row(*unit) for unit in units)))
+    left = {**numbers.passed_through, **numbers.not_kept}
+    if left:
+        parts.append(_table(("not cached because", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items())))
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(name: str, tally: Tally) -> Sequence[str]:
+    return name, str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))

@@ -1,0 +1,99 @@
+"""The statistics as text for people: tables, and a line for each thing that happens seldom."""
+
+from __future__ import annotations
+
+import time
+
+from hipcache.cli import arches
+from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
+from hipcache.outcome import HOST, LINK, OUTCOMES
+from hipcache.report.sums import Statistics, Tally
+from hipcache.store import StoreSize
+
+_OUTCOMES = dict(
+    zip(
+        OUTCOMES, ("all from the cache", "some units compiled", "all compiled", "passed through", "failed"), strict=True
+    )
+)
+
+
+def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
+    total = sum(numbers.compiles.values())
+    if total == 0:
+        screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
+    else:
+        since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
+        rows = [[f"compiles{since}", str(total), ""]]
+        for outcome, count in numbers.compiles.items():
+            if count or outcome in ("hit", "partial", "miss"):
+                rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, total)])
+        screen.table(rows)
+        _show_units(numbers, screen)
+        if numbers.passed_through:
+            screen.line()
+            screen.table(
+                [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
+            )
+        if numbers.not_kept:
+            screen.line()
+            screen.table(
+                [["compiled and not kept because", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
+            )
+        screen.line()
+        _show_verified(numbers, screen)
+        _show_preambles(numbers, screen)
+        if numbers.lock_timeouts:
+            screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
+        _show_remote(numbers, screen)
+        screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
+    bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
+    screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
+
+
+def _show_units(numbers: Statistics, screen: Screen) -> None:
+    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
+    names = sorted((n for n in units if n not in (HOST, LINK)), key=arches.order)
+    rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
+    if rows:
+        screen.line()
+        screen.table([["architecture", "hits", "compiled", "hit %"], *rows])
+    jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
+    rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
+    if rows:
+        screen.line()
+        screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
+
+
+def _show_remote(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.remote
+    if any(counts.values()):
+        seconds = human_time(counts["milliseconds"] / 1000)
+        received, sent = human_size(counts["received"]), human_size(counts["sent"])
+        fetched = f"{counts['hits']} results fetched ({received}, {seconds}), {counts['misses']} not there"
+        screen.line(f"remote  {fetched}, {counts['uploads']} sent ({sent}), {plural(counts['errors'], 'fault')}")
+
+
+def _show_verified(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.verified
+    if any(counts.values()):
+        different = f"{counts['different']} different"
+        told = screen.paint("red", different) if counts["different"] else different
+        varying = f", {plural(counts['varying'], 'program')} that the compiler makes differently each time"
+        screen.line(
+            f"hits compared with fresh compiles  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
+        )
+
+
+def _show_preambles(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.preambles
+    if any(counts.values()):
+        different = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
+        told = screen.paint("red", different) if counts["different"] else different
+        passes = plural(counts["used"], "front end")
+        screen.line(
+            f"precompiled preambles  {counts['made']} made, {passes} with one, {counts['checked']} checked, {told}"
+        )
+
+
+def _row(name: str, tally: Tally) -> list[str]:
+    return [f"  {name}", str(tally.hits), str(tally.misses), percent(tally.hits, tally.hits + tally.misses)]

@@ -1,0 +1,72 @@
+"""The statistics of one build: those of now without those of a mark, a file that `hipcache stats --json` wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from hipcache.errors import HipcacheError
+from hipcache.report.sums import Statistics, Tally
+from hipcache.values import asdict, replace
+
+_SIMPLE = ("compiles", "passed_through", "not_kept", "verified", "remote", "preambles", "without_preamble")
+# Bytes of a mark: a page or two as a rule.
+_MOST = 1 << 20
+
+
+class NoMark(HipcacheError):
+    """The file is none, or the counts do not go on from it."""
+
+
+def since(numbers: Statistics, mark: Path) -> Statistics:
+    """What was counted after the mark; `since` of it is the time when the mark was written. Raises NoMark, OSError."""
+    before = _read(mark)
+    if before.get("since") not in (None, numbers.since):
+        raise NoMark(f"'{mark}' is of other counts: they were set to zero since, or it is another store's", _HINT)
+    jobs = _mapping(before, "jobs")
+    units = _mapping(before, "units")
+    made = replace(
+        numbers,
+        **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
+        units={name: _left(tally, _mapping(units, name)) for name, tally in numbers.units.items()},
+        frontend=_left(numbers.frontend, _mapping(jobs, "frontend")),
+        backend=_left(numbers.backend, _mapping(jobs, "backend")),
+        seconds_saved=max(0.0, numbers.seconds_saved - _number(before, "seconds_saved")),
+        lock_timeouts=max(0, numbers.lock_timeouts - int(_number(before, "lock_timeouts"))),
+        since=mark.stat().st_mtime,
+    )
+    return made
+
+
+_HINT = "write one before the build: hipcache stats --json > FILE"
+
+
+def _read(mark: Path) -> Mapping[str, object]:
+    with open(mark, "rb") as file:
+        text = file.read(_MOST)
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise NoMark(f"'{mark}' is not what 'hipcache stats --json' writes: {error}", _HINT) from error
+    if not isinstance(document, dict) or not {"compiles", "units", "jobs"} <= document.keys():
+        raise NoMark(f"'{mark}' is not what 'hipcache stats --json' writes", _HINT)
+    return document
+
+
+def _mapping(document: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = document.get(name, {})
+    return found if isinstance(found, dict) else {}
+
+
+def _number(document: Mapping[str, object], name: str) -> float:
+    found = document.get(name, 0)
+    return found if isinstance(found, int | float) else 0
+
+
+def _less(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
+    return {name: max(0, count - int(_number(before, name))) for name, count in now.items()}
+
+
+def _left(now: Tally, before: Mapping[str, object]) -> Tally:
+    return Tally(**{name: int(count) for name, count in _less(asdict(now), before).items()})
