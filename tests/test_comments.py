@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from hipcache.inputs import comments
 from hipcache.inputs.comments import without_comments
 
 
@@ -96,3 +97,13 @@ def test_texts_that_come_out_the_same_are_the_same_to_clang() -> None:
         first, second = (preprocessed([pair[side] for pair in pairs]) for side in (0, 1))
         for pair, one, other in zip(pairs, first, second, strict=True):
             assert one == other, pair
+
+
+def test_long_texts_are_searched_in_portions_as_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All texts of five pieces, with portions of all sizes."""
+    texts = [b"".join(pieces) for pieces in itertools.product((b"#", b"%:", b"l", b"ine", b" 1", b"\n"), repeat=5)]
+    for size in (1, 2, 3, 7):
+        monkeypatch.setattr(comments, "_PORTION", size)
+        for text in texts:
+            assert comments._lines(text) == text.split(b"\n")
+            assert comments._renumbers(text) == bool(comments._RENUMBERS.search(text)), text

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 
-from hipcache import native
+from hipcache import aside, native
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.memos import Memos
 
@@ -62,7 +63,7 @@ def _may_be_foreign(name: str) -> bool:
 def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> set[bytes] | None:
     found: set[bytes] = set()
     for path in sorted({path for files in tools.values() for path in files}):
-        here = native.search(path, beginnings)
+        here = aside.run(partial(native.search, path, beginnings), size=aside.LARGE)
         if here is None:
             return None
         found |= here

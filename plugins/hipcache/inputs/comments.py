@@ -14,22 +14,47 @@ Lexical rules: `native/lexer.c`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hipcache.inputs import lexed
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"
 _RENUMBERS = re.compile(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
+# Bytes that take some milliseconds.
+_PORTION = 1 << 20
 
 
-def without_comments(content: bytes, kept: Iterable[int] = ()) -> bytes | None:
+def without_comments(content: bytes, kept: Collection[int] = ()) -> bytes | None:
     """The content with comments blanked, or None where it must be taken as it is. `kept`: lines (from 1) whose text
     follows as it stands, each with its end and with the lines that it is spliced to."""
     found = lexed.lex(content, lexed.BARE)
-    if found.flags or _RENUMBERS.search(found.bare):
+    if found.flags or _renumbers(found.bare):
         return None
-    return found.bare + _as_they_stand(content.split(b"\n"), kept)
+    return found.bare + (_as_they_stand(_lines(content), kept) if kept else b"")
+
+
+def _renumbers(text: bytes) -> bool:
+    """In portions: a signal is heard between two of them (see `aside`)."""
+    for begin in range(0, len(text), _PORTION):
+        end = begin + _PORTION
+        last = max(text.rfind(b"#", begin, end), text.rfind(b"%:", begin, end + 1))
+        # A match has one mark, its first: only that of the last one may go beyond the end.
+        if _RENUMBERS.search(text, begin, end) or (last >= 0 and _RENUMBERS.match(text, last)):
+            return True
+    return False
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """As `content.split(b"\\n")`, in portions."""
+    found: list[bytes] = []
+    begin = 0
+    while begin <= len(content):
+        end = content.find(b"\n", begin + _PORTION)
+        end = len(content) if end < 0 else end
+        found += content[begin:end].split(b"\n")
+        begin = end + 1
+    return found
 
 
 def _as_they_stand(lines: Sequence[bytes], kept: Iterable[int]) -> bytes:

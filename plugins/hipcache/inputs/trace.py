@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
@@ -174,7 +174,7 @@ class Files:
         known = self._read.get(path)
         return known[2] if known and known[1] == digest else None
 
-    def bare(self, path: str, digest: str, lines: Iterable[int] = ()) -> str:
+    def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
         """Digest of the text without comments, but for those in `lines`; empty where it must be taken as it is.
         `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
         with open(self.resolve(path), "rb") as file:
