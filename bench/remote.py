@@ -280,5 +280,10 @@ def render(found: Mapping[str, Mapping[str, Figures]], options: argparse.Namespa
     return "\n".join(lines) + "\n"
 
 
+def _stop(signal_number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stop)  # the servers end with it
     sys.exit(main())
