@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipcache.execution.read_files import Headers, check_streams, listed, read_files
-from hipcache.inputs import observing, place, recording
+from hipcache.execution.read_files import Headers, check_streams, listed, read_files, recorded
+from hipcache.inputs import observing, place
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import ReadSet
@@ -53,18 +53,7 @@ def trace(
         if set_back:
             # Then the change time of a file does not tell whether it changed while the pass ran.
             raise Untraceable("the clock was set back while the compiler ran")
-        reads = recording.record(
-            session.files,
-            read=read,
-            user=user,
-            first=front.included,
-            macros=front.macros,
-            search=front.search,
-            started=started,
-            dated=front.dated,
-            observed=observed,
-            is_tools=session.identities.knows,
-        )
+        reads = recorded(session, front, read, user, observed, started)
         bound = place.binds(
             session.files, read=read, macros=front.macros, search=front.search, maps=front.macro_prefix_maps
         )

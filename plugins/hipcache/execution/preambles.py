@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.errors import JobFailed
-from hipcache.execution.read_files import Headers
-from hipcache.inputs import observing, recording
+from hipcache.execution.read_files import Headers, recorded
+from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile
@@ -180,18 +180,7 @@ class Preambles:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
         self._check_headers(front, read, observed)
-        reads = recording.record(
-            session.files,
-            read=list(read),
-            user=None,
-            first=front.included,
-            macros=front.macros,
-            search=front.search,
-            started=started,
-            dated=front.dated,
-            observed=observed,
-            is_tools=session.identities.knows,
-        )
+        reads = recorded(session, front, read, None, observed, started)
         if initializes:
             self._check_initializers(front, pch, stem)
         return Preamble(one, pch, Headers(read, observed, reads))

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.inflating import inflate
+from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
@@ -46,6 +48,30 @@ class Headers:
             return cls(tuple(map(str, found["read"])), Observed(opened, there, directories, absent, links), None)
         except (zlib.error, KeyError, TypeError) as error:
             raise ValueError(f"not a list of headers: {error}") from error
+
+
+def recorded(
+    session: Session,
+    front: FrontEnd,
+    read: Sequence[str],
+    user: frozenset[str] | None,
+    observed: Observed | None,
+    started: float,
+) -> ReadSet:
+    """What was looked at by a pass that began at `started` (seconds of the epoch). `read` and `user`: as of
+    `read_files`. Raises Untraceable, OSError."""
+    return recording.record(
+        session.files,
+        read=list(read),
+        user=user,
+        first=front.included,
+        macros=front.macros,
+        search=front.search,
+        started=started,
+        dated=front.dated,
+        observed=observed,
+        is_tools=session.identities.knows,
+    )
 
 
 def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ...]:

@@ -22,10 +22,6 @@
 
 extern char **environ;
 
-static bool starts(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool ends(const char *text, const char *with) {
     const size_t size = strlen(text), tail = strlen(with);
     return size >= tail && strcmp(text + size - tail, with) == 0;

@@ -23,10 +23,6 @@
 static const char NOWHERE[] = "/proc/hipcache-nowhere";
 enum { MOST_SAID = 1 << 14, MILLISECONDS = 10000 };
 
-static bool starts(const char *text, const char *with) {
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool is_listed(const char *word, const char *const *list, bool beginning) {
     for (; *list; list++)
         if (beginning ? starts(word, *list) : strcmp(word, *list) == 0)
