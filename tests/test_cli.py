@@ -253,6 +253,10 @@ def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Sh
         assert shell("config", *words, **own) == (2 if "KEY" in told else 1), words
         assert told in shell.err, words
         assert file.read_text() == text
+    file.write_text("{jobs: 1}\n")
+    assert shell("config", "set", "max_size", "2G", **own) == 1
+    assert "by hand" in shell.err
+    assert file.read_text() == "{jobs: 1}\n"
     file.write_text("jobs: [\n")
     assert shell("config", "set", "jobs", "2", **own) == 1
     assert file.read_text() == "jobs: [\n"

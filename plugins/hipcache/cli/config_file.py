@@ -33,9 +33,23 @@ def write(name: str, value: str, environ: Mapping[str, str]) -> Path:
     if path.exists():
         config.read_file(path)
         text = path.read_text(encoding="utf-8")
+    edited = _edited(text, found, value, path)
+    _check(edited, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_whole(path, _edited(text, found, value, path).encode(), through_links=True)
+    atomic.write_whole(path, edited.encode(), through_links=True)
     return path
+
+
+def _check(text: str, path: Path) -> None:
+    """A line more may break what is YAML in another form than ours: {jobs: 1}."""
+    import yaml
+
+    try:
+        yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"'{path}' is not written as lines 'key: value'", "edit it by hand: it is as it was"
+        ) from error
 
 
 def _edited(text: str, found: Setting, value: str, path: Path) -> str:

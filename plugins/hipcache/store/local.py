@@ -243,8 +243,9 @@ class LocalStore:
             freed = upkeep.sweep()
             entries = upkeep.count()
             if unused_for is not None:
-                freed += upkeep.evict(upkeep.unused_for(entries, unused_for), 0, progress=progress)
-                entries = upkeep.count()
+                unused = frozenset(upkeep.unused_for(entries, unused_for))
+                freed += upkeep.evict([*unused], 0, progress=progress)
+                entries = [entry for entry in entries if entry not in unused]
             if bound is None:
                 return freed
             return freed + upkeep.evict(upkeep.by_last_use(entries), bound, progress=progress)
