@@ -2,7 +2,7 @@
 _hipcache() {
     local current=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "stats explain doctor gc clear verify sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        COMPREPLY=($(compgen -W "stats explain doctor gc clear verify export import sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -12,6 +12,8 @@ _hipcache() {
         gc) words="--max-size --older-than --help" ;;
         clear) words="--help" ;;
         verify) words="--compile --sample --json --help" ;;
+        export) words="--since --help" ;;
+        import) words="--help" ;;
         sync) words="--timeout --help" ;;
         prefetch) words="--timeout --step --help" ;;
         config) words="--json --help" ;;

@@ -7,7 +7,6 @@ table of settings say. A test holds the files to it.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,7 +51,7 @@ def files() -> Mapping[Path, str]:
 def summaries() -> Iterator[tuple[str, str, list[argparse.Action]]]:
     """(name, sentence, its arguments) of each subcommand."""
     for verb in cli.VERBS:
-        module = importlib.import_module(f"hipcache.cli.{verb.replace('-', '_')}")
+        module = cli.module(verb)
         parser = argparse.ArgumentParser(f"hipcache {verb}", add_help=False)
         module.add_arguments(parser)
         yield verb, module.SUMMARY, [action for action in parser._actions if action.help != argparse.SUPPRESS]

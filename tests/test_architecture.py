@@ -20,7 +20,8 @@ ROOT = Path(hipcache.__file__).parent
 # is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
 LAYERS = r"""
     __main__
-    cli.prefetch
+    cli.prefetch cli.export cli.import_
+    carrying
     launcher plain cli.verify cli.doctor cli.sync prefetching
     verify.delivered verify.compiles
     verify.served_by
@@ -83,6 +84,7 @@ LAYERS = r"""
     planning.backend planning.lld planning.jobs cli.config_file
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
+    store.archive
     store.layout
     planning.assembler verify.difference cli.stats_text cli.markdown report.interval
     masquerade report.sums

@@ -62,6 +62,6 @@ def completed(*words: str) -> list[str]:
 
 
 def test_bash_completes_subcommands_and_their_options() -> None:
-    assert completed("hipcache", "exp") == ["explain"]
+    assert completed("hipcache", "expl") == ["explain"]
     assert completed("hipcache", "--cm") == ["--cmakedir"]
     assert completed("hipcache", "stats", "--j") == ["--json"]

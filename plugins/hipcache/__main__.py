@@ -10,7 +10,20 @@ import signal
 import sys
 from contextlib import suppress
 
-SUBCOMMANDS = ("stats", "explain", "doctor", "gc", "clear", "verify", "sync", "prefetch", "config", "iree-check")
+SUBCOMMANDS = (
+    "stats",
+    "explain",
+    "doctor",
+    "gc",
+    "clear",
+    "verify",
+    "export",
+    "import",
+    "sync",
+    "prefetch",
+    "config",
+    "iree-check",
+)
 # What the native launcher says where the command that follows was a direct hit, and is to be compared.
 SERVED = "--served"
 # What starts the process that holds the connections to a remote (remote/client.py).

@@ -57,7 +57,7 @@ def unpack(raw: bytes | None) -> list[Entry]:
     try:
         entries = json.loads(raw) if raw else []
         return [_entry(**entry) for entry in entries]
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return []
 
 

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import importlib
 import io
+import keyword
 import os
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -21,7 +22,20 @@ from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
 
-VERBS = ("stats", "explain", "doctor", "gc", "clear", "verify", "sync", "prefetch", "config", "iree-check")
+VERBS = (
+    "stats",
+    "explain",
+    "doctor",
+    "gc",
+    "clear",
+    "verify",
+    "export",
+    "import",
+    "sync",
+    "prefetch",
+    "config",
+    "iree-check",
+)
 OPTIONS = {
     "--cmakedir": "print the directory of HipCache.cmake",
     "--mesondir": "print the directory of the Meson files",
@@ -100,9 +114,9 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
 
 
 def _run_verb(verb: str, words: list[str], session: Session) -> int:
-    module = _module(verb)
-    parser = _Parser(f"hipcache {verb}", module.SUMMARY, session.out)
-    module.add_arguments(parser)
+    found = module(verb)
+    parser = _Parser(f"hipcache {verb}", found.SUMMARY, session.out)
+    found.add_arguments(parser)
     try:
         options, unknown = parser.parse_known_args(words)
         if unknown:
@@ -114,12 +128,14 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
         return 0
     except _UsageError as error:
         return _wrong_usage(error.message, error.hint, session)
-    status: int = module.run(options, session)
+    status: int = found.run(options, session)
     return status
 
 
-def _module(verb: str) -> Any:
-    return importlib.import_module(f"hipcache.cli.{verb.replace('-', '_')}")
+def module(verb: str) -> Any:
+    """That of a subcommand; a word of Python's own has a mark behind it."""
+    name = verb.replace("-", "_") + ("_" if keyword.iskeyword(verb) else "")
+    return importlib.import_module(f"hipcache.cli.{name}")
 
 
 class _UsageError(HipcacheError):
@@ -162,7 +178,7 @@ def _usage() -> str:
     lines += ["Compiles HIP with COMPILER (clang++, amdclang++), and takes from the cache what it holds.", ""]
     for verb in VERBS:
         with contextlib.suppress(ModuleNotFoundError):
-            summary = _module(verb).SUMMARY
+            summary = module(verb).SUMMARY
             lines.append(f"  {verb:<12}{summary}")
     lines.append("")
     lines += [f"  {option:<12}{summary}" for option, summary in OPTIONS.items() if summary]

@@ -112,8 +112,11 @@ class LocalStore:
         return False
 
     def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:
+        self.put_record(self.seal.name(key), record, own=own)
+
+    def put_record(self, name: str, record: bytes, *, own: bool = False) -> None:
+        """The same by the name of its file."""
         if not self.read_only:
-            name = self.seal.name(key)
             self._put(action_name(name), pack_action(name, record, self.seal), own=own)
 
     def remove_action(self, key: str) -> None:

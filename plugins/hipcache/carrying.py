@@ -1,0 +1,179 @@
+"""Entries of a store, carried to another one in an archive: `hipcache export`, `hipcache import`.
+
+Each entry is checked when it leaves and when it comes: a content by its digest, a record by its own (or its seal:
+HIPCACHE_KEY). All goes through the store, and so through its locks, its bound, and the one place that opens its files.
+
+Answers of drivers and wrappers stay behind. They name programs that are run, so each user has to ask for himself
+(`planning/answers`); they are made again in some 30 ms for each command. Of memos of tools, the history and the
+statistics none is in an archive either: they are of one machine.
+
+A record that is there already is kept. Of a pass, whose record is a list of what it has come to with other headers, the
+two lists are merged.
+"""
+
+from __future__ import annotations
+
+import stat
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from hipcache.cache import entries as passes
+from hipcache.errors import HipcacheError
+from hipcache.hashing import blake3
+from hipcache.helper import carried
+from hipcache.inflating import inflate
+from hipcache.store import archive
+from hipcache.store.archive import Entry
+from hipcache.store.layout import (
+    ACTIONS,
+    BLOBS,
+    STATISTICS,
+    DamagedEntry,
+    charge,
+    is_sealed,
+    pack_action,
+    unpack_action,
+)
+from hipcache.store.local import NO_SEAL, LocalStore
+from hipcache.verify import named
+
+Told = Callable[[int], object]
+NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
+NANO = 10**9
+# A hit notes the use of an entry once in that time (native/hit.c): what seems older may have been used since.
+USE_STEP = 3600 * NANO
+_HEX = frozenset("0123456789abcdef")
+
+
+def entries(store: LocalStore, since: int | None, told: Told) -> Iterator[Entry]:
+    """What an archive of `store` has: all, or what may have been used after `since` (nanoseconds since the epoch) and
+    the contents that those records name. What is damaged is left out. `told` is given the number so far. Raises
+    OSError."""
+    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    times = {tree: dict(_listed(store, tree)) for tree in (BLOBS, ACTIONS)}
+    used = {
+        tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP}
+        for tree, found in times.items()
+    }
+    # Record by record: their payloads are small, and read a second time rather than held.
+    going = {name: used[ACTIONS][name] for name in sorted(used[ACTIONS]) if _record(reader, name)}
+    needed = dict(used[BLOBS])
+    if since is not None:
+        for name, time in going.items():
+            for digest in _needs(reader.get_record(name) or b""):
+                needed[digest] = max(time, needed.get(digest, 0))
+    number = 0
+    for digest in sorted(needed):
+        content = reader.get_blob(digest) if (reader.blob_size(digest) or 0) <= archive.MOST_CONTENT else None
+        if content is not None:
+            number += 1
+            told(number)
+            yield Entry(BLOBS, digest, needed[digest] // NANO, content)
+    for name, time in going.items():
+        payload = reader.get_record(name)
+        if payload is not None:
+            number += 1
+            told(number)
+            yield Entry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
+
+
+def _listed(store: LocalStore, tree: str) -> Iterator[tuple[str, int]]:
+    for shard, _ in store.confined.listing(tree):
+        if len(shard) == 2 and _HEX.issuperset(shard):
+            for last, status in store.confined.listing(f"{tree}/{shard}"):
+                if stat.S_ISREG(status.st_mode) and len(last) == 62 and _HEX.issuperset(last):
+                    yield shard + last, status.st_mtime_ns
+
+
+def _record(reader: LocalStore, name: str) -> bool:
+    """Does it travel?"""
+    payload = reader.get_record(name)
+    return payload is not None and len(payload) < archive.MOST_RECORD and not _is_answer(payload)
+
+
+def _is_answer(payload: bytes) -> bool:
+    """Could the engine take it for something that a tool has answered? Whatever unpacks is one: a record can be made
+    that looks like another kind, too."""
+    with suppress(zlib.error):
+        inflate(payload)
+        return True
+    return payload[:1] == b"x"
+
+
+def _needs(payload: bytes) -> list[str]:
+    with suppress(ValueError):
+        if named.kind_of(payload) == named.PASS:
+            return [digest for entry in named.entries(payload) for digest in named.blobs_of(entry)]
+        return carried.outputs(payload) or named.blobs(payload)
+    return []
+
+
+def merge(store: LocalStore, path: Path, told: Told) -> Counter[str]:
+    """Put the entries of an archive into `store`; how many of them were NEW, THERE, LEFT and DAMAGED. What was put by
+    the time of an error stays, whole. Raises HipcacheError, OSError."""
+    if store.read_only:
+        raise HipcacheError(f"cannot import into '{store.root}': the store is read-only", "unset HIPCACHE_READONLY")
+    # The native launcher counts only where it is.
+    store.confined.make((STATISTICS,))
+    ends: Counter[str] = Counter()
+    size = 0
+    for number, entry in enumerate(archive.read(path), 1):
+        size += charge(entry.name, len(entry.content))
+        if 0 < store.max_bytes < size:
+            raise HipcacheError(
+                f"'{path}' holds more than the store may, {store.max_bytes} bytes",
+                "raise HIPCACHE_MAX_SIZE, or export less ('hipcache export --since')",
+            )
+        ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
+        told(number)
+    return ends
+
+
+def _put_blob(store: LocalStore, entry: Entry) -> str:
+    if blake3(entry.content).hexdigest() != entry.name:
+        return DAMAGED
+    if store.blob_size(entry.name) == len(entry.content):
+        return THERE
+    store.put_blob(entry.content)
+    _date(store, f"{BLOBS}/{entry.name[:2]}/{entry.name[2:]}", entry.used)
+    return NEW
+
+
+def _is_of_others(entry: Entry) -> bool:
+    """Is it sealed with another secret, or with none? Here it would not count."""
+    with suppress(DamagedEntry):
+        unpack_action(entry.name, entry.content, NO_SEAL)
+        return True
+    return is_sealed(entry.content)
+
+
+def _put_record(store: LocalStore, entry: Entry) -> str:
+    try:
+        payload = unpack_action(entry.name, entry.content, store.seal)
+    except DamagedEntry:
+        return LEFT if _is_of_others(entry) else DAMAGED
+    if _is_answer(payload):
+        return LEFT
+    old = store.get_record(entry.name)
+    if old is not None:
+        if not carried.is_pass(payload):
+            return THERE
+        mine = passes.unpack(old)
+        both = carried.merged(mine, carried.passes(payload))
+        if both == mine:
+            return THERE
+        payload = passes.pack(both)
+    store.put_record(entry.name, payload)
+    if old is None:
+        _date(store, f"{ACTIONS}/{entry.name[:2]}/{entry.name[2:]}", entry.used)
+    return NEW
+
+
+def _date(store: LocalStore, name: str, used: int) -> None:
+    """As old as it was there, so that what is used least leaves first; nothing is used in the future."""
+    with suppress(OSError):
+        now = store.confined.status(name).st_mtime_ns
+        store.confined.touch(name, min(now, used * NANO))

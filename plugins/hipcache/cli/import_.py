@@ -1,0 +1,27 @@
+"""`hipcache import`: put the entries of a file that `hipcache export` has made into the store."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hipcache import carrying, config
+from hipcache.carrying import DAMAGED, LEFT, NEW, THERE
+from hipcache.cli import Session
+from hipcache.cli.screen import Progress, plural
+from hipcache.store.opening import open_store
+
+SUMMARY = "put the entries of an exported file into the store"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="made by 'hipcache export'")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    store = open_store(config.load(session.environ, strict=True))
+    with Progress(session.err, "entries read") as progress:
+        ends = carrying.merge(store, options.file, progress.at)
+    told = ", ".join(f"{ends[end]} {end}" for end in (NEW, THERE, LEFT, DAMAGED) if ends[end] or end in (NEW, THERE))
+    print(f"{plural(ends.total(), 'entry')} read: {told}", file=session.out)
+    return 1 if ends[DAMAGED] else 0
