@@ -57,6 +57,7 @@ LAYERS = r"""
     planning.answers
     engine planning.wrapper_plan planning.units
     report.notices cache.shared
+    cli.inspect
     delivery.files cache execution.inputs execution.in_process \
         ending planning.link_plan cli.explain report.telling execution planners.device_link
     model
@@ -100,7 +101,7 @@ LAYERS = r"""
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
-        processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches \
+        processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches cli.foreign \
         cli.screen native.observing store.space store.access inflating remote.objects remote.reapi
     confined
     hashing iree.flatbuffer remote.credentials remote.needs

@@ -25,6 +25,7 @@ from hipcache.values import dataclass, field
 VERBS = (
     "stats",
     "explain",
+    "inspect",
     "doctor",
     "gc",
     "clear",
@@ -98,7 +99,10 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
     if word in VERBS:
         return _run_verb(word, rest, session)
     if word not in OPTIONS:
-        return _wrong_usage(f"unknown option '{word}'", _nearest(word, [*VERBS, *OPTIONS], "hipcache --help"), session)
+        from hipcache.cli.foreign import hint
+
+        near = hint(word) or _nearest(word, [*VERBS, *OPTIONS], "hipcache --help")
+        return _wrong_usage(f"unknown option '{word}'", near, session)
     if rest:
         return _wrong_usage(f"'{word}' takes no arguments, but got '{rest[0]}'", "see 'hipcache --help'", session)
     if word == "--version":

@@ -29,16 +29,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    settings = config.load(session.environ, strict=True)
-    history = History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
-    record = history.load(os.path.abspath(options.object)) if options.object else history.last()
-    if record is None:
-        which = f"no compile of '{options.object}' is known" if options.object else "no compile is known"
-        hint = f"it was not compiled with this store ('{settings.dir}'), or HIPCACHE_DIR differs from the build's"
-        raise HipcacheError(which, hint)
-    for line in describe(record):
+    for line in describe(recorded(config.load(session.environ, strict=True), options.object)):
         print(line, file=session.out)
     return 0
+
+
+def recorded(settings: config.Config, path: str | None) -> Record:
+    """The last compile of the object `path`, or of any. Raises HipcacheError."""
+    history = History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
+    record = history.load(os.path.abspath(path)) if path else history.last()
+    if record is None:
+        which = f"no compile of '{path}' is known" if path else "no compile is known"
+        hint = f"it was not compiled with this store ('{settings.dir}'), or HIPCACHE_DIR differs from the build's"
+        raise HipcacheError(which, hint)
+    return record
 
 
 def describe(record: Record) -> list[str]:

@@ -1,0 +1,91 @@
+"""`hipcache inspect [OBJECT]`: all that the key of each unit holds, in words, and the files that its pass read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from contextlib import suppress
+
+from hipcache import config
+from hipcache.cli import Session
+from hipcache.cli.explain import recorded
+from hipcache.cli.screen import plural
+from hipcache.errors import HipcacheError
+from hipcache.inputs.readset import ReadSet
+from hipcache.report.history import Record, UnitRecord
+from hipcache.store.local import LocalStore
+
+SUMMARY = "show what the key of each unit of an object holds, and what was read"
+_DIGITS = 16  # of a digest, for people
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("object", nargs="?", metavar="OBJECT", help="an object file (default: the last compile)")
+    parser.add_argument("--unit", metavar="NAME", help="only this unit: an architecture such as gfx90a, host or link")
+    parser.add_argument("--json", action="store_true", help="print JSON, with whole digests and all paths")
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    settings = config.load(session.environ, strict=True)
+    record = recorded(settings, options.object)
+    units = [unit for unit in record.units if options.unit in (None, unit.name)]
+    if not units:
+        known = ", ".join(unit.name for unit in record.units) or f"none: it was {record.outcome}"
+        wanted = f"unit '{options.unit}'" if options.unit else "a unit"
+        raise HipcacheError(f"'{record.object}' was compiled without {wanted}", f"its units are {known}")
+    store = LocalStore(settings.dir, max_bytes=0, read_only=True)
+    reads = {unit.name: _reads(store, unit) for unit in units}
+    if options.json:
+        print(json.dumps(_as_json(record, units, reads), indent=2), file=session.out)
+        return 0
+    for line in _lines(record, units, reads):
+        print(line, file=session.out)
+    return 0
+
+
+def _reads(store: LocalStore, unit: UnitRecord) -> ReadSet | None:
+    """None where it reads no file, or the store does not hold the list any more."""
+    with suppress(ValueError):
+        return ReadSet.unpack(store.get_blob(unit.reads) or b"") if unit.reads else None
+    return None
+
+
+def _lines(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | None]) -> list[str]:
+    lines = [f"'{record.object}'", f"  command    {shlex.join(record.command)}", f"  directory  {record.directory}"]
+    lines += [f"  {name}={value}" for name, value in record.variables.items()]
+    for unit in units:
+        lines += ["", unit.name]
+        width = min(32, max((len(name) for name, _ in unit.inputs), default=0))
+        lines += [f"  {name:<{width}}  {_short(value)}" for name, value in unit.inputs]
+        found = reads[unit.name]
+        if found:
+            lines.append(f"  reads {plural(len(found.files), 'file')}, and looked for {len(found.absent)} in vain:")
+            lines += [f"    {one.digest[:_DIGITS]}  {one.path}" for one in found.files]
+            lines += [f"    {one.digest[:_DIGITS]}  {one.path} (not as a header)" for one in found.besides]
+        elif unit.reads:
+            lines.append("  the list of what it read is not in the store any more")
+    return lines
+
+
+def _short(value: str) -> str:
+    is_digest = len(value) == 64 and not value.strip("0123456789abcdef")
+    return value[:_DIGITS] if is_digest else value
+
+
+def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | None]) -> dict[str, object]:
+    def files(found: ReadSet | None) -> dict[str, object] | None:
+        if found is None:
+            return None
+        read = {one.path: one.digest for one in found.files} | {one.path: one.digest for one in found.besides}
+        return {"files": read, "absent": list(found.absent)}
+
+    return {
+        "object": record.object,
+        "command": list(record.command),
+        "directory": record.directory,
+        "variables": dict(record.variables),
+        "units": {
+            unit.name: {"key": [list(one) for one in unit.inputs], "reads": files(reads[unit.name])} for unit in units
+        },
+    }
