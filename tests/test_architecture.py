@@ -42,7 +42,8 @@ LAYERS = r"""
     execution.preamble_use
     execution.attempt execution.preambles
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
-    execution.holder execution.host_link planners.device_images execution.observed execution.read_files
+    execution.processes
+    execution.remote execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
     planning.asking planning.asking_links
     planning.driver session planning.wrapper cache.manifest helper.process
@@ -56,6 +57,7 @@ LAYERS = r"""
     delivery.rules
     planning.answers
     engine planning.wrapper_plan planning.units
+    remote.opening
     report.notices cache.shared
     cli.inspect
     delivery.files cache execution.inputs execution.in_process \
@@ -76,6 +78,7 @@ LAYERS = r"""
     store.opening direct.contents
     direct.elsewhere direct.invocations
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
+    remote.execution
     planning.iree remote.client
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
@@ -102,9 +105,12 @@ LAYERS = r"""
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
         processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches cli.foreign \
-        cli.screen native.observing store.space store.access inflating remote.objects remote.reapi
+        cli.screen native.observing store.space store.access inflating remote.objects helper.executing
+    remote.reapi_execution
+    remote.reapi
     confined
     hashing iree.flatbuffer remote.credentials remote.needs
+    remote.workers
     native.hashing remote.address
     aside builders errors inputs.memos inputs.portions native
     direct store making planning inputs processes report verify hipcache removal permissions settings iree

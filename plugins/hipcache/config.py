@@ -48,6 +48,7 @@ class Config:
     log: Path | None = None
     jobs: int = 0
     remote: tuple[str, ...] = ()
+    executor: tuple[str, ...] = ()
     prefetch: bool = True
     verify: float = 0.0
     preambles: bool = False

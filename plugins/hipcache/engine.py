@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hipcache.config import Config
@@ -17,7 +17,8 @@ from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
-from hipcache.report import conditions, notices, telling
+from hipcache.remote import opening
+from hipcache.report import notices
 from hipcache.report.history import History
 from hipcache.store import Store
 from hipcache.store.layout import HISTORY
@@ -26,6 +27,7 @@ from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.remote.client import Client
+    from hipcache.remote.execution import Executions
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
-    loaded by that; `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
+    loaded by that; `executions`: likewise, of executors;
+    `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
 
     store: Store
     runner: Runner
@@ -47,6 +50,7 @@ class Engine:
     secret: bytes = b""
     remote: Callable[[], Client] | None = None
     preambles: int = 0
+    executions: Callable[[], Executions] | None = None
 
     @property
     def memos(self) -> Memos:
@@ -61,6 +65,7 @@ class Engine:
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config)
+    shares = not store.read_only
     store.on_timeout = partial(notices.tell_of_lock, config, environ)
     return Engine(
         store=store,
@@ -73,21 +78,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         secret=store.seal.secret,
-        remote=_remote(config, environ) if config.remote and not store.read_only else None,
-        preambles=max(1, config.preamble_checks) if config.preambles and not store.read_only else 0,
+        remote=opening.client_of(config, environ) if config.remote and shares else None,
+        preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
+        executions=opening.executions_of(config, environ) if config.executor and shares else None,
     )
-
-
-def _remote(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
-    def tell(fault: str, hint: str) -> None:
-        about = " ".join(config.remote)
-        with suppress(OSError):
-            telling.say(notices.new_ones([conditions.Condition("remote", fault, hint, about)], environ))
-
-    @cache
-    def client() -> Client:
-        from hipcache.remote.client import Client
-
-        return Client(config, environ, tell, notices.build_of_this_process)
-
-    return client

@@ -104,6 +104,9 @@ class Session:
 
         return SharedCache(near, noted, fetch)
 
+    def was_run_by(self, executor: str) -> None:
+        self._served[f"some of it was compiled by executor '{executor}'"] = None
+
     @property
     def runner(self) -> Runner:
         """That of the turn which this thread is at, else of the whole compile."""

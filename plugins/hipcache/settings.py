@@ -53,6 +53,12 @@ SETTINGS = (
         "",
         "Share results by a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
     ),
+    Setting(
+        "executor",
+        "addresses",
+        "",
+        "Run back ends and device LTO on the workers of a server, too: grpc[s]:// or unix:; see docs/share.md.",
+    ),
     Setting("prefetch", "flag", "1", "Let build tools fetch what a build needs from the remote before it begins."),
     Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
     Setting("preambles", "flag", "0", "Let front ends read the leading includes of sources precompiled."),

@@ -32,9 +32,9 @@ class Executors(dict[type, Executor]):
 
             return ObservedPass(self._session)
         if kind is Process:
-            from hipcache.execution.local import LocalProcess
+            from hipcache.execution import processes
 
-            return LocalProcess(self._session)
+            return processes.executor(self._session)
         from hipcache.execution.in_process import InProcess
 
         return InProcess()

@@ -45,6 +45,7 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         if numbers.lock_timeouts:
             screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
+        _show_executions(numbers, screen)
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
@@ -71,6 +72,15 @@ def _show_remote(numbers: Statistics, screen: Screen) -> None:
         received, sent = human_size(counts["received"]), human_size(counts["sent"])
         fetched = f"{counts['hits']} results fetched ({received}, {seconds}), {counts['misses']} not there"
         screen.line(f"remote  {fetched}, {counts['uploads']} sent ({sent}), {plural(counts['errors'], 'fault')}")
+
+
+def _show_executions(numbers: Statistics, screen: Screen) -> None:
+    counts, faults = numbers.executions, numbers.execution_faults
+    if any(counts.values()) or faults:
+        why = ", ".join(f"{kind} {count}" for kind, count in faults.items())
+        done = f"{plural(counts['done'], 'action')} run there ({human_time(counts['milliseconds'] / 1000)})"
+        told = f"{done}, {counts['taken back']} taken back, {plural(sum(faults.values()), 'fault')}"
+        screen.line(f"executors  {told}{why and f': {why}'}")
 
 
 def _show_verified(numbers: Statistics, screen: Screen) -> None:

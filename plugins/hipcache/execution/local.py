@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
@@ -18,7 +18,8 @@ from hipcache.values import dataclass
 class LocalProcess:
     session: Session
 
-    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+    def run(self, bound: Bound, inputs: Inputs, slot: AbstractContextManager[object] | None = None) -> Ran:
+        """`slot`: one that is had already."""
         action, session = bound.action, self.session
         work = action.work
         assert isinstance(work, Process)
@@ -28,7 +29,8 @@ class LocalProcess:
         words = {name: os.path.relpath(path, root) if work.root else path for name, path in paths.items()}
         argv = [render(word, words) for word in work.command]
         environ = {**session.engine.environ, "TMPDIR": str(session.workdir)} if work.root else None
-        with session.engine.slots.hold(session.runner.check) if action.policy.slot else nullcontext():
+        wanted = slot is None and action.policy.slot
+        with slot or (session.engine.slots.hold(session.runner.check) if wanted else nullcontext()):
             started = session.engine.clock()
             done = session.run_now(action.label, argv, directory=root, environ=environ)
             set_back = session.was_set_back(started, done)

@@ -21,6 +21,7 @@ from typing import Any
 from hipcache import config as settings
 from hipcache.config import Config
 from hipcache.errors import ConfigError, StoreError
+from hipcache.helper.executing import Executions
 from hipcache.helper.remotes import Remote, open_remotes
 from hipcache.helper.transfer import Tally
 from hipcache.remote import queue
@@ -68,6 +69,7 @@ class Helper:
     _ended: bool = False
     _upload_fault: str = ""
     _fault: list[str] | None = None
+    _executions: Executions | None = None
 
     def run(self, listener: socket.socket, place: str) -> None:
         """Until nobody needs it any more."""
@@ -119,9 +121,21 @@ class Helper:
                 say(self._fetch([str(key) for key in request["keys"]], say, build, ahead=bool(request.get("ahead"))))
             elif request["op"] == "upload":
                 self._asked.set()
+            elif request["op"] == "execute":
+                say(self._execute(request, say))
             elif request["op"] == "sync":
                 self._sync(say)
             self.used = time.monotonic()
+
+    def _execute(self, request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        def alive(answer: dict[str, Any]) -> None:
+            self.used = time.monotonic()
+            say(answer)
+
+        with self._lock:
+            if self._executions is None:
+                self._executions = Executions(self.config.executor)
+        return self._executions.run(request, alive)
 
     # Fetching
 

@@ -75,13 +75,15 @@ class Diagnostics(Enum):
 @dataclass(frozen=True)
 class Policy:
     """`slot`: does it count as a running compiler? `run`: False where it is only looked up. `compress`: are its
-    contents, which no user gets, stored compressed?"""
+    contents, which no user gets, stored compressed? `remote`: is it worth a way to another machine, and nothing but its
+    inputs and its tool in what it makes?"""
 
     cache: Cache = Cache.CONTENT
     diagnostics: Diagnostics = Diagnostics.KEPT
     slot: bool = True
     run: bool = True
     compress: bool = False
+    remote: bool = False
 
 
 # As a job of the driver's plan that writes nothing but files.

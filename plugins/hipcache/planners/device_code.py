@@ -185,7 +185,7 @@ class DeviceCode:
             parts=(*self.unit.back, ("bitcode", bitcode)),
             inputs=inputs,
             outputs=(OBJECT,),
-            policy=Policy(compress=not passing),
+            policy=Policy(compress=not passing, remote=True),
             missing=_LOST,
             turn=self.turn,
             passing=passing,
@@ -206,7 +206,8 @@ class DeviceCode:
                 parts=(*self.unit.linking, ("object", (Ref(read),))),
                 inputs=((read, Output(maker, output)),),
                 outputs=(CODE,),
-                policy=Policy(diagnostics=Diagnostics.REFUSED),
+                # Without LTO a link takes no longer than the way to another machine.
+                policy=Policy(diagnostics=Diagnostics.REFUSED, remote=self.unit.by_lto),
                 missing=_LOST,
                 turn=self.turn,
             )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipcache.model import Action, Output, Process, Source, Unit, Word
+from hipcache.model import Action, Output, Policy, Process, Source, Unit, Word
 from hipcache.outcome import LINK
 
 CODE = "code"
@@ -30,6 +30,7 @@ def action(
         parts=tuple(parts),
         inputs=tuple(inputs),
         outputs=(CODE,),
+        policy=Policy(remote=True),
         missing="nothing is stored for this device code",
     )
 

@@ -35,19 +35,23 @@ Check = Callable[[], None]
 
 class Slots(Protocol):
     """`hold` waits until one more compiler may run, and counts it as running until it ends. `check` is called while it
-    waits, and raises where that has become pointless: who has been told to end must not take what others wait for."""
+    waits, and raises where that has become pointless: who has been told to end must not take what others wait for.
+    `attempt` is `hold` for who does not wait: None where no more compiler may run now."""
 
     limit: int
 
     def hold(self, check: Check = lambda: None) -> AbstractContextManager[None]: ...
 
+    def attempt(self) -> AbstractContextManager[object] | None: ...
+
 
 class SharedSlots:
-    """`limit` slots for all processes of this user. Without a place for the file each process counts for itself."""
+    """`limit` slots for all processes of this user. Without a place for the file each process counts for itself.
+    `name`: of what the slots are of."""
 
-    def __init__(self, limit: int, directory: str) -> None:
+    def __init__(self, limit: int, directory: str, name: str = "slots") -> None:
         self.limit = limit
-        self._path = os.path.join(directory, f"slots-{limit}") if directory else ""
+        self._path = os.path.join(directory, f"{name}-{limit}") if directory else ""
         self._own = threading.BoundedSemaphore(limit)
 
     @contextlib.contextmanager
@@ -63,6 +67,18 @@ class SharedSlots:
                 yield
             finally:
                 os.close(fd)
+
+    def attempt(self) -> AbstractContextManager[object] | None:
+        if not self._own.acquire(blocking=False):
+            return None
+        with contextlib.ExitStack() as held:
+            held.callback(self._own.release)
+            with contextlib.suppress(OSError):  # else this process counts for itself
+                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                held.callback(os.close, fd)
+                if not self._try(fd, look_for_stopped=False):
+                    return None
+            return held.pop_all()
 
     def _take(self, fd: int, check: Check) -> None:
         tries = 0
@@ -111,6 +127,16 @@ class Jobserver:
                     os.write(self._write, token)
                 return
             time.sleep(_PAUSE)
+
+    def attempt(self) -> AbstractContextManager[object] | None:
+        held = contextlib.ExitStack()
+        if self._own.acquire(blocking=False):
+            held.callback(self._own.release)
+            return held
+        token = self._token()
+        if token:
+            held.callback(os.write, self._write, token)
+        return held if token else None
 
     def _token(self) -> bytes:
         try:

@@ -37,7 +37,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart
 from hipcache.processes.slots import runtime_directory
 from hipcache.remote import needs, queue
-from hipcache.remote.address import parse, shown
+from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.values import dataclass, field
 
 # Seconds: until the helper has said something, beyond the timeout of the addresses; for one question; and in which
@@ -92,7 +92,7 @@ class Client:
         with self._lock:
             wanted = [key for key in dict.fromkeys(keys) if key not in self._asked]
             self._asked.update(wanted)
-        if not wanted or self._given_up or not self._is_up():
+        if not wanted or self._given_up or not self.is_up():
             return False
         wrong = self.why_not()
         if wrong:
@@ -107,13 +107,13 @@ class Client:
                     self._served = str(answer.get("from", ""))
                 return bool(answer.get("fetched"))
         except (OSError, ValueError, TypeError) as error:
-            self._give_up(f"its storage helper does not answer: {error}")
+            self.give_up(f"its storage helper does not answer: {error}")
         return False
 
     def fetch_ahead(self, keys: Sequence[str], seconds: float) -> tuple[int, str]:
         """As `fetch`, for many commands and within that time: how many of the keys came, and from where. Raises
         OSError, ValueError where no more is to be asked for; the fault is told."""
-        if not keys or self._given_up or not self._is_up():
+        if not keys or self._given_up or not self.is_up():
             return 0, ""
         try:
             for answer in self._ask({"op": "fetch", "keys": list(keys), "ahead": True, "build": self.build()}, seconds):
@@ -123,7 +123,7 @@ class Client:
         except _TooLong:
             raise
         except (OSError, ValueError, TypeError) as error:
-            self._give_up(f"its storage helper does not answer: {error}")
+            self.give_up(f"its storage helper does not answer: {error}")
             raise
         return 0, ""
 
@@ -131,8 +131,8 @@ class Client:
         """Have the records uploaded, some time. Raises nothing."""
         if self.why_not():
             return
-        if queue.add(self.store, keys, following) and not self._given_up and self._is_up():
-            with suppress(OSError), self._connected() as connection:
+        if queue.add(self.store, keys, following) and not self._given_up and self.is_up():
+            with suppress(OSError), self.connected() as connection:
                 connection.sendall(b'{"op": "upload"}\n')
 
     def sync(self, timeout: float) -> Iterator[dict[str, Any]]:
@@ -154,13 +154,13 @@ class Client:
 
     @cached_property
     def _patience(self) -> float:
-        return SILENCE + max(parse(text).timeout for text in self.config.remote)
+        return SILENCE + max((parse(text).timeout for text in self.config.remote), default=TIMEOUT)
 
     def _names(self) -> str:
         """Without options, in which nothing secret is, but what nobody wants to read."""
         return " ".join(map(shown, self.config.remote))
 
-    def _is_up(self) -> bool:
+    def is_up(self) -> bool:
         """May it be asked? A build that has met the fault asks no more, however long it takes."""
         with suppress(OSError):
             age = abs(time.time() - self.store.status(_DOWN_MARK).st_mtime)
@@ -172,7 +172,7 @@ class Client:
     def _mark(self) -> bytes:
         return self.build().encode() or b"no build"
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         self._given_up = True
         with suppress(OSError):
             mark = self.store.keep(_DOWN_MARK, 1 << 10)
@@ -185,7 +185,7 @@ class Client:
     def _ask(self, request: dict[str, Any], longest: float = LONGEST) -> Iterator[dict[str, Any]]:
         """The answers. Raises OSError, ValueError."""
         end = time.monotonic() + longest
-        with self._connected() as connection, connection.makefile("rb") as answers:
+        with self.connected() as connection, connection.makefile("rb") as answers:
             connection.settimeout(self._patience)
             connection.sendall(json.dumps(request).encode() + b"\n")
             while True:
@@ -200,12 +200,12 @@ class Client:
                 if time.monotonic() > end:
                     raise _TooLong("it takes too long")
 
-    def _connected(self) -> socket.socket:
-        """Raises OSError."""
+    def connected(self, patience: float = 0.0) -> socket.socket:
+        """`patience`: seconds for each answer, where not those of a remote. Raises OSError."""
         place = self.place()
         for _ in range(2):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.settimeout(self._patience)
+            connection.settimeout(patience or self._patience)
             try:
                 _near(place, connection.connect)
                 return connection
@@ -227,8 +227,9 @@ class Client:
             f"{name}={value}" for name, value in self.environ.items() if name.upper().startswith(_CREDENTIALS)
         )
         made_from = (
-            *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.remote),
-            needs.files([str(self.config.key or "")], self.config.remote),
+            *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key),
+            *(config.remote, config.executor),
+            needs.files([str(self.config.key or "")], [*self.config.remote, *self.config.executor]),
         )
         return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
 

@@ -44,9 +44,9 @@ class Reapi:
     `timeout`: seconds for an answer without content."""
 
     def __init__(self, channel: Any, instance: str, metadata: Sequence[tuple[str, str]], timeout: float) -> None:
-        self._channel = channel
-        self._instance = instance
-        self._metadata = tuple(metadata)
+        self.channel = channel
+        self.instance = instance
+        self.metadata = tuple(metadata)
         self._timeout = timeout
         call = self._unary
         self._get_result = call(f"{_API}.ActionCache/GetActionResult", pb.ActionResult)
@@ -55,13 +55,13 @@ class Reapi:
         self._update = call(f"{_API}.ContentAddressableStorage/BatchUpdateBlobs", pb.BatchUpdateBlobsResponse)
         self._batch_read = call(f"{_API}.ContentAddressableStorage/BatchReadBlobs", pb.BatchReadBlobsResponse)
         self._capabilities = call(f"{_API}.Capabilities/GetCapabilities", pb.ServerCapabilities)
-        serializer = _serialized
+        serializer = serialized
         self._read = channel.unary_stream(f"/{_STREAM}/Read", serializer, pb.ReadResponse.FromString)
         self._write = channel.stream_unary(f"/{_STREAM}/Write", serializer, pb.WriteResponse.FromString)
 
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         requests = [
-            pb.GetActionResultRequest(instance_name=self._instance, action_digest=_digest(one), inline_stdout=True)
+            pb.GetActionResultRequest(instance_name=self.instance, action_digest=digest_of(one), inline_stdout=True)
             for one in actions
         ]
         found = {}
@@ -81,15 +81,15 @@ class Reapi:
 
     def put_result(self, action: Blob, result: bytes) -> None:
         request = pb.UpdateActionResultRequest(
-            instance_name=self._instance,
-            action_digest=_digest(action),
+            instance_name=self.instance,
+            action_digest=digest_of(action),
             action_result=pb.ActionResult.FromString(result),
         )
         self._one(self._put_result, request)
 
     def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         requests = [
-            pb.BatchReadBlobsRequest(instance_name=self._instance, digests=list(map(_digest, batch)))
+            pb.BatchReadBlobsRequest(instance_name=self.instance, digests=list(map(digest_of, batch)))
             for batch in _batches([blob for blob in wanted if blob.size <= BATCH])
         ]
         streams = [
@@ -110,7 +110,7 @@ class Reapi:
 
     def _started(self, blob: Blob) -> Any:
         name = f"{self._prefix()}blobs/{blob.hash}/{blob.size}"
-        return self._read(pb.ReadRequest(resource_name=name), timeout=_WHOLE, metadata=self._metadata)
+        return self._read(pb.ReadRequest(resource_name=name), timeout=_WHOLE, metadata=self.metadata)
 
     def _streamed(self, blob: Blob, stream: Any, progress: Progress) -> bytes | None:
         parts, size = [], 0
@@ -125,15 +125,15 @@ class Reapi:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
-            raise _as_remote_error(error) from error
+            raise as_remote_error(error) from error
         return b"".join(parts)
 
     def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
         listed = list(contents)
         missing = set()
         for start in range(0, len(listed), _MANY):
-            digests = list(map(_digest, listed[start : start + _MANY]))
-            request = pb.FindMissingBlobsRequest(instance_name=self._instance, blob_digests=digests)
+            digests = list(map(digest_of, listed[start : start + _MANY]))
+            request = pb.FindMissingBlobsRequest(instance_name=self.instance, blob_digests=digests)
             answer = self._one(self._missing, request)
             missing |= {Blob(one.hash, one.size_bytes) for one in answer.missing_blob_digests}
         return missing
@@ -141,9 +141,9 @@ class Reapi:
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
         given = dict(contents)
         for batch in _batches([blob for blob in given if blob.size <= BATCH]):
-            request = pb.BatchUpdateBlobsRequest(instance_name=self._instance)
+            request = pb.BatchUpdateBlobsRequest(instance_name=self.instance)
             for blob in batch:
-                request.requests.add(digest=_digest(blob), data=given[blob])
+                request.requests.add(digest=digest_of(blob), data=given[blob])
             for one in self._one(self._update, request).responses:
                 if one.status.code != _OK:
                     kind = FULL if one.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
@@ -162,13 +162,15 @@ class Reapi:
                 yield pb.WriteRequest(resource_name=name, write_offset=start, finish_write=last, data=piece)
 
         try:
-            self._write(pieces(), timeout=_WHOLE, metadata=self._metadata)
+            self._write(pieces(), timeout=_WHOLE, metadata=self.metadata)
         except grpc.RpcError as error:
-            raise _as_remote_error(error) from error
+            raise as_remote_error(error) from error
+
+    def capabilities(self) -> Any:
+        return self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance))
 
     def describe(self) -> str:
-        answer = self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self._instance))
-        known = answer.cache_capabilities
+        known = self.capabilities().cache_capabilities
         if known.digest_functions and _SHA256 not in known.digest_functions:
             raise RemoteError(SETTINGS, "it does not know contents by SHA-256")
         if not known.action_cache_update_capabilities.update_enabled:
@@ -176,23 +178,23 @@ class Reapi:
         return "Remote Execution API"
 
     def close(self) -> None:
-        self._channel.close()
+        self.channel.close()
 
     def _prefix(self) -> str:
-        return f"{self._instance}/" if self._instance else ""
+        return f"{self.instance}/" if self.instance else ""
 
     def _unary(self, method: str, answer: Any) -> Any:
-        return self._channel.unary_unary(f"/{method}", _serialized, answer.FromString)
+        return self.channel.unary_unary(f"/{method}", serialized, answer.FromString)
 
     def _one(self, method: Any, request: Any) -> Any:
         try:
-            return method(request, timeout=_WHOLE, metadata=self._metadata)
+            return method(request, timeout=_WHOLE, metadata=self.metadata)
         except grpc.RpcError as error:
-            raise _as_remote_error(error) from error
+            raise as_remote_error(error) from error
 
     def _each(self, method: Any, requests: Sequence[Any], timeout: float, progress: Progress) -> Iterator[Any]:
         """The answers to all of them, which go out at once; None for what is not there."""
-        futures = [method.future(one, timeout=timeout, metadata=self._metadata) for one in requests]
+        futures = [method.future(one, timeout=timeout, metadata=self.metadata) for one in requests]
         try:
             for future in futures:
                 try:
@@ -201,7 +203,7 @@ class Reapi:
                     yield answer
                 except grpc.RpcError as error:
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
-                        raise _as_remote_error(error) from error
+                        raise as_remote_error(error) from error
                     progress(0)
                     yield None
         finally:
@@ -227,11 +229,11 @@ def connect(address: Address, credentials: Credentials) -> Reapi:
     return Reapi(channel, address.path, list(credentials.headers.items()), ANSWER * address.timeout)
 
 
-def _serialized(message: Any) -> bytes:
+def serialized(message: Any) -> bytes:
     return bytes(message.SerializeToString())
 
 
-def _digest(blob: Blob) -> Any:
+def digest_of(blob: Blob) -> Any:
     return pb.Digest(hash=blob.hash, size_bytes=blob.size)
 
 
@@ -256,7 +258,7 @@ _KINDS: dict[Any, tuple[str, str]] = {
 }
 
 
-def _as_remote_error(error: Any) -> RemoteError:
+def as_remote_error(error: Any) -> RemoteError:
     code = error.code()
     if code in _KINDS:
         return RemoteError(*_KINDS[code])

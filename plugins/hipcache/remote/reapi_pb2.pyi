@@ -14,34 +14,140 @@ class Digest(_message.Message):
     def __init__(self, hash: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class Action(_message.Message):
-    __slots__ = ("command_digest", "input_root_digest", "salt")
+    __slots__ = ("command_digest", "input_root_digest", "timeout", "do_not_cache", "salt", "platform")
     COMMAND_DIGEST_FIELD_NUMBER: _ClassVar[int]
     INPUT_ROOT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    DO_NOT_CACHE_FIELD_NUMBER: _ClassVar[int]
     SALT_FIELD_NUMBER: _ClassVar[int]
+    PLATFORM_FIELD_NUMBER: _ClassVar[int]
     command_digest: Digest
     input_root_digest: Digest
+    timeout: Duration
+    do_not_cache: bool
     salt: bytes
-    def __init__(self, command_digest: _Optional[_Union[Digest, _Mapping]] = ..., input_root_digest: _Optional[_Union[Digest, _Mapping]] = ..., salt: _Optional[bytes] = ...) -> None: ...
+    platform: Platform
+    def __init__(self, command_digest: _Optional[_Union[Digest, _Mapping]] = ..., input_root_digest: _Optional[_Union[Digest, _Mapping]] = ..., timeout: _Optional[_Union[Duration, _Mapping]] = ..., do_not_cache: bool = ..., salt: _Optional[bytes] = ..., platform: _Optional[_Union[Platform, _Mapping]] = ...) -> None: ...
+
+class Duration(_message.Message):
+    __slots__ = ("seconds", "nanos")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    NANOS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    nanos: int
+    def __init__(self, seconds: _Optional[int] = ..., nanos: _Optional[int] = ...) -> None: ...
+
+class Timestamp(_message.Message):
+    __slots__ = ("seconds", "nanos")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    NANOS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    nanos: int
+    def __init__(self, seconds: _Optional[int] = ..., nanos: _Optional[int] = ...) -> None: ...
+
+class Any(_message.Message):
+    __slots__ = ("type_url", "value")
+    TYPE_URL_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type_url: str
+    value: bytes
+    def __init__(self, type_url: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class Platform(_message.Message):
+    __slots__ = ("properties",)
+    class Property(_message.Message):
+        __slots__ = ("name", "value")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        value: str
+        def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    properties: _containers.RepeatedCompositeFieldContainer[Platform.Property]
+    def __init__(self, properties: _Optional[_Iterable[_Union[Platform.Property, _Mapping]]] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("arguments", "environment_variables", "output_files", "platform", "output_paths")
+    class EnvironmentVariable(_message.Message):
+        __slots__ = ("name", "value")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        value: str
+        def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_VARIABLES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FILES_FIELD_NUMBER: _ClassVar[int]
+    PLATFORM_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_PATHS_FIELD_NUMBER: _ClassVar[int]
+    arguments: _containers.RepeatedScalarFieldContainer[str]
+    environment_variables: _containers.RepeatedCompositeFieldContainer[Command.EnvironmentVariable]
+    output_files: _containers.RepeatedScalarFieldContainer[str]
+    platform: Platform
+    output_paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, arguments: _Optional[_Iterable[str]] = ..., environment_variables: _Optional[_Iterable[_Union[Command.EnvironmentVariable, _Mapping]]] = ..., output_files: _Optional[_Iterable[str]] = ..., platform: _Optional[_Union[Platform, _Mapping]] = ..., output_paths: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FileNode(_message.Message):
+    __slots__ = ("name", "digest", "is_executable")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    IS_EXECUTABLE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: Digest
+    is_executable: bool
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ..., is_executable: bool = ...) -> None: ...
+
+class DirectoryNode(_message.Message):
+    __slots__ = ("name", "digest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    digest: Digest
+    def __init__(self, name: _Optional[str] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
+
+class Directory(_message.Message):
+    __slots__ = ("files", "directories")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[FileNode]
+    directories: _containers.RepeatedCompositeFieldContainer[DirectoryNode]
+    def __init__(self, files: _Optional[_Iterable[_Union[FileNode, _Mapping]]] = ..., directories: _Optional[_Iterable[_Union[DirectoryNode, _Mapping]]] = ...) -> None: ...
 
 class OutputFile(_message.Message):
-    __slots__ = ("path", "digest")
+    __slots__ = ("path", "digest", "contents")
     PATH_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CONTENTS_FIELD_NUMBER: _ClassVar[int]
     path: str
     digest: Digest
-    def __init__(self, path: _Optional[str] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
+    contents: bytes
+    def __init__(self, path: _Optional[str] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ..., contents: _Optional[bytes] = ...) -> None: ...
+
+class ExecutedActionMetadata(_message.Message):
+    __slots__ = ("execution_start_timestamp", "execution_completed_timestamp")
+    EXECUTION_START_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_COMPLETED_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    execution_start_timestamp: Timestamp
+    execution_completed_timestamp: Timestamp
+    def __init__(self, execution_start_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ..., execution_completed_timestamp: _Optional[_Union[Timestamp, _Mapping]] = ...) -> None: ...
 
 class ActionResult(_message.Message):
-    __slots__ = ("output_files", "exit_code", "stdout_raw", "stdout_digest")
+    __slots__ = ("output_files", "exit_code", "stdout_raw", "stdout_digest", "stderr_raw", "stderr_digest", "execution_metadata")
     OUTPUT_FILES_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     STDOUT_RAW_FIELD_NUMBER: _ClassVar[int]
     STDOUT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    STDERR_RAW_FIELD_NUMBER: _ClassVar[int]
+    STDERR_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_METADATA_FIELD_NUMBER: _ClassVar[int]
     output_files: _containers.RepeatedCompositeFieldContainer[OutputFile]
     exit_code: int
     stdout_raw: bytes
     stdout_digest: Digest
-    def __init__(self, output_files: _Optional[_Iterable[_Union[OutputFile, _Mapping]]] = ..., exit_code: _Optional[int] = ..., stdout_raw: _Optional[bytes] = ..., stdout_digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
+    stderr_raw: bytes
+    stderr_digest: Digest
+    execution_metadata: ExecutedActionMetadata
+    def __init__(self, output_files: _Optional[_Iterable[_Union[OutputFile, _Mapping]]] = ..., exit_code: _Optional[int] = ..., stdout_raw: _Optional[bytes] = ..., stdout_digest: _Optional[_Union[Digest, _Mapping]] = ..., stderr_raw: _Optional[bytes] = ..., stderr_digest: _Optional[_Union[Digest, _Mapping]] = ..., execution_metadata: _Optional[_Union[ExecutedActionMetadata, _Mapping]] = ...) -> None: ...
 
 class GetActionResultRequest(_message.Message):
     __slots__ = ("instance_name", "action_digest", "inline_stdout")
@@ -192,8 +298,70 @@ class CacheCapabilities(_message.Message):
     max_batch_total_size_bytes: int
     def __init__(self, digest_functions: _Optional[_Iterable[int]] = ..., action_cache_update_capabilities: _Optional[_Union[ActionCacheUpdateCapabilities, _Mapping]] = ..., max_batch_total_size_bytes: _Optional[int] = ...) -> None: ...
 
+class ExecutionCapabilities(_message.Message):
+    __slots__ = ("digest_function", "exec_enabled")
+    DIGEST_FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    EXEC_ENABLED_FIELD_NUMBER: _ClassVar[int]
+    digest_function: int
+    exec_enabled: bool
+    def __init__(self, digest_function: _Optional[int] = ..., exec_enabled: bool = ...) -> None: ...
+
 class ServerCapabilities(_message.Message):
-    __slots__ = ("cache_capabilities",)
+    __slots__ = ("cache_capabilities", "execution_capabilities")
     CACHE_CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     cache_capabilities: CacheCapabilities
-    def __init__(self, cache_capabilities: _Optional[_Union[CacheCapabilities, _Mapping]] = ...) -> None: ...
+    execution_capabilities: ExecutionCapabilities
+    def __init__(self, cache_capabilities: _Optional[_Union[CacheCapabilities, _Mapping]] = ..., execution_capabilities: _Optional[_Union[ExecutionCapabilities, _Mapping]] = ...) -> None: ...
+
+class ExecuteRequest(_message.Message):
+    __slots__ = ("instance_name", "skip_cache_lookup", "action_digest", "inline_stdout", "inline_stderr", "inline_output_files")
+    INSTANCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    SKIP_CACHE_LOOKUP_FIELD_NUMBER: _ClassVar[int]
+    ACTION_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    INLINE_STDOUT_FIELD_NUMBER: _ClassVar[int]
+    INLINE_STDERR_FIELD_NUMBER: _ClassVar[int]
+    INLINE_OUTPUT_FILES_FIELD_NUMBER: _ClassVar[int]
+    instance_name: str
+    skip_cache_lookup: bool
+    action_digest: Digest
+    inline_stdout: bool
+    inline_stderr: bool
+    inline_output_files: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, instance_name: _Optional[str] = ..., skip_cache_lookup: bool = ..., action_digest: _Optional[_Union[Digest, _Mapping]] = ..., inline_stdout: bool = ..., inline_stderr: bool = ..., inline_output_files: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ExecuteOperationMetadata(_message.Message):
+    __slots__ = ("stage",)
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    stage: int
+    def __init__(self, stage: _Optional[int] = ...) -> None: ...
+
+class ExecuteResponse(_message.Message):
+    __slots__ = ("result", "cached_result", "status")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    CACHED_RESULT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    result: ActionResult
+    cached_result: bool
+    status: Status
+    def __init__(self, result: _Optional[_Union[ActionResult, _Mapping]] = ..., cached_result: bool = ..., status: _Optional[_Union[Status, _Mapping]] = ...) -> None: ...
+
+class Operation(_message.Message):
+    __slots__ = ("name", "metadata", "done", "error", "response")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    metadata: Any
+    done: bool
+    error: Status
+    response: Any
+    def __init__(self, name: _Optional[str] = ..., metadata: _Optional[_Union[Any, _Mapping]] = ..., done: bool = ..., error: _Optional[_Union[Status, _Mapping]] = ..., response: _Optional[_Union[Any, _Mapping]] = ...) -> None: ...
+
+class CancelOperationRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...

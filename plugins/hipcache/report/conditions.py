@@ -29,6 +29,7 @@ KINDS = {
     "store_full": "nothing new is cached, and compiles may not be counted",
     "native_outdated": "hits are slower, and less is shared",
     "remote": "results are not shared",
+    "executor": "all is compiled here",
     "locked": "compiles wait, and units are compiled twice",
     "native_missing": "hits are slower, and less is shared",
 }

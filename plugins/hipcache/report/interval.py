@@ -10,7 +10,10 @@ from hipcache.errors import HipcacheError
 from hipcache.report.sums import Statistics, Tally
 from hipcache.values import asdict, replace
 
-_SIMPLE = ("compiles", "passed_through", "not_kept", "verified", "remote", "preambles", "without_preamble")
+_SIMPLE = (
+    *("compiles", "passed_through", "not_kept", "verified", "remote", "preambles", "without_preamble"),
+    *("executions", "execution_faults"),
+)
 # Bytes of a mark: a page or two as a rule.
 _MOST = 1 << 20
 

@@ -41,7 +41,7 @@ from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import CompileOutcome
 from hipcache.report import sums
-from hipcache.report.sums import LOCKED, PREAMBLES, REMOTE, VERIFIED, Statistics
+from hipcache.report.sums import EXECUTED, LOCKED, PREAMBLES, REMOTE, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
@@ -69,8 +69,17 @@ def record_locked(root: Path, umask: int | None = None) -> bool:
 
 def record_remote(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
     """Count what was asked of a remote: numbers by name, of REMOTE_COUNTS."""
+    return _record(root, REMOTE, counts, umask)
+
+
+def record_executions(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
+    """Count what was asked of an executor: numbers by name, of OF_EXECUTIONS; a fault by its kind ("fault KIND")."""
+    return _record(root, EXECUTED, counts, umask)
+
+
+def _record(root: Path, of: str, counts: Mapping[str, int], umask: int | None) -> bool:
     told = [f"{name} {number}" for name, number in counts.items() if number]
-    return not told or _append(Confined(root, umask), _line([REMOTE, "", "0", *told]))
+    return not told or _append(Confined(root, umask), _line([of, "", "0", *told]))
 
 
 def _append(store: Confined, content: bytes) -> bool:

@@ -14,10 +14,15 @@ from hipcache.values import asdict, dataclass, field
 
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
-# what a remote was asked; of precompiled preambles, with what became of them and how many.
-VERIFIED, LOCKED, REMOTE, PREAMBLES = "verified", "locked", "remote", "preambles"
+# what a remote was asked; of precompiled preambles, with what became of them and how many; of actions that executors
+# have run.
+VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", "preambles", "executed"
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
+# Of executors: actions that workers have run, and that were taken back before one did; time until they were there.
+# Those that failed there, and were run here, have the kind of the fault behind _FAULT.
+OF_EXECUTIONS = ("done", "taken back", "milliseconds")
+_FAULT = f"{EXECUTED} fault "
 # Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
 OF_PREAMBLES = ("used", "made", "checked", "different")
 # With the reason: passes that went without one.
@@ -36,7 +41,7 @@ class Tally:
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
     `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `without_preamble`: passes,
-    by reason."""
+    by reason; `executions`: by OF_EXECUTIONS; `execution_faults`: by kind."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -51,6 +56,8 @@ class Statistics:
     remote: Mapping[str, int] = field(default_factory=dict)
     preambles: Mapping[str, int] = field(default_factory=dict)
     without_preamble: Mapping[str, int] = field(default_factory=dict)
+    executions: Mapping[str, int] = field(default_factory=dict)
+    execution_faults: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cacheable(self) -> int:
@@ -78,6 +85,8 @@ class Statistics:
             "remote": dict(self.remote),
             "preambles": dict(self.preambles),
             "without_preamble": dict(self.without_preamble),
+            "executions": dict(self.executions),
+            "execution_faults": dict(self.execution_faults),
             "since": self.since,
         }
 
@@ -90,9 +99,9 @@ def counters(text: str) -> Counter[str]:
         return Counter({f"{outcome} {reason}": int(milliseconds) or 1})
     if outcome == LOCKED:
         return Counter({LOCKED: 1})
-    if outcome == REMOTE:
+    if outcome in (REMOTE, EXECUTED):
         told = (unit.rpartition(" ") for unit in units)
-        return Counter({f"{REMOTE} {name}": int(number) for name, _, number in told})
+        return Counter({f"{outcome} {name}": int(number) for name, _, number in told})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
     if outcome == PASSED_THROUGH or reason:
         counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
@@ -125,4 +134,6 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
         preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
         without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
+        executions={name: counts[f"{EXECUTED} {name}"] for name in OF_EXECUTIONS},
+        execution_faults={key[len(_FAULT) :]: count for key, count in counts.items() if key.startswith(_FAULT)},
     )

@@ -1,0 +1,16 @@
+"""Who runs processes: this machine, and executors where the settings name some."""
+
+from __future__ import annotations
+
+from hipcache.execution import Executor
+from hipcache.execution.local import LocalProcess
+from hipcache.session import Session
+
+
+def executor(session: Session) -> Executor:
+    local, executions = LocalProcess(session), session.engine.executions
+    if not executions:
+        return local
+    from hipcache.execution.remote import RemoteProcess
+
+    return RemoteProcess(session, local, executions())

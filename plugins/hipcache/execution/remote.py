@@ -1,0 +1,110 @@
+"""Processes of workers elsewhere, for as long as no slot is free here.
+
+An action can go there if its command reads nothing but its inputs and its tool: each word but the program's own name is
+an option without a path, an input or an output. Whatever goes wrong there, the action runs here; also where it fails
+there, or says something that may look otherwise here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from hipcache.execution.local import LocalProcess, places
+from hipcache.inputs.identity import is_script
+from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
+from hipcache.remote.execution import Done, Executions, Slot, Task
+from hipcache.session import Session
+from hipcache.values import dataclass
+
+_PAUSE = 0.01
+# Of clang: where its headers are, which bitcode includes no more.
+_WITHOUT_EFFECT = "-resource-dir"
+
+
+@dataclass(frozen=True)
+class RemoteProcess:
+    session: Session
+    local: LocalProcess
+    executions: Executions
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        executions, session = self.executions, self.session
+        task = None if executions.are_down else self._task(bound.action, inputs)
+        check = session.runner.check
+        while task and not executions.are_down:
+            check()
+            slot = None if executions.is_preferred else session.engine.slots.attempt()
+            if slot:
+                return self.local.run(bound, inputs, slot)
+            there = executions.attempt()
+            if there:
+                ended = self._run_there(*there, task, bound.action)
+                if isinstance(ended, Ran):
+                    return ended
+                if ended:
+                    return self.local.run(bound, inputs, ended)
+            else:
+                time.sleep(_PAUSE)
+        return self.local.run(bound, inputs)
+
+    def _run_there(self, number: int, place: Slot, task: Task, action: Action) -> Ran | Slot | None:
+        """What came of it; or a slot, to run it here; or None, to look again."""
+        session = self.session
+        with place:
+            ended = self.executions.run(number, task, session.runner.check, session.engine.slots.attempt)
+        if not isinstance(ended, Done):
+            return ended
+        if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
+            return session.engine.slots.hold(session.runner.check)
+        session.was_run_by(ended.name)
+        paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
+        return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)
+
+    def _task(self, action: Action, inputs: Inputs) -> Task | None:
+        """None where it must run here."""
+        work = action.work
+        assert isinstance(work, Process)
+        program, *words = work.command
+        if not action.policy.remote or work.root or not isinstance(program, str) or not _is_portable(words):
+            return None
+        files = self._files(program)
+        if not files:
+            return None
+        read = {one.name for word in words if not isinstance(word, str) for one in word if isinstance(one, Ref)}
+        there = [name for name, _ in action.inputs if name in read]
+        here = places(self.session, there, inputs)
+        named = {name: f"input-{number}" for number, name in enumerate(there)}
+        made = {name: f"output-{number}" for number, name in enumerate(action.outputs)}
+        # Not where a process here would write it: an answer may come too late, and be given up.
+        outputs = {name: f"{self.session.scratch(dict(work.places).get(name, name))}.there" for name in action.outputs}
+        return Task(
+            program,
+            files,
+            tuple(render(word, {**named, **made}) for word in words),
+            {named[name]: here[name] for name in there},
+            {made[name]: outputs[name] for name in action.outputs},
+        )
+
+    def _files(self, program: str) -> tuple[str, ...]:
+        """What the program is made of: itself, and all that the loader maps for it. Empty where that is not known."""
+        identities = self.session.identities
+        files = identities.contents().get(self.session.tool(program), ())
+        loaders = [path for path in files if os.path.basename(path).startswith("ld-")]
+        return files if len(loaders) == 1 and not is_script(files[0]) else ()
+
+
+def _is_portable(words: list[Word]) -> bool:
+    before = ""
+    for word in words:
+        text = word if isinstance(word, str) else "".join(one for one in word if isinstance(one, str))
+        if "/" in text and before != _WITHOUT_EFFECT:
+            return False
+        before = text
+    return True
+
+
+def _names_files(text: str, task: Task) -> bool:
+    """Does it say something by names that are others here?"""
+    return any(name in text for name in (*task.inputs, *task.outputs, "bin/", "lib/"))

@@ -1,0 +1,165 @@
+"""The storage helper's side of the executors: what programs are there, which servers are well, and one action run.
+
+A program is uploaded once, in the background: until it is there, who asks is told to come back. What the server lacks
+is asked again after RENEW seconds, as it may have forgotten some of it, and after each fault.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hipcache.remote import credentials, workers
+from hipcache.remote.backend import DENIED, SETTINGS, RemoteError
+from hipcache.remote.breaker import Breaker
+from hipcache.remote.workers import Executor, Watch
+from hipcache.values import dataclass, field
+
+if TYPE_CHECKING:
+    from hipcache.remote.reapi_execution import Made, Program, Workers
+
+RENEW = 600.0
+_TICK = 0.1
+_THREADS = 256
+# Faults of single actions, of which some may be the action's own: so many in a row are the server's.
+_SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
+_HINTS = {
+    DENIED: "check its token-file or header-file, and that this user may use it",
+    SETTINGS: "correct HIPCACHE_EXECUTOR",
+}
+_HINT = "it was compiled here; 'hipcache doctor' looks at it"
+
+Say = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Server:
+    """`connect` is called when it is first needed."""
+
+    executor: Executor
+    connect: Callable[[], Workers]
+    breaker: Breaker
+    _workers: Workers | None = None
+    _programs: dict[Any, tuple[float, Future[Program]]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _faults: int = 0
+
+    def workers(self) -> Workers:
+        """Raises RemoteError."""
+        with self._lock:
+            if self._workers is None:
+                self._workers = self.connect()
+            return self._workers
+
+    def program(self, path: str, files: Sequence[str], pool: ThreadPoolExecutor) -> Program | None:
+        """None while it is on its way. Raises RemoteError, OSError."""
+        key = (path, tuple(files), tuple(map(_status, files)))
+        with self._lock:
+            uploaded, future = self._programs.get(key, (0.0, None))
+            if future is None or (future.done() and time.monotonic() - uploaded > RENEW):
+                future = pool.submit(self._uploaded, path, files)
+                self._programs[key] = (time.monotonic(), future)
+        if not future.done():
+            wait([future], _TICK)
+        return future.result() if future.done() else None
+
+    def _uploaded(self, path: str, files: Sequence[str]) -> Program:
+        from hipcache.remote.reapi_execution import program_of
+
+        program = program_of(path, files)
+        self.workers().upload(program)
+        return program
+
+    def forget(self) -> None:
+        """Look again for what is there."""
+        with self._lock:
+            self._programs = {key: one for key, one in self._programs.items() if not one[1].done()}
+
+    def well(self) -> None:
+        self._faults = 0
+
+    def failed(self, error: Exception) -> dict[str, Any]:
+        """The answer to who had asked for it."""
+        kind = error.kind if isinstance(error, RemoteError) else "helper"
+        words = str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
+        self._faults += 1
+        if kind not in _SINGLE or self._faults >= _MOST_FAULTS:
+            self.breaker.open(words)
+        self.forget()
+        told = [f"executor '{self.executor.address.name}': {words}", _HINTS.get(kind, _HINT)]
+        return {"end": "fault", "kind": kind, "told": told}
+
+    def probe(self) -> None:
+        """Is it well again?"""
+        try:
+            self.workers().check()
+        except Exception:
+            return
+        self._faults = 0
+        self.breaker.close()
+
+
+class Executions:
+    """`texts`: the addresses of the settings. Raises ConfigError."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._servers = [_server(workers.parse(text)) for text in texts]
+        self._pool = ThreadPoolExecutor(_THREADS, "execution")
+
+    def run(self, request: Mapping[str, Any], say: Say) -> dict[str, Any]:
+        """The last answer. Raises OSError where nobody waits for it any more."""
+        server = self._servers[int(request["executor"])]
+        if server.breaker.is_to_be_probed():
+            self._pool.submit(server.probe)
+        if server.breaker.why:
+            told = [f"executor '{server.executor.address.name}': {server.breaker.why}", _HINT]
+            return {"end": "fault", "kind": "down", "told": told}
+        watch = Watch()
+        future = self._pool.submit(self._executed, server, request, watch)
+        try:
+            while not future.done():
+                wait([future], _TICK)
+                say({"at": watch.at})
+        except OSError:
+            watch.end()
+            raise
+        try:
+            made = future.result()
+            if made is None:
+                return {"end": "later"}
+            for name, path in request["outputs"].items():
+                Path(path).write_bytes(made.outputs[name])
+        except Exception as error:
+            return server.failed(error)
+        server.well()
+        return {"end": "done", "text": made.text, "seconds": made.seconds}
+
+    def _executed(self, server: Server, request: Mapping[str, Any], watch: Watch) -> Made | None:
+        """None while the program is on its way. Raises RemoteError, OSError."""
+        from hipcache.remote.reapi_execution import Work
+
+        program = server.program(str(request["program"]), [str(file) for file in request["files"]], self._pool)
+        if program is None:
+            return None
+        inputs = {str(name): Path(path).read_bytes() for name, path in request["inputs"].items()}
+        work = Work(program, tuple(map(str, request["words"])), inputs, tuple(map(str, request["outputs"])))
+        return server.workers().run(work, watch)
+
+
+def _server(executor: Executor) -> Server:
+    def connect() -> Workers:
+        from hipcache.remote import reapi_execution
+
+        return reapi_execution.connect(executor, credentials.read(executor.address))
+
+    return Server(executor, connect, Breaker(executor.address.timeout))
+
+
+def _status(path: str) -> tuple[int, int, int, int]:
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

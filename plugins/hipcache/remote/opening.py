@@ -1,0 +1,46 @@
+"""The remotes and executors of the settings, as a compile has them: nothing of either is loaded until it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hipcache.config import Config
+from hipcache.report import conditions, notices, telling
+
+if TYPE_CHECKING:
+    from hipcache.remote.client import Client
+    from hipcache.remote.execution import Executions
+
+
+def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
+    def tell(fault: str, hint: str) -> None:
+        _tell("remote", fault, hint, " ".join(config.remote), environ)
+
+    @cache
+    def client() -> Client:
+        from hipcache.remote.client import Client
+
+        return Client(config, environ, tell, notices.build_of_this_process)
+
+    return client
+
+
+def executions_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
+    def tell(fault: str, hint: str) -> None:
+        _tell("executor", fault, hint, " ".join(config.executor), environ)
+
+    @cache
+    def executions() -> Executions:
+        from hipcache.remote.execution import Executions
+
+        return Executions(client_of(config, environ)(), tell)
+
+    return executions
+
+
+def _tell(kind: str, fault: str, hint: str, about: str, environ: Mapping[str, str]) -> None:
+    with suppress(OSError):
+        telling.say(notices.new_ones([conditions.Condition(kind, fault, hint, about)], environ))

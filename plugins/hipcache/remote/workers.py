@@ -1,0 +1,86 @@
+"""The address of an executor, as HIPCACHE_EXECUTOR has it: a server of the Remote Execution API that has workers.
+
+    grpc://HOST:PORT[/INSTANCE]    grpcs:// and unix:/PATH as for a remote, with the options of one
+
+and besides, behind the `?`: `jobs` (how many actions all compiles of this user have there at once), `limit` (seconds
+after which one is taken for lost), `prefer` (all goes there that can, also while slots are free here), and any number
+of `platform=NAME:VALUE`, the properties that workers are chosen by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from hipcache.errors import ConfigError
+from hipcache.remote import address
+from hipcache.remote.address import Address
+from hipcache.values import dataclass
+
+JOBS, MOST_JOBS = 16, 1024
+LIMIT, MOST_LIMIT = 600, 86400
+_SCHEMES = ("grpc", "grpcs", "unix")
+_HINT = "write for example grpc://build.example.com:8980/main?jobs=32"
+
+
+@dataclass(frozen=True)
+class Executor:
+    address: Address
+    jobs: int = JOBS
+    limit: int = LIMIT
+    prefer: bool = False
+    platform: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Watch:
+    """What is known of an action that runs there. `at`: where it is; `cancel` ends it."""
+
+    at: str = ""
+    is_over: bool = False
+    cancel: Callable[[], object] = bool
+
+    def begin(self, cancel: Callable[[], object]) -> None:
+        self.cancel = cancel
+        if self.is_over:
+            cancel()
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        self.is_over = True
+        self.cancel()
+
+
+def parse(text: str) -> Executor:
+    """Raises ConfigError."""
+    place, _, options = text.partition("?")
+    own, others = dict[str, str](), list[str]()
+    platform = []
+    for word in filter(None, options.split("&")):
+        name, equals, value = word.partition("=")
+        if name == "platform":
+            platform.append(_property(text, unquote(value)))
+        elif name in ("jobs", "limit") or (name == "prefer" and not equals):
+            own[name] = unquote(value)
+        else:
+            others.append(word)
+    found = address.parse("?".join([place, "&".join(others)] if others else [place]))
+    if found.scheme not in _SCHEMES or not (found.reads and found.writes):
+        raise ConfigError(f"executor '{found.name}' is no server of the Remote Execution API", _HINT)
+    jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
+    limit = _number(found, "limit", own.get("limit", str(LIMIT)), MOST_LIMIT)
+    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)))
+
+
+def _number(found: Address, name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= most):
+        raise ConfigError(f"executor '{found.name}': '{text}' is no {name}", f"write a number from 1 to {most}")
+    return int(text)
+
+
+def _property(text: str, value: str) -> tuple[str, str]:
+    name, colon, rest = value.partition(":")
+    if not name or not colon:
+        hint = "write platform=NAME:VALUE, such as platform=OSFamily:linux"
+        raise ConfigError(f"executor '{address.shown(text)}': '{value}' is no property of a platform", hint)
+    return name, rest
