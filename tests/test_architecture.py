@@ -23,6 +23,7 @@ LAYERS = r"""
     cli.prefetch cli.export cli.import_
     carrying
     launcher plain cli.verify cli.doctor cli.sync prefetching
+    cli.servers
     verify.delivered verify.compiles
     verify.served_by
     several verify.fresh
@@ -57,7 +58,7 @@ LAYERS = r"""
     delivery.rules
     planning.answers
     engine planning.wrapper_plan planning.units
-    remote.opening
+    servers
     report.notices cache.shared
     cli.inspect
     delivery.files cache execution.inputs execution.in_process \

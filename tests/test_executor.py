@@ -3,12 +3,22 @@ whatever goes wrong there, it is made here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from executor_lab import Liar, contents, lying, result, staying
 from hip import LAUNCHER, MISS, Lab, kernel
-from remote_lab import Server, Team, execution_counts, executor, running
+from hipcache.processes.slots import SharedSlots
+from programs import Program
+from remote_lab import SECONDS, Server, Team, execution_counts, executor, running
+
+QUEUED, EXECUTING = 2, 3
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +30,170 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def lab(server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """All goes to the executor that can."""
-    yield from _lab(tmp_path, f"{server.url}?prefer", getattr(request, "param", "19"))
-
-
-def _lab(root: Path, executors: str, version: str = "19") -> Iterator[Lab]:
-    team = Team(root, "", version)
+    team = Team(tmp_path, "", getattr(request, "param", "19"))
     lab = team.machine()
-    lab.environ["HIPCACHE_EXECUTOR"] = executors
+    lab.environ["HIPCACHE_EXECUTOR"] = f"{server.url}?prefer"
     yield lab
     team.end()
 
 
+def told(lab: Lab, executors: str) -> str:
+    """What a compile with these says, for one architecture; its object is plain clang's."""
+    lab.environ["HIPCACHE_EXECUTOR"] = executors
+    words = lab.words("-O3", "--offload-arch=gfx906")
+    assert lab.run(words).status == 0
+    plain = (lab.root / "out.o").read_bytes()
+    (lab.root / "out.o").unlink()
+    made = lab.run([*LAUNCHER, *words])
+    assert made.status == 0
+    assert (lab.root / "out.o").read_bytes() == plain
+    return made.err.decode()
+
+
+@pytest.mark.archs(2)
 @pytest.mark.parametrize("lab", ["15", "19"], indirect=True)
 @pytest.mark.parametrize("flags", [["-O3"], ["-O2", "-g"], ["-foffload-lto"]], ids=" ".join)
 def test_what_workers_make_is_what_this_machine_makes(lab: Lab, flags: list[str]) -> None:
     assert lab.compile(*flags).outcome == MISS
     assert execution_counts(lab) == {"done": 2}
     assert "compiled by executor 'grpc://127.0.0.1" in lab.hipcache("explain").out.decode()
+
+
+@pytest.mark.parametrize("lab", ["15", "19"], indirect=True)
+def test_device_links_go_there_while_no_slot_is_free_here(lab: Lab) -> None:
+    program = Program(lab)
+    program.build()
+    url = lab.environ["HIPCACHE_EXECUTOR"].partition("?")[0]
+    lab.environ |= {"HIPCACHE_EXECUTOR": url, "HIPCACHE_JOBS": "2"}
+    with ExitStack() as held:
+        slots = SharedSlots(2, str(Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache"))
+        (Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache").mkdir(mode=0o700)
+        for _ in range(2):
+            slot = slots.attempt()
+            assert slot
+            held.enter_context(slot)
+        program.link()
+    assert execution_counts(lab) == {"done": 2}
+    program.one("5", "-O1")
+    program.link()
+    assert execution_counts(lab) == {"done": 2}, "slots are free"
+
+
+def cut(response: Any) -> None:
+    response.result.output_files[0].ClearField("digest")
+
+
+def no_output(response: Any) -> None:
+    del response.result.output_files[:]
+
+
+def failed(response: Any) -> None:
+    response.result.exit_code = 1
+
+
+def lost(response: Any) -> None:
+    response.status.code = 14
+
+
+def another(response: Any) -> None:
+    response.result.output_files[0].contents = b"no code at all"
+    blob = response.result.output_files[0].digest
+    blob.hash, blob.size_bytes = "a7ecc0e2e5b1c9ea7e0eff0d5c1bd4d1b7bd4f6d1c9dbf10b3ecdbdb2b3de3f1", 14
+
+
+def flip(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+LIES: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
+    "flipped": ({"BatchReadBlobs": contents(flip)}, "garbage"),
+    "short": ({"BatchReadBlobs": contents(lambda content: content[:-1])}, "garbage"),
+    "no digest": ({"Execute": result(cut)}, "no output"),
+    "another content": ({"Execute": result(another)}, "garbage"),
+    "no output": ({"Execute": result(no_output)}, "no output"),
+    "status": ({"Execute": result(failed)}, "status"),
+    "worker lost": ({"Execute": result(lost)}, "worker"),
+    "noise": ({"Execute": lambda answer: b"\xff" * 9}, "unreachable"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_where_a_server_lies_it_is_made_here(server: Server, lab: Lab, lie: str) -> None:
+    tampers, kind = LIES[lie]
+    with lying(Liar(server.port, tampers)) as url:
+        said = told(lab, f"{url}?prefer")
+    assert said.count("hipcache: all is compiled here: executor 'grpc://127.0.0.1") == 1, said
+    assert execution_counts(lab) == {kind: 1}
+
+
+def test_an_action_that_takes_too_long_there_is_made_here(server: Server, lab: Lab) -> None:
+    liars: list[Liar] = []
+    liars.append(Liar(server.port, {}, {"Execute": staying(liars, EXECUTING)}))
+    with lying(liars[0]) as url:
+        assert "took longer than 1 s" in told(lab, f"{url}?prefer&limit=1")
+    assert execution_counts(lab) == {"limit": 1}
+
+
+def test_an_action_that_waits_for_a_worker_is_taken_back_when_a_slot_is_free(server: Server, lab: Lab) -> None:
+    program = Program(lab)
+    program.build()
+    liars: list[Liar] = []
+    liars.append(Liar(server.port, {}, {"Execute": staying(liars, QUEUED)}))
+    runtime = Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache"
+    runtime.mkdir(mode=0o700)
+    with lying(liars[0]) as url:
+        lab.environ |= {"HIPCACHE_EXECUTOR": url, "HIPCACHE_JOBS": "1"}
+        slot = SharedSlots(1, str(runtime)).attempt()
+        assert slot
+
+        def release() -> None:
+            with slot:
+                end = time.monotonic() + SECONDS
+                while "Execute" not in liars[0].asked and time.monotonic() < end:
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=release)
+        thread.start()
+        program.link()
+        thread.join()
+        assert "CancelOperation" in liars[0].asked
+    assert execution_counts(lab)["taken back"] > 0
+
+
+def test_where_no_server_answers_it_is_made_here_and_told_once(lab: Lab, server: Server) -> None:
+    server.kill()
+    try:
+        said = told(lab, lab.environ["HIPCACHE_EXECUTOR"])
+        assert said.count("hipcache: all is compiled here") == 1
+        lab.write("k.hip", kernel("3"))
+        assert told(lab, lab.environ["HIPCACHE_EXECUTOR"]) == "", "told once in a build"
+    finally:
+        server.start()
+    assert execution_counts(lab)["unreachable"] == 1
+
+
+def test_a_wrong_address_is_told_and_costs_nothing_else(lab: Lab) -> None:
+    assert "no server of the Remote Execution API" in told(lab, "https://example.com/x")
+
+
+def test_a_hit_asks_no_executor(lab: Lab) -> None:
+    lab.compile("-O3")
+    before = execution_counts(lab)
+    lab.compile("-O3")
+    assert lab.hipcache(*lab.words("-O3")).status == 0
+    assert execution_counts(lab) == before
+
+
+def test_the_doctor_asks_whether_it_runs_actions(lab: Lab) -> None:
+    def doctor() -> str:
+        return lab.hipcache("doctor", "--compiler", "/bin/false").out.decode()
+
+    assert "runs actions" in doctor()
+    lab.environ["HIPCACHE_EXECUTOR"] = "grpc://127.0.0.1:1"
+    assert "fault  executor 'grpc://127.0.0.1:1'" in doctor().lower()
+
+
+def test_stats_tell_what_ran_there(lab: Lab) -> None:
+    lab.compile("-O3", "--offload-arch=gfx906")
+    assert "executors  1 action run there" in lab.hipcache("stats").out.decode()

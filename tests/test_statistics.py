@@ -12,7 +12,7 @@ from hipcache.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report import statistics
-from hipcache.report.sums import REMOTE_COUNTS, Tally
+from hipcache.report.sums import OF_EXECUTIONS, REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
 
 HIT = CompileOutcome("hit", units=(UnitOutcome("gfx90a:xnack+", True, True, True), UnitOutcome("host", True)))
@@ -98,6 +98,8 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "preambles": {"used": 0, "made": 0, "checked": 0, "different": 0},
         "without_preamble": {},
         "remote": dict.fromkeys(REMOTE_COUNTS, 0),
+        "executions": dict.fromkeys(OF_EXECUTIONS, 0),
+        "execution_faults": {},
     }
 
 

@@ -11,13 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hipcache import servers
 from hipcache.config import Config
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.processes.slots import Slots, open_slots, runtime_directory
-from hipcache.remote import opening
 from hipcache.report import notices
 from hipcache.report.history import History
 from hipcache.store import Store
@@ -78,7 +78,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         secret=store.seal.secret,
-        remote=opening.client_of(config, environ) if config.remote and shares else None,
+        remote=servers.client_of(config, environ) if config.remote and shares else None,
         preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
-        executions=opening.executions_of(config, environ) if config.executor and shares else None,
+        executions=servers.executions_of(config, environ) if config.executor and shares else None,
     )

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config, native
-from hipcache.cli import Session
+from hipcache.cli import Session, servers
 from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
@@ -145,7 +145,7 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.recache:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield from _check_store(settings)
-    yield from _check_remotes(settings)
+    yield from servers.check(settings)
     yield from _check_found_by_cmake(session.environ)
     found = {condition.kind: condition for condition in conditions.of_native()}
     if found:
@@ -160,18 +160,6 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield _check_observation()
     if settings.preambles:
         yield check_preambles(settings)
-
-
-def _check_remotes(settings: config.Config) -> Iterator[Check]:
-    if not settings.remote:
-        return
-    try:
-        from hipcache.helper.remotes import examine
-    except ImportError as error:
-        yield Check(FAULT, f"a remote is set, and {error.name} is not installed", "pip install 'hipcache[remote]'")
-        return
-    for text in settings.remote:
-        yield from (Check(OK if good else FAULT, told, "" if good else hint) for good, told, hint in examine(text))
 
 
 def _check_observation() -> Check:

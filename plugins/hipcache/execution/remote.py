@@ -21,6 +21,7 @@ from hipcache.values import dataclass
 _PAUSE = 0.01
 # Of clang: where its headers are, which bitcode includes no more.
 _WITHOUT_EFFECT = "-resource-dir"
+_EM_AMDGPU = 224
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class RemoteProcess:
             ended = self.executions.run(number, task, session.runner.check, session.engine.slots.attempt)
         if not isinstance(ended, Done):
             return ended
+        if not all(map(_is_device_code, task.outputs.values())):
+            self.executions.differs(number, "it made no code of a GPU")
+            return None
         if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
             return session.engine.slots.hold(session.runner.check)
         session.was_run_by(ended.name)
@@ -103,6 +107,13 @@ def _is_portable(words: list[Word]) -> bool:
             return False
         before = text
     return True
+
+
+def _is_device_code(path: str) -> bool:
+    """Is it an ELF file for AMD GPUs (e_machine of the System V ABI)? What the code does nobody can see."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    return head[:4] == b"\x7fELF" and head[18:20] == _EM_AMDGPU.to_bytes(2, "little")
 
 
 def _names_files(text: str, task: Task) -> bool:

@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipcache.errors import ConfigError
 from hipcache.remote import credentials, workers
 from hipcache.remote.backend import DENIED, SETTINGS, RemoteError
 from hipcache.remote.breaker import Breaker
@@ -149,6 +150,23 @@ class Executions:
         inputs = {str(name): Path(path).read_bytes() for name, path in request["inputs"].items()}
         work = Work(program, tuple(map(str, request["words"])), inputs, tuple(map(str, request["outputs"])))
         return server.workers().run(work, watch)
+
+
+def examine(text: str) -> tuple[bool, str, str]:
+    """Is the executor with that address well? Yes or no, in words, what to do."""
+    try:
+        server = _server(workers.parse(text))
+        name = f"executor '{server.executor.address.name}'"
+        began = time.monotonic()
+        server.workers().check()
+        milliseconds = (time.monotonic() - began) * 1000
+        return True, f"{name} runs actions; it answered within {milliseconds:.0f} ms", ""
+    except ConfigError as error:
+        return False, error.message, error.hint
+    except ImportError as error:
+        return False, f"{name} needs {error.name}", "pip install 'hipcache[remote]'"
+    except RemoteError as error:
+        return False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
 
 
 def _server(executor: Executor) -> Server:

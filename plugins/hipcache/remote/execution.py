@@ -141,12 +141,12 @@ class Executions:
             statistics.record_executions(self.client.config.dir, counts, self.client.config.umask)
         return None
 
-    def differs(self, number: int) -> None:
+    def differs(self, number: int, how: str) -> None:
         """What it made is not what this machine makes."""
         name = self._all[number][0].address.name
         self._down.add(number)
-        statistics.record_executions(self.client.config.dir, {"fault different": 1}, self.client.config.umask)
-        self.tell(f"executor '{name}': it made another output than this machine", "look at its workers")
+        statistics.record_executions(self.client.config.dir, {"fault garbage": 1}, self.client.config.umask)
+        self.tell(f"executor '{name}': {how}", "look at its workers")
 
     def _ask(self, number: int, task: Task, longest: float) -> Iterator[dict[str, Any]]:
         """Raises OSError, ValueError."""

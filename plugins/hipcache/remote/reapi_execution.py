@@ -201,7 +201,7 @@ class Workers:
 
     def _output(self, result: Any, name: str) -> bytes:
         found = [one for one in result.output_files if one.path == name]
-        if len(found) != 1:
+        if len(found) != 1 or not found[0].digest.hash:
             raise RemoteError(NO_OUTPUT, "an action has no output there")
         blob = Blob(found[0].digest.hash, found[0].digest.size_bytes)
         content = bytes(found[0].contents) or self._content(blob, MOST_CONTENT)

@@ -1,0 +1,24 @@
+"""What `hipcache doctor` says of remotes and executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipcache.cli.toolchain import FAULT, OK, Check
+from hipcache.config import Config
+
+
+def check(settings: Config) -> Iterator[Check]:
+    told: list[tuple[bool, str, str]] = []
+    try:
+        if settings.remote:
+            from hipcache.helper import remotes
+
+            told += [one for text in settings.remote for one in remotes.examine(text)]
+        if settings.executor:
+            from hipcache.helper import executing
+
+            told += [executing.examine(text) for text in settings.executor]
+    except ImportError as error:
+        yield Check(FAULT, f"a server is set, and {error.name} is not installed", "pip install 'hipcache[remote]'")
+    yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)
