@@ -1,5 +1,6 @@
-"""Writes the manual pages (docs/man) and the completions of shells (completions/) from what `hipcache --help` and the
-table of settings say. A test holds the files to it.
+"""Writes the manual pages (docs/man), three pages of the manual (settings, reasons, glossary) and the completions of
+shells (completions/) from what `hipcache --help`, the tables of settings and reasons and ARCHITECTURE.md say. A test
+holds the files to it.
 
     .venv/bin/python scripts/manual.py
 """
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache import __version__, cli
+from hipcache.outcome import REASONS
+from hipcache.report.advice import ADVICE
 from hipcache.settings import VARIABLES, Setting
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +32,31 @@ KINDS = {
 }
 
 
+# For each setting a value that somebody would write.
+EXAMPLES = {
+    "dir": "/var/cache/hipcache",
+    "config_file": "/etc/hipcache.yaml",
+    "disable": "1",
+    "readonly": "1",
+    "recache": "1",
+    "max_size": "20GiB",
+    "basedir": "/home/me/project",
+    "key": "/home/me/.config/hipcache/key",
+    "umask": "002",
+    "log": "/tmp/hipcache.log",
+    "jobs": "8",
+    "remote": "grpc://cache.example.com:9092",
+    "executor": "grpc://build.example.com:8980/main?jobs=32",
+    "prefetch": "0",
+    "verify": "1/100",
+    "preambles": "1",
+    "preamble_checks": "64",
+    "iree_checks": "0",
+    "resident": "0",
+    "system_paths": "/usr:/opt",
+}
+
+
 def main() -> int:
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +70,9 @@ def files() -> Mapping[Path, str]:
         ROOT / "docs/man/hipcache.1": hipcache_page(),
         ROOT / "docs/man/hipcache-engine.1": engine_page(),
         ROOT / "docs/man/hipcache.yaml.5": settings_page(),
+        ROOT / "docs/settings.md": settings_manual(),
+        ROOT / "docs/reasons.md": reasons_manual(),
+        ROOT / "docs/glossary.md": glossary(),
         ROOT / "completions/hipcache.bash": bash(),
         ROOT / "completions/_hipcache": zsh(),
         ROOT / "completions/hipcache.fish": fish(),
@@ -194,6 +225,69 @@ def settings_page() -> str:
 
 def _value(setting: Setting) -> str:
     return f"{KINDS[setting.kind]}; default: {setting.default or 'none'}"
+
+
+# Pages of the manual: Markdown.
+
+_SETTINGS = """\
+# Settings
+
+Each is a variable of the environment, and a key of the same name in the config file, `~/.config/hipcache/hipcache.yaml`
+(or the file that `HIPCACHE_CONFIG` names). The variable wins; an empty value counts as none. `hipcache config` shows
+each value, and where it comes from:
+
+```sh
+hipcache config
+hipcache config set max_size 20GiB
+hipcache config get max_size
+hipcache config unset max_size
+```
+
+| variable | key | meaning | default | example |
+|---|---|---|---|---|
+"""
+
+_SETTINGS_END = """
+## Values
+
+"""
+
+_REASONS = """\
+# Reasons
+
+A compile that hipcache does not understand goes to the compiler unchanged, and is counted with its reason. `hipcache
+stats` counts them, `hipcache explain OBJECT` tells the one of an object, [options](options.md) lists options.
+
+| in `stats` | why the compiler did it alone | what to do |
+|---|---|---|
+"""
+
+
+def settings_manual() -> str:
+    rows = [
+        f"| `{variable}` | {'-' if variable == 'HIPCACHE_CONFIG' else f'`{setting.key}`'} | {_cell(setting.sentence)}"
+        f" | {f'`{setting.default}`' if setting.default else 'none'} | `{EXAMPLES[setting.key]}` |"
+        for variable, setting in VARIABLES.items()
+    ]
+    used = {setting.kind: None for setting in VARIABLES.values()}
+    kinds = [f"- {kind}: {_cell(KINDS[kind])}" for kind in used]
+    return _SETTINGS + "\n".join(rows) + "\n" + _SETTINGS_END + "\n".join(kinds) + "\n"
+
+
+def reasons_manual() -> str:
+    return _REASONS + "".join(
+        f"| `{name}` | {_cell(sentence)} | {_cell(ADVICE[name])} |\n" for name, sentence in REASONS.items()
+    )
+
+
+def glossary() -> str:
+    """The words of ARCHITECTURE.md."""
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Words\n")[2].partition("\n## ")[0]
+    return f"# Glossary\n\n{text.strip()}\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 # Completions: the first word is a subcommand, an option or a compiler.

@@ -13,6 +13,7 @@ from hipcache.outcome import OUTCOMES, REASONS
 from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
 from hipcache.planning.driver_options import LEFT, why_left
+from hipcache.report.advice import ADVICE
 
 ROOT = Path(hipcache.__file__).parent
 
@@ -114,7 +115,7 @@ LAYERS = r"""
     remote.workers
     native.hashing remote.address
     aside builders errors inputs.memos inputs.portions native
-    direct store making planning inputs processes report verify hipcache removal permissions settings iree
+    report.advice direct store making planning inputs processes report verify hipcache removal permissions settings iree
     helper remote remote.backend remote.breaker remote.reapi_pb2 sizes values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
@@ -300,6 +301,10 @@ def test_a_reason_has_a_sentence(reason: str) -> None:
     sentence = REASONS[reason]
     assert sentence
     assert not sentence.endswith(".")
+
+
+def test_each_reason_has_an_advice() -> None:
+    assert list(ADVICE) == list(REASONS)
 
 
 def test_no_two_reasons_say_the_same() -> None:

@@ -9,6 +9,7 @@ import time
 from hipcache import config, outcome
 from hipcache.cli import Session
 from hipcache.errors import HipcacheError
+from hipcache.report.advice import ADVICE
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
@@ -53,6 +54,8 @@ def describe(record: Record) -> list[str]:
     if record.reason:
         sentence = outcome.REASONS.get(record.reason, record.reason)
         lines.append(f"  because: {sentence}" + (f" ({record.detail})" if record.detail else ""))
+        if record.reason in ADVICE:
+            lines.append(f"  what to do: {ADVICE[record.reason]}")
     elif record.detail:
         lines.append(f"  {record.detail}")
     width = max((len(unit.name) for unit in record.units), default=0)

@@ -1,0 +1,161 @@
+"""The manual: it builds as a site, its shell lines are run, and its lists are the code's."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from cmake_project import CHECKOUT
+from hipcache import config
+from hipcache.settings import VARIABLES
+from test_ci import Machine
+
+sys.path.insert(0, str(CHECKOUT / "scripts"))
+
+import manual
+import site_pages
+
+DOCS = CHECKOUT / "docs"
+# Those whose shell lines are one session, in a directory with a small HIP project. docs/ci.md: test_ci.py.
+SESSIONS = ("start", "cmake", "other-tools", "settings", "statistics", "troubleshooting", "packaging", "safe")
+_BLOCK = re.compile(r"^(?:<!-- (not run|file): (.+?) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Languages of blocks that are looked at and not run.
+DRAWN = ("text", "yaml", "dockerfile")
+
+
+def text(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text()
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed (the extra 'manual')")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", CHECKOUT / "mkdocs.yml"]
+    done = subprocess.run([*words, "-d", tmp_path / "site"], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site/ci/index.html").read_text()
+    assert 'href="../repository/packaging/containers/"' in page
+    assert "http://" not in "".join(re.findall(r'(?:src|<link[^>]*href)="[^"]*"', page)), "it needs no network"
+    assert "https://" not in "".join(re.findall(r'(?:src)="[^"]*"', page))
+
+
+def test_a_link_leads_to_the_same_page_on_the_site() -> None:
+    rewritten = site_pages.rewritten
+    assert rewritten("[a](../SECURITY.md#b)", "safe.md") == "[a](repository/SECURITY.md#b)"
+    assert rewritten("[a](docs/ci.md)", "repository/README.md") == "[a](../ci.md)"
+    assert rewritten("[a](../examples/cmake)", "cmake.md") == "[a](repository/examples/cmake/README.md)"
+    assert rewritten("[a](../tests/hip.py)", "cmake.md") == "a"
+    assert rewritten("[a](https://ccache.dev)", "cmake.md") == "[a](https://ccache.dev)"
+
+
+@pytest.mark.parametrize("page", SESSIONS)
+def test_the_lines_of_a_page_run(tmp_path: Path, page: str) -> None:
+    machine = Machine(tmp_path)
+    # A build that a page may speak of.
+    script = ["export CMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    if page == "safe":
+        script.append("CMAKE_HIP_COMPILER_LAUNCHER=hipcache cmake -S . -B build; cmake --build build")
+    for mark, told, language, content in _BLOCK.findall(text(page)):
+        if mark == "file":
+            script.append(f"cat > {told} <<'END'\n{content}END")
+        elif mark != "not run" and language == "sh":
+            script.append(content)
+    output = machine.run("\n".join(script))
+    assert "Traceback" not in output
+    if page in ("start", "cmake", "other-tools"):
+        counts = machine.compiles()
+        assert counts["miss"] + counts["partial"] >= 1, output
+    if page == "start":
+        assert (counts["miss"], counts["partial"], counts["hit"]) == (1, 1, 2), output
+    if page == "safe":
+        assert "1 compile made anew: 1 same" in output
+
+
+PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_block_is_run_or_says_why_not(page: str) -> None:
+    for mark, _, language, content in _BLOCK.findall(text(page)):
+        run = language == "sh" and page in (*SESSIONS, "ci")
+        assert run or mark or language in DRAWN, content
+    if page not in ("share", "preambles"):
+        assert not re.search(r"\n\n    \S", re.sub(_BLOCK, "", text(page))), "blocks have fences"
+
+
+def test_each_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"(\S+\.md)$", (CHECKOUT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert {f"{page}.md" for page in PAGES} - {"names.md"} <= listed
+    assert yaml.safe_load((CHECKOUT / "mkdocs.yml").read_text())["strict"] is True
+
+
+# Lists that are the code's
+
+
+def rows(page: str, heading: str = "") -> set[str]:
+    """The names in the first column of the tables behind that heading."""
+    part = text(page).partition(f"\n## {heading}\n")[2] if heading else text(page)
+    firsts = re.findall(r"^\| (`[^|]*) \|", part.partition("\n## ")[0], re.MULTILINE)
+    return {name for first in firsts for name in re.findall(r"`(\w+)`", first)}
+
+
+def test_cmakes_variables_are_those_of_the_module() -> None:
+    module = (CHECKOUT / "cmake/HipCache.cmake").read_text().partition("Variables:")[2].partition("#]=")[0]
+    assert rows("cmake", "Variables") == set(re.findall(r"^``(\w+)``$", module, re.MULTILINE))
+
+
+def test_mesons_options_are_those_of_the_subproject() -> None:
+    options = (CHECKOUT / "meson/meson_options.txt").read_text()
+    assert rows("meson", "Options") == set(re.findall(r"^option\('(\w+)'", options, re.MULTILINE))
+    head = (CHECKOUT / "meson/meson.build").read_text().partition("\nproject(")[0]
+    named = set(re.findall(r"^# (\w+(?:, \w+)*)  +\w", head, re.MULTILINE))
+    assert rows("meson", "Variables of the subproject") == {name for one in named for name in one.split(", ")}
+
+
+def test_sconss_variables_are_those_of_the_tool() -> None:
+    tool = "".join(path.read_text() for path in (CHECKOUT / "plugins/hipcache_scons").glob("*.py"))
+    named = set(re.findall(r"\b((?:SH)?HIP(?:_ARCHS|CXX|FLAGS|LINKFLAGS|LINK|PATH|CACHE|COMSTR|COM))\b", tool))
+    assert rows("scons", "Variables") >= named - {"HIP"}
+    assert {name for name in rows("scons", "Variables") if name not in tool} <= {"SHHIPCOMSTR"}
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_the_example_of_a_setting_is_a_value_of_it(variable: str, tmp_path: Path) -> None:
+    setting = VARIABLES[variable]
+    example = manual.EXAMPLES[setting.key]
+    assert variable in rows("settings")
+    if setting.key != "config_file":
+        config.check(setting, example, {"HOME": str(tmp_path)})
+
+
+def test_each_field_of_the_statistics_is_told(tmp_path: Path) -> None:
+    fields = set(json.loads(Machine(tmp_path).run("hipcache stats --json")))
+    assert fields <= rows("statistics")
+
+
+def test_the_figures_are_those_that_were_measured() -> None:
+    """Of one source alone, in `bench/results`: medians, rounded."""
+    results = (CHECKOUT / "bench/results/results.md").read_text().partition("## One source alone")[2]
+    measured = {
+        cells[0]: cells[1:]
+        for line in results.partition("\n## ")[0].splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 8
+    }
+    shown = {
+        cells[0]: cells[1:]
+        for line in text("comparison").partition("## Figures")[2].splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 5
+    }
+    for here, there in (
+        ("one source of rocPRIM, 4 architectures, empty store", "cold, 4 architectures"),
+        ("one architecture added to 8", "one architecture added to 8"),
+        ("an edit of host code, 4 architectures", "host-only edit"),
+    ):
+        ours, ccache, sccache, plain = (float(cell.split()[0]) for cell in shown[here])
+        theirs = [float(cell.split()[0]) for cell in measured[there][:4]]
+        for value, raw in zip((plain, ccache, sccache, ours), theirs, strict=True):
+            assert abs(value - raw) <= 0.5, (here, value, raw)
