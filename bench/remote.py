@@ -42,40 +42,6 @@ extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, v
 extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
 __attribute__((global)) void kNUMBER(float* p) { *p *= NUMBER.5f; }
 """
-#: Run by another process: a link with a delay, for any number of connections.
-LINK = """\
-import asyncio, sys
-port, to, delay = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-async def pump(reader, writer):
-    queue, loop = asyncio.Queue(), asyncio.get_running_loop()
-    async def out():
-        while True:
-            at, data = await queue.get()
-            await asyncio.sleep(max(0.0, at - loop.time()))
-            if not data:
-                break
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-    task = asyncio.create_task(out())
-    try:
-        while data := await reader.read(1 << 18):
-            queue.put_nowait((loop.time() + delay, data))
-    except OSError:
-        pass
-    queue.put_nowait((loop.time() + delay, b""))
-    try:
-        await task
-    except OSError:
-        pass
-async def serve(reader, writer):
-    far, near = await asyncio.open_connection("127.0.0.1", to, limit=1 << 22)
-    await asyncio.gather(pump(reader, near), pump(far, writer))
-async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=1 << 22, backlog=512)
-    await server.serve_forever()
-asyncio.run(main())
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -245,12 +211,12 @@ def _running(servers: Mapping[str, object]) -> Iterator[None]:
 @contextmanager
 def _links(servers: Mapping[str, object], delay: float) -> Iterator[dict[str, int]]:
     """The ports of links with a delay (seconds in each direction), by the server's name."""
-    free_port = importlib.import_module("remote_lab").free_port
+    lab = importlib.import_module("remote_lab")
     ports, processes = {}, []
     try:
         for name, server in servers.items():
-            ports[name] = free_port()
-            words = [sys.executable, "-c", LINK, str(ports[name]), str(server.port), str(delay)]  # type: ignore[attr-defined]
+            ports[name] = lab.free_port()
+            words = [sys.executable, "-c", lab.LINK, str(ports[name]), str(server.port), str(delay)]  # type: ignore[attr-defined]
             processes.append(subprocess.Popen(words, start_new_session=True))
         time.sleep(1)
         yield ports

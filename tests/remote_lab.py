@@ -55,6 +55,42 @@ http {{
 """
 
 
+# Run by another process: a link with a delay, for any number of connections.
+LINK = """\
+import asyncio, sys
+port, to, delay = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+async def pump(reader, writer):
+    queue, loop = asyncio.Queue(), asyncio.get_running_loop()
+    async def out():
+        while True:
+            at, data = await queue.get()
+            await asyncio.sleep(max(0.0, at - loop.time()))
+            if not data:
+                break
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+    task = asyncio.create_task(out())
+    try:
+        while data := await reader.read(1 << 18):
+            queue.put_nowait((loop.time() + delay, data))
+    except OSError:
+        pass
+    queue.put_nowait((loop.time() + delay, b""))
+    try:
+        await task
+    except OSError:
+        pass
+async def serve(reader, writer):
+    far, near = await asyncio.open_connection("127.0.0.1", to, limit=1 << 22)
+    await asyncio.gather(pump(reader, near), pump(far, writer))
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", port, limit=1 << 22, backlog=512)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -163,6 +199,23 @@ def running(server: Server) -> Iterator[Server]:
         yield server
     finally:
         server.kill()
+
+
+@contextmanager
+def link(port: int, delay: float) -> Iterator[int]:
+    """The port of a link to that one, with a delay (seconds in each direction)."""
+    own = free_port()
+    with subprocess.Popen([sys.executable, "-c", LINK, str(own), str(port), str(delay)]) as process:
+        end = time.monotonic() + SECONDS
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", own), timeout=1):
+                break
+            assert time.monotonic() < end, "the link does not start"
+            time.sleep(0.02)
+        try:
+            yield own
+        finally:
+            process.kill()
 
 
 class Team:

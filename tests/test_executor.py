@@ -3,6 +3,7 @@ whatever goes wrong there, it is made here."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ from executor_lab import Liar, contents, lying, result, staying
 from hip import LAUNCHER, MISS, Lab, kernel
 from hipcache.processes.slots import SharedSlots
 from programs import Program
-from remote_lab import SECONDS, Server, Team, execution_counts, executor, running
+from remote_lab import SECONDS, Server, Team, execution_counts, executor, link, running
 
 QUEUED, EXECUTING = 2, 3
+# An ELF file for AMD GPUs as far as its head says.
+WRONG = b"\x7fELF\x02\x01" + bytes(12) + b"\xe0\0" + bytes(100)
 pytestmark = pytest.mark.archs(1)
 
 
@@ -127,12 +130,49 @@ def test_where_a_server_lies_it_is_made_here(server: Server, lab: Lab, lie: str)
     assert execution_counts(lab) == {kind: 1}
 
 
+def code(response: Any) -> None:
+    """Of the right kind, and under its right digest."""
+    response.result.output_files[0].contents = WRONG
+    blob = response.result.output_files[0].digest
+    blob.hash, blob.size_bytes = hashlib.sha256(WRONG).hexdigest(), len(WRONG)
+
+
+def test_a_sample_is_compared_with_what_this_machine_makes(server: Server, lab: Lab) -> None:
+    lab.environ["HIPCACHE_VERIFY"] = "1"
+    assert told(lab, lab.environ["HIPCACHE_EXECUTOR"]) == ""
+    assert execution_counts(lab) == {"done": 1, "checked": 1}
+    lab.write("k.hip", kernel("7"))
+    with lying(Liar(server.port, {"Execute": result(code)})) as url:
+        assert "it made another output than this machine" in told(lab, f"{url}?prefer")
+    assert execution_counts(lab) == {"done": 2, "checked": 1, "different": 1}
+
+
 def test_an_action_that_takes_too_long_there_is_made_here(server: Server, lab: Lab) -> None:
     liars: list[Liar] = []
     liars.append(Liar(server.port, {}, {"Execute": staying(liars, EXECUTING)}))
     with lying(liars[0]) as url:
         assert "took longer than 1 s" in told(lab, f"{url}?prefer&limit=1")
     assert execution_counts(lab) == {"limit": 1}
+
+
+def test_where_a_server_falls_silent_it_is_made_here(server: Server, lab: Lab) -> None:
+    liars: list[Liar] = []
+
+    def tamper(answer: bytes) -> bytes:
+        if liars[0].asked.count("GetCapabilities") > 1:
+            liars[0].ended.wait(SECONDS)
+        return answer
+
+    liars.append(Liar(server.port, {"GetCapabilities": tamper}, {"Execute": staying(liars, EXECUTING)}))
+    with lying(liars[0]) as url:
+        assert "it does not answer any more" in told(lab, f"{url}?prefer&timeout=0.1")
+    assert execution_counts(lab) == {"unreachable": 1}
+
+
+def test_over_a_slow_link_the_object_is_the_same(server: Server, lab: Lab) -> None:
+    with link(server.port, 0.01) as port:
+        assert told(lab, f"grpc://127.0.0.1:{port}?prefer") == ""
+    assert execution_counts(lab) == {"done": 1}
 
 
 def test_an_action_that_waits_for_a_worker_is_taken_back_when_a_slot_is_free(server: Server, lab: Lab) -> None:

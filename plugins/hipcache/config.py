@@ -64,6 +64,10 @@ class Config:
         """`jobs`, or as many as this process has cores and memory for."""
         return self.jobs or room.compilers(len(os.sched_getaffinity(0)), room.memory())
 
+    def is_drawn(self) -> bool:
+        """Is it the turn of this result to be compared (`verify`)?"""
+        return self.verify > 0 and int.from_bytes(os.urandom(7), "little") < self.verify * 2**56
+
 
 @dataclass(frozen=True)
 class _Text:

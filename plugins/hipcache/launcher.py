@@ -125,9 +125,7 @@ def _compile(
     if whole and not (config.readonly or config.recache or config.log):
         _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
     if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
-        from hipcache.verify.delivered import is_drawn
-
-        return _verify(engine, commands, argv, config, cwd) if is_drawn(config.verify) else 0
+        return _verify(engine, commands, argv, config, cwd) if config.is_drawn() else 0
     return 0
 
 

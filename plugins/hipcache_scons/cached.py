@@ -191,7 +191,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
 
 def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
     """A hit; where it is drawn (HIPCACHE_VERIFY), compared with what the compiler makes."""
-    if not delivered.is_drawn(cache.config.verify):
+    if not cache.config.is_drawn():
         return served
     try:
         command, engine = _command(cache, engine, argv, cwd)

@@ -43,7 +43,7 @@ class RemoteProcess:
             if there:
                 ended = self._run_there(*there, task, bound.action)
                 if isinstance(ended, Ran):
-                    return ended
+                    return self._checked(there[0], ended, bound, inputs) if executions.is_to_be_checked else ended
                 if ended:
                     return self.local.run(bound, inputs, ended)
             else:
@@ -58,13 +58,24 @@ class RemoteProcess:
         if not isinstance(ended, Done):
             return ended
         if not all(map(_is_device_code, task.outputs.values())):
-            self.executions.differs(number, "it made no code of a GPU")
+            self.executions.differs(number, "garbage", "it made no code of a GPU")
             return None
         if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
             return session.engine.slots.hold(session.runner.check)
         session.was_run_by(ended.name)
         paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
         return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)
+
+    def _checked(self, number: int, ran: Ran, bound: Bound, inputs: Inputs) -> Ran:
+        """The result of this machine, where it is another one."""
+        here = self.local.run(bound, inputs)
+        made = _contents(here)
+        if made == _contents(ran):
+            self.executions.checked()
+            return ran
+        if made == _contents(self.local.run(bound, inputs)):  # else it is another one each time
+            self.executions.differs(number, "different", "it made another output than this machine")
+        return here
 
     def _task(self, action: Action, inputs: Inputs) -> Task | None:
         """None where it must run here."""
@@ -107,6 +118,10 @@ def _is_portable(words: list[Word]) -> bool:
             return False
         before = text
     return True
+
+
+def _contents(ran: Ran) -> list[bytes]:
+    return [held.read() for held in ran.outputs.values()]
 
 
 def _is_device_code(path: str) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipcache.errors import ConfigError
 from hipcache.remote import credentials, workers
-from hipcache.remote.backend import DENIED, SETTINGS, RemoteError
+from hipcache.remote.backend import DENIED, SETTINGS, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 RENEW = 600.0
 _TICK = 0.1
+# Of an address's timeout: after which a server that runs an action is asked whether it is still there, and until it has
+# said so.
+_PULSE, _SILENCE = 5.0, 5.0
 _THREADS = 256
 # Faults of single actions, of which some may be the action's own: so many in a row are the server's.
 _SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
@@ -122,10 +125,15 @@ class Executions:
             return {"end": "fault", "kind": "down", "told": told}
         watch = Watch()
         future = self._pool.submit(self._executed, server, request, watch)
+        pulse = self._pulse(server)
         try:
             while not future.done():
                 wait([future], _TICK)
                 say({"at": watch.at})
+                next(pulse)
+        except RemoteError as error:
+            watch.end()
+            return server.failed(error)
         except OSError:
             watch.end()
             raise
@@ -139,6 +147,20 @@ class Executions:
             return server.failed(error)
         server.well()
         return {"end": "done", "text": made.text, "seconds": made.seconds}
+
+    def _pulse(self, server: Server) -> Iterator[None]:
+        """Each step looks whether it is still there: nothing comes of an action until it ends. Raises RemoteError."""
+        timeout = server.executor.address.timeout
+        while True:
+            begun = time.monotonic()
+            while time.monotonic() - begun < _PULSE * timeout:
+                yield
+            asked, begun = self._pool.submit(lambda: server.workers().check()), time.monotonic()
+            while not asked.done():
+                if time.monotonic() - begun > _SILENCE * timeout:
+                    raise RemoteError(UNREACHABLE, "it does not answer any more")
+                yield
+            asked.result()
 
     def _executed(self, server: Server, request: Mapping[str, Any], watch: Watch) -> Made | None:
         """None while the program is on its way. Raises RemoteError, OSError."""

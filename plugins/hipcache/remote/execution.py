@@ -92,6 +92,15 @@ class Executions:
         """Is none of them of any use?"""
         return len(self._down) >= len(self._all) or not self.client.is_up()
 
+    @property
+    def is_to_be_checked(self) -> bool:
+        """Is the next result compared with what this machine makes?"""
+        return self.client.config.is_drawn()
+
+    def checked(self) -> None:
+        """It was the same."""
+        statistics.record_executions(self.client.config.dir, {"checked": 1}, self.client.config.umask)
+
     def attempt(self) -> tuple[int, Slot] | None:
         """One that may take an action now, and the right to have it there."""
         now = time.monotonic()
@@ -141,11 +150,11 @@ class Executions:
             statistics.record_executions(self.client.config.dir, counts, self.client.config.umask)
         return None
 
-    def differs(self, number: int, how: str) -> None:
+    def differs(self, number: int, kind: str, how: str) -> None:
         """What it made is not what this machine makes."""
         name = self._all[number][0].address.name
         self._down.add(number)
-        statistics.record_executions(self.client.config.dir, {"fault garbage": 1}, self.client.config.umask)
+        statistics.record_executions(self.client.config.dir, {f"fault {kind}": 1}, self.client.config.umask)
         self.tell(f"executor '{name}': {how}", "look at its workers")
 
     def _ask(self, number: int, task: Task, longest: float) -> Iterator[dict[str, Any]]:

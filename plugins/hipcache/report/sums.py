@@ -19,9 +19,10 @@ _COUNTED = {"+": "hits", "-": "misses"}
 VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", "preambles", "executed"
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
-# Of executors: actions that workers have run, and that were taken back before one did; time until they were there.
+# Of executors: actions that workers have run, that were taken back before one did, and whose outputs were compared with
+# those of this machine; time until they were there.
 # Those that failed there, and were run here, have the kind of the fault behind _FAULT.
-OF_EXECUTIONS = ("done", "taken back", "milliseconds")
+OF_EXECUTIONS = ("done", "taken back", "checked", "milliseconds")
 _FAULT = f"{EXECUTED} fault "
 # Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
 OF_PREAMBLES = ("used", "made", "checked", "different")

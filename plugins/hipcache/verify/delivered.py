@@ -33,11 +33,6 @@ from hipcache.verify.difference import Difference, archs_of
 from hipcache.verify.fresh import Fresh
 
 
-def is_drawn(share: float) -> bool:
-    """Is it this compile's turn? `share`: of all hits."""
-    return share > 0 and int.from_bytes(os.urandom(7), "little") < share * 2**56
-
-
 class CompilerFails(Exception):
     """The compiler fails where the store has an output: the user's own command says why."""
 
