@@ -114,7 +114,8 @@ LAYERS = r"""
     hashing iree.flatbuffer remote.credentials remote.needs
     remote.workers
     native.hashing remote.address
-    aside builders errors inputs.memos inputs.portions native
+    inputs.portions
+    aside builders errors inputs.memos native
     report.advice direct store making planning inputs processes report verify hipcache removal permissions settings iree
     helper remote remote.backend remote.breaker remote.reapi_pb2 sizes values shared
 """

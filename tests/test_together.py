@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from hipcache import aside
+from hipcache.inputs import comments, includes, portions
 from hipcache.processes.together import Pool
 
 PATIENCE = 20  # seconds; some milliseconds are enough
@@ -52,6 +53,40 @@ def test_a_task_that_is_to_end_does_not_wait_for_native_work() -> None:
         together({0: task, 1: fails})
     assert (worked, cleaned) == ([], [1])
     go.set()
+
+
+LINES = b"a line\n" * (portions.SIZE // 3)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: list(portions.lines(LINES)),
+        lambda: includes.scan(b"int a;"),
+        lambda: comments._renumbers(LINES),
+        lambda: comments._lines(LINES),
+    ],
+    ids=["portions", "scan", "renumbers", "lines"],
+)
+def test_a_task_that_is_to_end_reads_no_text_to_its_end(read: Callable[[], object]) -> None:
+    go, ends = threading.Event(), list[str]()
+
+    def task() -> None:
+        assert go.wait(PATIENCE)
+        try:
+            read()
+            ends.append("at the end of the text")
+        except aside.Abandoned:
+            ends.append("before")
+
+    threads = [threading.Thread(target=task) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    aside.abandon(threads[:1])
+    go.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(ends) == ["at the end of the text", "before"]
 
 
 def test_work_aside_gives_its_result_or_its_failure() -> None:

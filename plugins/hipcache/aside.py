@@ -58,8 +58,14 @@ def run(work: Callable[[], T], *, size: int) -> T:
     return results[0]
 
 
+def go_on() -> None:
+    """Raises Abandoned in a thread that is to end. A long loop asks between two of its steps."""
+    if threading.current_thread() in _abandoned:
+        raise Abandoned
+
+
 def abandon(threads: Iterable[threading.Thread]) -> None:
-    """Have `run` raise Abandoned in those threads, now and from now on."""
+    """Have `run` and `go_on` raise Abandoned in those threads, now and from now on."""
     with _lock:
         for thread in threads:
             _abandoned.add(thread)

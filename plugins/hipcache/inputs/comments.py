@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from hipcache import aside
 from hipcache.inputs import lexed
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
@@ -38,6 +39,7 @@ def _renumbers(text: bytes) -> bool:
     """In portions: a signal is heard between two of them (see `aside`)."""
     for begin in range(0, len(text), _PORTION):
         end = begin + _PORTION
+        aside.go_on()
         last = max(text.rfind(b"#", begin, end), text.rfind(b"%:", begin, end + 1))
         # A match has one mark, its first: only that of the last one may go beyond the end.
         if _RENUMBERS.search(text, begin, end) or (last >= 0 and _RENUMBERS.match(text, last)):
@@ -52,6 +54,7 @@ def _lines(content: bytes) -> list[bytes]:
     while begin <= len(content):
         end = content.find(b"\n", begin + _PORTION)
         end = len(content) if end < 0 else end
+        aside.go_on()
         found += content[begin:end].split(b"\n")
         begin = end + 1
     return found

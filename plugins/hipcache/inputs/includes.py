@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from hipcache import aside
 from hipcache.inputs import directives, lexed, lexer_span, pasted, portions, shown
 from hipcache.values import dataclass
 
@@ -111,9 +112,12 @@ def _words(text: bytes) -> tuple[set[str], set[str]]:
 
 def _names(names: Iterable[str], words: set[str], strings: bytes) -> frozenset[str]:
     """Those of the names that are in the words, or (of a _Pragma) in the strings."""
-    return frozenset(
-        name for name in names if name in words or name.encode() in strings or any(name in word for word in words)
-    )
+    return frozenset(name for name in names if _is_named(name, words, strings))
+
+
+def _is_named(name: str, words: set[str], strings: bytes) -> bool:
+    aside.go_on()
+    return name in words or name.encode() in strings or any(name in word for word in words)
 
 
 def _pieces(words: set[str]) -> frozenset[str]:

@@ -1,8 +1,11 @@
-"""A long text in portions: signals are heard between two steps of Python, so no step may go through all of it."""
+"""A long text in portions: signals are heard between two steps of Python, so no step may go through all of it; and a
+thread that is to end does so between two portions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from hipcache import aside
 
 # A step over so many bytes takes some 10 ms.
 SIZE = 1 << 20
@@ -17,6 +20,7 @@ def cut(text: bytes, mark: bytes, size: int = SIZE) -> Iterator[bytes]:
             break
         yield text[start : place + len(mark)]
         start = place + len(mark)
+        aside.go_on()
     yield text[start:]
 
 
