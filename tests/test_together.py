@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -87,6 +89,38 @@ def test_a_task_that_is_to_end_reads_no_text_to_its_end(read: Callable[[], objec
     for thread in threads:
         thread.join(PATIENCE)
     assert sorted(ends) == ["at the end of the text", "before"]
+
+
+@pytest.mark.parametrize("wait", ["pool", "aside"])
+def test_a_signal_that_another_thread_is_given_is_heard_while_the_main_thread_waits(wait: str) -> None:
+    """Python handles it in the main thread, which the kernel has not woken."""
+    go = threading.Event()
+
+    class Heard(Exception):
+        pass
+
+    def hear(number: int, frame: object) -> None:
+        raise Heard
+
+    def work() -> None:
+        time.sleep(0.2)  # the main thread waits by then
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        go.wait(PATIENCE)
+
+    before = signal.signal(signal.SIGUSR1, hear)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(Heard):
+            if wait == "pool":
+                with Pool[int, None](stop=go.set) as pool:
+                    pool.submit(0, work)
+                    pool.next_done()
+            else:
+                aside.run(work, size=aside.LARGE)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        go.set()
+    assert time.monotonic() - begun < PATIENCE
 
 
 def test_work_aside_gives_its_result_or_its_failure() -> None:

@@ -11,6 +11,9 @@ from weakref import WeakSet
 
 T = TypeVar("T")
 
+# Seconds after which a thread that waits looks whether a signal has come. The kernel may give one to any thread of the
+# process; the main thread, whose work it is, is not woken then.
+LOOK = 0.02
 # Bytes below which native code takes less than some milliseconds.
 LARGE = 1 << 20
 
@@ -47,7 +50,7 @@ def run(work: Callable[[], T], *, size: int) -> T:
         _waiting[thread] = done
     try:
         threading.Thread(target=do, daemon=True).start()
-        done.acquire()
+        wait(done)
     finally:
         with _lock:
             _waiting.pop(thread, None)
@@ -56,6 +59,12 @@ def run(work: Callable[[], T], *, size: int) -> T:
     if not results:
         raise Abandoned
     return results[0]
+
+
+def wait(done: threading.Semaphore) -> None:
+    """As `done.acquire()`; a signal that comes meanwhile is heard."""
+    while not done.acquire(timeout=LOOK):
+        pass
 
 
 def go_on() -> None:

@@ -61,7 +61,7 @@ class Pool(Generic[Name, T]):
 
     def next_done(self) -> tuple[Name, T | Exception]:
         """Waits for what the task gives, or fails with. Raises what is no `Exception`."""
-        self._ended.acquire()
+        aside.wait(self._ended)
         self.busy -= 1
         name, done = self._done.popleft()
         if isinstance(done, BaseException) and not isinstance(done, Exception):
