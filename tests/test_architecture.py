@@ -49,6 +49,7 @@ LAYERS = r"""
     execution.local
     planning.asking planning.asking_links
     planning.driver session planning.wrapper cache.manifest helper.process
+    helper.fetching helper.uploading
     build cache.spelled verify.entries helper.remotes
     verify.named helper.transfer
     cache.read_sets cache.translation helper.carried
@@ -77,7 +78,7 @@ LAYERS = r"""
     planning.inodes planning.auxiliary
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         cli.iree_check
-    store.opening direct.contents
+    store.opening direct.contents direct.adopted
     direct.elsewhere direct.invocations
     direct.guards direct.variables direct.record inputs.trace store.local cli cli.toolchain planning.spelling
     remote.execution
@@ -111,7 +112,7 @@ LAYERS = r"""
     remote.reapi_execution
     remote.reapi
     confined
-    hashing iree.flatbuffer remote.credentials remote.needs
+    hashing iree.flatbuffer remote.credentials remote.needs helper.asks remote.sockets
     remote.workers
     native.hashing remote.address
     inputs.portions

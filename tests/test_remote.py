@@ -243,11 +243,11 @@ def test_a_helper_whose_remote_does_not_come_back_ends(tmp_path: Path) -> None:
         end_helper(place)
     store = LocalStore(lab.store, max_bytes=0)
     helper = Helper(Config(dir=lab.store, remote=(team.url,)), store)
-    helper.remotes = open_remotes(helper.config, store)
+    helper.remotes += open_remotes(helper.config, store)
     helper.used -= 2 * IDLE
     assert queue.names(store.confined)
     assert not helper.is_idle()
-    assert not helper.upload_some()
+    assert not helper.uploads.some()
     assert helper.is_idle()
     assert queue.names(store.confined)
 

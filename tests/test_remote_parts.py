@@ -151,8 +151,8 @@ def test_a_build_asks_no_more_once_bad_remotes_have_cost_it_a_second_however_lon
     helper = Helper(Config(dir=tmp_path), store)
     clock = Clock()
     remote = Remote(parse("http://cache/a"), store, list, Breaker(clock=clock))  # type: ignore[arg-type]
-    helper.remotes = [remote]
-    account = helper._account("one build")
+    helper.remotes.append(remote)
+    account = helper.fetches.account("one build")
     account._clock = clock
     for _ in range(2):
         began = clock.now
@@ -160,9 +160,9 @@ def test_a_build_asks_no_more_once_bad_remotes_have_cost_it_a_second_however_lon
         account.spent(began, 0)
         clock.now += 2 * MEMORY
     assert account.why
-    assert helper._fetch([KEY], lambda: None, account, ahead=False)["hits"] == 0
-    assert helper._account("one build") is account
-    assert not helper._account("another build").why
+    assert helper.fetches.fetch([KEY], lambda: None, account, ahead=False)["hits"] == 0
+    assert helper.fetches.account("one build") is account
+    assert not helper.fetches.account("another build").why
 
 
 # The queue

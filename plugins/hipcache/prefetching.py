@@ -18,15 +18,12 @@ from contextlib import suppress
 
 from hipcache import kinds
 from hipcache.config import Config
-from hipcache.direct import elsewhere, record
-from hipcache.direct.invocations import Variables
+from hipcache.direct.adopted import Adoption
 from hipcache.engine import Engine
-from hipcache.errors import HipcacheError, PassThrough, Refused, StoreError
-from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.keys import digest_file
+from hipcache.errors import HipcacheError, PassThrough, Refused
 from hipcache.remote import invocation
-from hipcache.remote.invocation import Invocation, Manifest
-from hipcache.values import dataclass, field
+from hipcache.remote.invocation import Manifest
+from hipcache.values import dataclass
 
 # Keys of one question.
 _MOST_KEYS = 4000
@@ -90,19 +87,18 @@ class Prefetch:
     engine: Engine
     seconds: float
     clock: Callable[[], float] = time.monotonic
-    _digests: dict[str, str] = field(default_factory=dict)
 
     def run(self, those: Sequence[Listed]) -> Found:
         """Raises OSError, ValueError where the remote gives no more; what has come by then is kept."""
         end = self.clock() + self.seconds
         found = Found(commands=len(those))
-        named = {self._key(one): one for one in those}
-        left = {key: one for key, one in named.items() if not self._holds(key, one)}
+        adoption = Adoption(self.engine.store, self.engine.environ, self.engine.basedir)
+        named = {adoption.key(one.argv, one.cwd): one for one in those}
+        left = {key: one for key, one in named.items() if not self._holds(adoption, key, one)}
         found.local = len(those) - len(left)
         for keys in _portions(list(left)):
             self._fetch(keys, end, found)
-        variables = Variables(self.engine.environ)
-        behind = {key: one for key, one in left.items() if not self._adopt(key, one, variables)}
+        behind = {key: one for key, one in left.items() if not self._adopt(adoption, key, one)}
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)
         for keys in _portions([name for name in asked if self.engine.store.get_action(name) is None]):
@@ -115,60 +111,16 @@ class Prefetch:
         found.served_by = served or found.served_by
         return hits
 
-    @property
-    def _basedir(self) -> Basedir:
-        return Basedir(self.engine.basedir)
-
-    def _key(self, one: Listed) -> str:
-        return invocation.key(one.argv, one.cwd, self._basedir.portable)
-
     def _manifest(self, key: str) -> Manifest:
         return invocation.unpack(self.engine.store.get_action(key))
 
-    def _fitting(self, key: str, one: Listed) -> Invocation | None:
-        """What the command came to, as far as the project's own files tell."""
-        for known in self._manifest(key).invocations:
-            argv = tuple(map(self._local(known), known.argv))
-            if invocation.plain(argv) == invocation.plain(one.argv) and all(
-                self._digest(self._local(known)(path)) == digest for path, digest in known.reads
-            ):
-                return known
-        return None
+    def _holds(self, adoption: Adoption, key: str, one: Listed) -> bool:
+        known = adoption.fitting(self._manifest(key), one.argv)
+        return known is not None and adoption.is_here(known, one.cwd)
 
-    def _local(self, known: Invocation) -> Callable[[str], str]:
-        return self._basedir.local if known.everywhere else str
-
-    def _direct_key(self, known: Invocation, one: Listed) -> str:
-        """Where the direct record of this command belongs, whatever a manifest would have."""
-        argv = tuple(map(self._local(known), known.argv))
-        if known.everywhere:
-            return elsewhere.key(argv, one.cwd, self.engine.basedir)
-        return record.key(argv, one.cwd)
-
-    def _holds(self, key: str, one: Listed) -> bool:
-        known = self._fitting(key, one)
-        return known is not None and self.engine.store.get_action(self._direct_key(known, one)) is not None
-
-    def _adopt(self, key: str, one: Listed, variables: Variables) -> bool:
-        known = self._fitting(key, one)
-        if known is None:
-            return False
-        store = self.engine.store
-        content = store.get_blob(known.record)
-        if content is None or not all(map(store.has_blob, known.needs)):
-            return False
-        with suppress(StoreError):
-            store.put_action(self._direct_key(known, one), variables.adopted(content, known.tools))
-            return True
-        return False
-
-    def _digest(self, path: str) -> str:
-        """Empty where it cannot be read."""
-        if path not in self._digests:
-            self._digests[path] = ""
-            with suppress(OSError):
-                self._digests[path] = digest_file(path)
-        return self._digests[path]
+    def _adopt(self, adoption: Adoption, key: str, one: Listed) -> bool:
+        known = adoption.fitting(self._manifest(key), one.argv)
+        return known is not None and adoption.adopt(known, one.cwd)
 
 
 def _portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -4,8 +4,7 @@
 The record has no state, since a status says nothing on another machine: contents decide there, and no guard counts as
 it stands. What a compile comes to must follow from that (`surroundings.is_of_any_machine`).
 
-Which variables matter is known by name, and another machine has others: `adopted` adds those of its own that the tools
-of the record never ask for (`direct/variables`). Are the tools others, the record does not hold in any case.
+How it is taken into another store: `direct/adopted`.
 """
 
 from __future__ import annotations
@@ -13,20 +12,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hipcache.direct import variables
 from hipcache.direct.guards import DIGITS, GUARD
 from hipcache.direct.record import NO_STATE, DirectRecord, pack_list
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.memos import Memos
 from hipcache.inputs.readset import Status
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest, merged, unpack
 from hipcache.store import Store
 from hipcache.values import dataclass, replace
-
-_IGNORED_AT = 32 + 32 + 8
-_NO_MEMOS = Memos(lambda key: None, lambda key, memo: None)
 
 
 @dataclass(frozen=True)
@@ -97,31 +91,3 @@ def project_reads(
             if digest:
                 reads.append((one.path, digest))
     return reads
-
-
-class Variables:
-    """Which variables of this environment the tools of a record never ask for. Each set of tools is looked at once, and
-    nothing of it is kept: the digests of these files are another machine's word."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._never: dict[tuple[str, ...], set[str]] = {}
-
-    def adopted(self, record: bytes, tools: tuple[str, ...]) -> bytes:
-        """The record, in which these are ignored, too."""
-        if len(record) < _IGNORED_AT + 4 or not tools:
-            return record
-        (size,) = struct.unpack_from("<I", record, _IGNORED_AT)
-        names = record[_IGNORED_AT + 4 : _IGNORED_AT + 4 + size]
-        if tools not in self._never:
-            self._never[tools] = variables.never_asked(self._environ, {"": tools}, _NO_MEMOS)
-        raw = {name.encode("utf-8", "surrogateescape") for name in self._never[tools]}
-        ignored = b"".join(name + b"\0" for name in sorted(raw | set(filter(None, names.split(b"\0")))))
-        return b"".join(
-            [
-                record[:_IGNORED_AT],
-                struct.pack("<I", len(ignored)),
-                ignored,
-                record[_IGNORED_AT + 4 + size :],
-            ]
-        )

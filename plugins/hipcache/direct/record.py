@@ -63,6 +63,9 @@ STATE_DOMAIN = terminated(shared.STATE_DOMAIN)
 NO_STATE = bytes(32).hex()
 SYSTEM_DOMAIN = terminated(shared.SYSTEM_DOMAIN)
 _LONGEST = 0xFFFF
+# Where parts of the format lie.
+_DIGEST = 32
+_IGNORED_AT = 2 * _DIGEST + 8
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,31 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
 def variables_digest(environ: Mapping[str, str], ignored: Iterable[str]) -> str:
     names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
     return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names))
+
+
+def ignored_in(packed: bytes) -> frozenset[str] | None:
+    """The names of variables that do not matter to a packed record; None for what is none."""
+    if len(packed) < _IGNORED_AT + 4:
+        return None
+    end = _end_of_ignored(packed)
+    names = packed[_IGNORED_AT + 4 : end].split(b"\0")
+    return frozenset(map(os.fsdecode, filter(None, names))) if end <= len(packed) else None
+
+
+def ignoring(packed: bytes, names: Iterable[str]) -> bytes:
+    """The packed record, to which these variables alone do not matter."""
+    ignored = _string(_names(sorted(names)))
+    return b"".join([packed[:_IGNORED_AT], ignored, packed[_end_of_ignored(packed) :]])
+
+
+def has_variables(packed: bytes, digest: str) -> bool:
+    """Is this the digest of its variables?"""
+    return packed[:_DIGEST] == bytes.fromhex(digest)
+
+
+def _end_of_ignored(packed: bytes) -> int:
+    (size,) = struct.unpack_from("<I", packed, _IGNORED_AT)
+    return int(_IGNORED_AT + 4 + size)
 
 
 def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.helper.transfer import Tally, Transfer
 from hipcache.remote import address, credentials
 from hipcache.remote.address import Address
-from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, Progress, RemoteError, blob_of
+from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import action_of
-from hipcache.remote.queue import Item
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 from hipcache.values import dataclass
@@ -41,15 +40,8 @@ class Remote:
     _transfer: Transfer | None = None
     _damaged: int = 0
 
-    def fetch(self, keys: Sequence[str], progress: Progress) -> Tally:
-        """Raises RemoteError."""
-        return self._opened().fetch(keys, progress)
-
-    def upload(self, items: Sequence[Item]) -> Tally:
-        """Raises RemoteError."""
-        return self._opened().upload(items, lambda size: None)
-
-    def _opened(self) -> Transfer:
+    def open(self) -> Transfer:
+        """Load the protocol. Nothing is sent. Raises RemoteError."""
         if self._transfer is None:
             self._transfer = Transfer(self.store, self.connect(), self.store.seal)
         return self._transfer
@@ -77,7 +69,7 @@ class Remote:
     def probe(self) -> None:
         """Is it well again? Asked in the background."""
         try:
-            self._opened().backend.results([action_of("0" * 64, self.store.seal)], lambda size: None)
+            self.open().backend.results([action_of("0" * 64, self.store.seal)], lambda size: None)
         except Exception:
             return
         self._damaged = 0

@@ -8,7 +8,7 @@ ours. What is damaged, too large or of an unknown kind is as absent, and counted
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -19,7 +19,7 @@ from hipcache.helper import carried
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
-from hipcache.remote.invocation import Manifest
+from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
 from hipcache.store import Store
 from hipcache.store.seal import Seal
@@ -67,6 +67,25 @@ class Transfer:
         tally.misses = len(keys) - tally.hits
         return tally
 
+    def fetch_invocation(
+        self, key: str, choose: Callable[[Manifest], Invocation | None], progress: Progress
+    ) -> tuple[Invocation | None, Tally]:
+        """The whole compile that is chosen of the manifest under that key, and its contents in the local store: in two
+        round trips. Raises RemoteError."""
+        tally = Tally(misses=1)
+        asked = self._results([key], tally, progress).get(key)
+        known = choose(invocation.unpack(asked.record)) if asked else None
+        if not (asked and known):
+            return None, tally
+        contents = self._contents([asked], {}, tally, progress, known.contents)
+        try:
+            if not all(self._keep_content(name, contents) for name in known.contents):
+                return None, tally
+        except (StoreError, ValueError):
+            return None, tally
+        tally.hits, tally.misses = 1, 0
+        return known, tally
+
     def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
         actions = {envelope.action_of(key, self.seal): key for key in keys}
         found = {}
@@ -79,13 +98,19 @@ class Transfer:
         return found
 
     def _contents(
-        self, those: Iterable[Envelope], known: Mapping[str, bytes], tally: Tally, progress: Progress
+        self,
+        those: Iterable[Envelope],
+        known: Mapping[str, bytes],
+        tally: Tally,
+        progress: Progress,
+        names: Sequence[str] | None = None,
     ) -> dict[str, bytes]:
-        """Those that the records need and the local store lacks, by our digest; with those that are known."""
+        """Those that the records need (or of these, those with such names) and the local store lacks, by our digest;
+        with those that are known."""
         wanted: dict[Blob, str] = {}
         size = 0
         for one in those:
-            for name in needed(one.record):
+            for name in needed(one.record) if names is None else names:
                 blob = one.contents.get(name)
                 if blob and name not in known and not self.store.has_blob(name) and blob not in wanted:
                     size += blob.size

@@ -16,7 +16,6 @@ build, and no compile asks for DOWN seconds, and none of that build at all.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -36,7 +35,7 @@ from hipcache.errors import ConfigError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart
 from hipcache.processes.slots import runtime_directory
-from hipcache.remote import needs, queue
+from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.values import dataclass, field
 
@@ -45,7 +44,6 @@ from hipcache.values import dataclass, field
 SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
 _LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
-_BACKLOG = 512
 # Variables that decide who a helper is to the remote.
 _CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
 _START = """\
@@ -207,7 +205,7 @@ class Client:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(patience or self._patience)
             try:
-                _near(place, connection.connect)
+                sockets.near(place, connection.connect)
                 return connection
             except (FileNotFoundError, ConnectionRefusedError):
                 connection.close()
@@ -235,49 +233,13 @@ class Client:
 
     def _start(self, place: str) -> None:
         """Start a helper, unless another process is at it. Raises OSError."""
-        lock = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if not _take(lock):
-                return _wait_for(place)
-            with suppress(FileNotFoundError):
-                os.unlink(place)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-                old = os.umask(0o177)
-                try:
-                    _near(place, listener.bind)
-                finally:
-                    os.umask(old)
-                listener.listen(_BACKLOG)
+        with sockets.Lock(place) as lock:
+            if not lock.take():
+                return sockets.wait_for(place)
+            with sockets.bound(place) as listener:
                 root = str(Path(hipcache.__file__).parent.parent)
-                fds = (lock, listener.fileno())
+                fds = (lock.fileno(), listener.fileno())
                 argv = [sys.executable, "-E", "-c", _START, root, WORD, *map(str, fds), place]
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_apart(argv, env={**self.environ, **named}, keep=fds)
-        finally:
-            os.close(lock)
-
-
-def _near(place: str, action: Callable[[str], object]) -> None:
-    """Do it with a name of the socket that is short enough for one, however long the path is. Raises OSError."""
-    directory = os.open(os.path.dirname(place), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        action(f"/proc/self/fd/{directory}/{os.path.basename(place)}")
-    finally:
-        os.close(directory)
-
-
-def _take(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _wait_for(place: str) -> None:
-    """Another process makes the socket, within a moment: or a helper has just ended, and holds the lock still."""
-    for _ in range(20):
-        if os.path.exists(place):
-            return
-        time.sleep(0.01)

@@ -1,0 +1,122 @@
+"""Takes a whole compile of a team's into this store: its direct record goes where the very command looks for it.
+
+Whether the record is worth that follows from the manifest (`remote/invocation`): the command is the same, and so are
+the project's files that it has read. The native launcher compares all that the record lists, as ever.
+
+Which variables matter is known by name, and another machine has others: those that the tools of the record never ask
+for are added to those that it ignores (`direct/variables`). Are the tools others, the record does not hold in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from hipcache.direct import elsewhere, record, variables
+from hipcache.errors import StoreError
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import digest_file
+from hipcache.inputs.memos import Memos
+from hipcache.remote import invocation
+from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.store import Store
+from hipcache.values import dataclass, field
+
+_NO_MEMOS = Memos(lambda key: None, lambda key, memo: None)
+
+
+@dataclass
+class Searches:
+    """Which of these names of variables the tools never ask for. Each set of tools is searched once for the same names,
+    by one thread. Nothing of it is stored: which tools these are is another machine's word."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: dict[tuple[object, ...], set[str]] = field(default_factory=dict)
+
+    def never_asked(self, names: frozenset[str], tools: tuple[str, ...]) -> set[str]:
+        with self._lock:
+            key = (names, *((tool, _state(tool)) for tool in tools))
+            if key not in self._known:
+                self._known[key] = variables.never_asked(names, {"": tools}, _NO_MEMOS)
+            return self._known[key]
+
+
+@dataclass
+class Adoption:
+    """Into `store`, by a command with these variables. `base`: the base directory, or nothing."""
+
+    store: Store
+    environ: Mapping[str, str]
+    base: str
+    searches: Searches = field(default_factory=Searches)
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def key(self, argv: Sequence[str], cwd: str) -> str:
+        """Of the manifest."""
+        return invocation.key(argv, cwd, self._basedir.portable)
+
+    def fitting(self, manifest: Manifest, argv: Sequence[str]) -> Invocation | None:
+        """What the command came to, as far as the project's own files tell."""
+        for known in manifest.invocations:
+            local = self._local(known)
+            if invocation.plain(map(local, known.argv)) == invocation.plain(argv) and all(
+                self._digest(local(path)) == digest for path, digest in known.reads
+            ):
+                return known
+        return None
+
+    def is_of(self, known: Invocation, argv: Sequence[str]) -> bool:
+        """Is it that very command, with the options of dependency files?"""
+        return tuple(map(self._local(known), known.argv)) == tuple(argv)
+
+    def is_here(self, known: Invocation, cwd: str) -> bool:
+        return self.store.get_action(self._direct_key(known, cwd)) is not None
+
+    def adopt(self, known: Invocation, cwd: str) -> bool:
+        """False where not all of its contents are in the store, or nothing can be written there."""
+        content = self.store.get_blob(known.record)
+        if content is None or not all(map(self.store.has_blob, known.needs)):
+            return False
+        with suppress(StoreError):
+            self.store.put_action(self._direct_key(known, cwd), self._with_variables(content, known))
+            return True
+        return False
+
+    def _direct_key(self, known: Invocation, cwd: str) -> str:
+        """Where the direct record of this command belongs, whatever a manifest would have."""
+        argv = tuple(map(self._local(known), known.argv))
+        return elsewhere.key(argv, cwd, self.base) if known.everywhere else record.key(argv, cwd)
+
+    def _with_variables(self, content: bytes, known: Invocation) -> bytes:
+        ignored = record.ignored_in(content)
+        if ignored is None or not known.tools:
+            return content
+        portable = self._basedir.portable if known.everywhere else str
+        mine = {name: portable(value) for name, value in self.environ.items()}
+        if record.has_variables(content, record.variables_digest(mine, ignored)):
+            return content  # most machines of a team have the same: the tools are large
+        return record.ignoring(content, ignored | self.searches.never_asked(frozenset(mine) - ignored, known.tools))
+
+    @property
+    def _basedir(self) -> Basedir:
+        return Basedir(self.base)
+
+    def _local(self, known: Invocation) -> Callable[[str], str]:
+        return self._basedir.local if known.everywhere else str
+
+    def _digest(self, path: str) -> str:
+        """Empty where it cannot be read."""
+        if path not in self._digests:
+            self._digests[path] = ""
+            with suppress(OSError, ValueError):
+                self._digests[path] = digest_file(path)
+        return self._digests[path]
+
+
+def _state(path: str) -> tuple[int, ...]:
+    with suppress(OSError, ValueError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return ()

@@ -1,0 +1,164 @@
+"""The storage helper's fetches: from one remote after the other, each within a bound."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from hipcache.config import Config
+from hipcache.direct.adopted import Adoption, Searches
+from hipcache.helper.asks import Asked
+from hipcache.helper.remotes import Remote
+from hipcache.helper.transfer import Tally
+from hipcache.remote import invocation
+from hipcache.remote.backend import Progress
+from hipcache.remote.breaker import MEMORY, Breaker
+from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.report import statistics
+from hipcache.store.local import LocalStore
+from hipcache.values import dataclass, field
+
+SILENCE = 0.9  # of an address's timeout; less than the client's
+TICK = 0.1
+_MOST_BUILDS, _LONGEST_BUILD = 100, 86400.0
+
+Alive = Callable[[], object]
+
+
+@dataclass
+class Fetches:
+    """`fault`: why there are no remotes, and what to do about it."""
+
+    config: Config
+    store: LocalStore
+    remotes: list[Remote]
+    fault: list[str] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _builds: dict[str, Breaker] = field(default_factory=dict)
+    _searches: Searches = field(default_factory=Searches)
+
+    def account(self, build: str) -> Breaker:
+        """What bad remotes have cost that build, all of them together: one that takes hours would else lose a second by
+        each of them again and again, as they come and go."""
+        with self._lock:
+            if build not in self._builds:
+                if len(self._builds) >= _MOST_BUILDS:
+                    del self._builds[next(iter(self._builds))]
+                timeout = max((remote.address.timeout for remote in self.remotes), default=1.0)
+                self._builds[build] = Breaker(timeout, memory=_LONGEST_BUILD if build else MEMORY)
+            return self._builds[build]
+
+    def fetch(self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool) -> dict[str, Any]:
+        """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
+        bound of his own."""
+        told = self.fault
+        served, asked = "", len(keys)
+        for remote in self.remotes:
+            if not (remote.address.reads and keys) or build.why:
+                continue
+            began, received = time.monotonic(), remote.received
+            tally = self._from(remote, self._of_keys(remote, keys), alive, len(keys), ahead=ahead)
+            if not ahead or remote.breaker.why:
+                build.spent(began, remote.received - received)
+            if tally and tally.found:
+                served = remote.address.name
+                keys = [key for key in keys if key not in tally.found]
+            told = told or remote.fault()
+        return {"fetched": bool(served), "hits": asked - len(keys), "from": served, "told": told}
+
+    @staticmethod
+    def _of_keys(remote: Remote, keys: list[str]) -> Callable[[Progress], Tally]:
+        return lambda progress: remote.open().fetch(keys, progress)
+
+    def whole(self, asked: Asked, alive: Alive) -> bool:
+        """Is the direct record of that compile, and all that it needs, in the local store now?"""
+        base = asked.environ.get("HIPCACHE_BASEDIR", "") or str(self.config.basedir or "")
+        adoption = Adoption(self.store, asked.environ, base, self._searches)
+
+        def choose(manifest: Manifest) -> Invocation | None:
+            known = adoption.fitting(manifest, asked.argv)
+            return known if known and adoption.is_of(known, asked.argv) else None
+
+        key = adoption.key(asked.argv, asked.cwd)
+        known = choose(invocation.unpack(self.store.get_action(key)))
+        if known and adoption.adopt(known, asked.cwd):
+            return True
+        build = self.account("")
+        for remote in self.remotes:
+            if not remote.address.reads or build.why:
+                continue
+            began, received = time.monotonic(), remote.received
+            chosen: list[Invocation] = []
+
+            def work(progress: Progress, remote: Remote = remote, chosen: list[Invocation] = chosen) -> Tally:
+                one, tally = remote.open().fetch_invocation(key, choose, progress)
+                chosen += [one] if one else []
+                return tally
+
+            self._from(remote, work, alive, 1, ahead=False)
+            build.spent(began, remote.received - received)
+            if chosen and adoption.adopt(chosen[0], asked.cwd):
+                return True
+        return False
+
+    def _from(
+        self, remote: Remote, work: Callable[[Progress], Tally], alive: Alive, wanted: int, *, ahead: bool
+    ) -> Tally | None:
+        """None where the remote is at fault, which is counted."""
+        if remote.breaker.why:
+            return None
+        began = last = time.monotonic()
+
+        def progress(size: int) -> None:
+            nonlocal last
+            last = time.monotonic()
+
+        future = _beside(lambda: work(progress))
+        while not future.done():
+            with suppress(TimeoutError):
+                future.exception(TICK)
+            alive()
+            if not future.done() and time.monotonic() - last > SILENCE * remote.address.timeout:
+                remote.breaker.open("it does not answer in time")
+                self._count({"errors": 1, "misses": wanted})
+                return None
+        error = future.exception()
+        if error is not None:
+            remote.failed(error)
+            self._count({"errors": 1, "misses": wanted})
+            return None
+        tally = future.result()
+        remote.received += tally.received
+        if not ahead:
+            remote.breaker.spent(began, tally.received)
+        remote.judge(tally)
+        counts = {
+            "hits": tally.hits,
+            "misses": tally.misses,
+            "errors": tally.errors,
+            "received": tally.received,
+            "milliseconds": round((time.monotonic() - began) * 1000),
+        }
+        self._count(counts)
+        return tally
+
+    def _count(self, counts: dict[str, int]) -> None:
+        statistics.record_remote(self.config.dir, counts, self.config.umask)
+
+
+def _beside(work: Callable[[], Tally]) -> Future[Tally]:
+    """In a thread of its own, which nobody waits for at the end."""
+    future: Future[Tally] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
