@@ -68,7 +68,9 @@ class LauncherHook(BuildHookInterface[Any]):
             small = [] if "CC" in os.environ else [(["musl-gcc"], ["-static"])]
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(
-                launcher, [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "launcher.c"], ways
+                launcher,
+                [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "helper.c", "launcher.c"],
+                ways,
             )
             shared = ["-shared", "-fPIC", "-pthread"]
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])

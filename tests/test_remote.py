@@ -321,7 +321,8 @@ def helpers(place: Path) -> list[Path]:
     found = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
-            if process.name.isdecimal() and os.fsencode(place) in (process / "cmdline").read_bytes().split(b"\0"):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if b"--storage-helper" in words and words[-2].startswith(os.fsencode(place.parent)):
                 found.append(process)
     return found
 

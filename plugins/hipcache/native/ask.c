@@ -32,7 +32,7 @@ enum {
 };
 
 /* XDG_RUNTIME_DIR may be that of the user who started sudo. */
-bool resident_place(char path[PATH_MAX], const char *suffix) {
+bool runtime_place(char path[PATH_MAX], const char *name, const char *suffix) {
     char directory[PATH_MAX];
     struct stat found;
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -43,7 +43,11 @@ bool resident_place(char path[PATH_MAX], const char *suffix) {
     if (size >= PATH_MAX || (lstat(directory, &found) != 0 && (mkdir(directory, 0700) != 0 || lstat(directory, &found) != 0)))
         return false;
     return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 077) == 0 &&
-           snprintf(path, PATH_MAX, "%s/" RESIDENT_NAME "%s", directory, suffix) < PATH_MAX;
+           snprintf(path, PATH_MAX, "%s/%s%s", directory, name, suffix) < PATH_MAX;
+}
+
+bool resident_place(char path[PATH_MAX], const char *suffix) {
+    return runtime_place(path, RESIDENT_NAME, suffix);
 }
 
 bool resident_sees(seen *files) {
@@ -130,7 +134,7 @@ static bool may_start(void) {
     return marked;
 }
 
-static bool close_from(unsigned first) {
+bool close_from(unsigned first) {
     if (syscall(SYS_close_range, first, ~0U, 0U) == 0)
         return true;
     const long most = sysconf(_SC_OPEN_MAX); /* Linux before 5.9 */

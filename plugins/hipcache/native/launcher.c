@@ -3,6 +3,7 @@
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
+#include "helper.h"
 #include "masquerade.h"
 #include "resident.h"
 
@@ -46,6 +47,8 @@ typedef struct {
     bool file;     /* is there a config file? */
     bool silent;   /* has it nothing to say: is there none (nor should be), or is it empty? */
     bool resident; /* may the resident be asked, and started? */
+    bool remote;   /* may a remote be set in the config file, and nothing there that forbids to ask it? */
+    struct stat status; /* of the config file, if there is one */
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;   /* have records a seal? Then with this secret: */
     uint8_t secret[KEY_BYTES];
@@ -117,6 +120,7 @@ static bool read_file(const char *file, settings *found, bool *named, bool *unse
     bool good = size >= 0 && size <= MOST_CONFIG && !memchr(text, 0, (size_t)size);
     if (fd >= 0)
         close(fd);
+    found->remote = good && strcasestr(text, "remote") && !strcasestr(text, "disable") && !strcasestr(text, "readonly") && !strcasestr(text, "recache");
     *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
     for (char *line = text, *end; good && *line; line = end) {
         end = line + strcspn(line, "\n");
@@ -138,16 +142,15 @@ static bool find_secret(settings *found) {
 
 static bool find_settings(settings *found) {
     char file[PATH_MAX];
-    struct stat status;
     const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR"), *resident = value("HIPCACHE_RESIDENT");
     bool named = directory[0] != 0, unsealed = true;
     if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
                   : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
-    found->file = lstat(file, &status) == 0;
-    found->silent = found->file ? S_ISREG(status.st_mode) && status.st_size == 0 : !config[0];
+    found->file = lstat(file, &found->status) == 0;
+    found->silent = found->file ? S_ISREG(found->status.st_mode) && found->status.st_size == 0 : !config[0];
     found->resident = true;
-    if (found->file && status.st_size && !read_file(file, found, &named, &unsealed)) {
+    if (found->file && found->status.st_size && !read_file(file, found, &named, &unsealed)) {
         if (!directory[0] || !(unsealed || value("HIPCACHE_KEY")[0]))
             return false;
         found->resident = false; /* what stands there, only the engine can read */
@@ -283,6 +286,28 @@ static void pass_misspelt_standard(const settings *set, char *const *argv) {
         execv(program, argv);
 }
 
+/* May a remote have it, and is it to be asked? Only for a compile of HIP, and with settings that are understood here. */
+static bool may_be_remote(const settings *set, char *const *argv) {
+    const char *named = getenv("HIPCACHE_REMOTE");
+    bool compiles = false;
+    if (named ? !named[0] : !set->remote)
+        return false;
+    for (char **variable = environ; *variable; variable++)
+        if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") || starts(*variable, "HIPCACHE_RECACHE="))
+            return false;
+    for (char *const *word = argv + 1; *word; word++)
+        compiles = compiles || strcmp(*word, "-c") == 0;
+    return compiles && !is_plain(argv);
+}
+
+static void start_engine(char **argv);
+
+static bool find(const settings *set, const request *asked, record *found) {
+    return direct_find(asked, found) ||
+           (may_be_remote(set, asked->argv) && helper_ask(asked, set->file ? &set->status : NULL, start_engine) &&
+            direct_find(asked, found));
+}
+
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     char directory[PATH_MAX];
@@ -293,7 +318,7 @@ static bool serve(const settings *set, char *const *argv) {
     const uint8_t *secret = set->sealed ? set->secret : NULL;
     const char *base = is_plain_base(value("HIPCACHE_BASEDIR")) ? value("HIPCACHE_BASEDIR") : NULL;
     const request asked = {set->store, directory, argv, environ, isatty(2), set->resident, secret, base};
-    if (!direct_find(&asked, &found))
+    if (!find(set, &asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
     sigemptyset(&ending);

@@ -21,6 +21,9 @@ typedef struct {
     uint8_t system[DIGEST_BYTES];
 } question;
 
+/* A path in a directory that only this user can enter; false where there is none. */
+bool runtime_place(char path[PATH_MAX], const char *name, const char *suffix);
+bool close_from(unsigned first); /* all open files from that number on */
 /* The path of the socket (and of what lies beside it), in a directory that is only this user's. */
 bool resident_place(char path[PATH_MAX], const char *suffix);
 bool resident_address(struct sockaddr_un *address);

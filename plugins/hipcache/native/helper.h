@@ -1,0 +1,11 @@
+/* The storage helper, as the native program asks it (helper.c). */
+#ifndef HIPCACHE_HELPER_H
+#define HIPCACHE_HELPER_H
+
+#include "direct.h"
+
+/* Is the direct record of that compile in the store now, fetched from a remote? `config`: the status of the config file,
+ * NULL where there is none. `start_engine`: becomes the engine with these words; returns where that cannot be. */
+bool helper_ask(const request *asked, const struct stat *config, void (*start_engine)(char **words));
+
+#endif
