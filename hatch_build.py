@@ -13,6 +13,7 @@ from __future__ import annotations
 import binascii
 import os
 import shlex
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -93,6 +94,10 @@ class LauncherHook(BuildHookInterface[Any]):
         else:  # hatchling before 1.18
             scripts = f"{self.metadata.core.name.replace('-', '_')}-{self.metadata.version}.data/scripts"
             build_data["force_include"][str(launcher)] = f"{scripts}/hipcache"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """What stands beside the wheels would be uploaded with them."""
+        shutil.rmtree(Path(self.directory) / "native", ignore_errors=True)
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""

@@ -231,3 +231,40 @@ def test_an_ordinary_user_compiles_with_the_installed_wheel(
         assert (home / "out.o").read_bytes() == (home / "plain.o").read_bytes()
     counted = json.loads(run(hipcache_program, "stats", "--json").stdout)["compiles"]
     assert {name: count for name, count in counted.items() if count} == {"miss": 1, "hit": 1}
+
+
+def test_a_second_build_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    """In another directory (`build` makes one for each), later."""
+    _built("--outdir", str(tmp_path), str(CHECKOUT))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in wheel.parent.iterdir())
+    for again in tmp_path.iterdir():
+        assert again.read_bytes() == (wheel.parent / again.name).read_bytes(), again.name
+
+
+def test_an_index_takes_wheel_and_source(wheel: Path, tmp_path: Path) -> None:
+    """`linux_x86_64` says nothing about the C library: PyPI refuses it. `scripts/release.sh` does the same as this."""
+    pytest.importorskip("twine", reason="twine is not installed (the extra 'release')")
+    pytest.importorskip("auditwheel", reason="auditwheel is not installed (the extra 'release')")
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def run(*words: str | Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", *words], capture_output=True, text=True, check=False, env=environ, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    run("auditwheel", "repair", "--wheel-dir", tmp_path, wheel)
+    (repaired,) = tmp_path.iterdir()
+    assert "-manylinux_2_" in repaired.name
+    (source,) = wheel.parent.glob("*.tar.gz")
+    run("twine", "check", "--strict", repaired, source)
+
+
+def test_the_metadata_say_licence_and_place(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"{INFO}/METADATA").decode()
+    assert "\nLicense-Expression: MIT\n" in metadata
+    assert "\nLicense-File: LICENSE\n" in metadata
+    (place,) = (line.rpartition(" ")[2] for line in metadata.splitlines() if line.startswith("Project-URL: Homepage"))
+    for recipe in ("arch/PKGBUILD", "fedora/hipcache.spec", "guix/hipcache.scm", "spack/hipcache/package.py"):
+        assert place in (CHECKOUT / "packaging" / recipe).read_text(), recipe
