@@ -70,7 +70,7 @@ class LauncherHook(BuildHookInterface[Any]):
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(
                 launcher,
-                [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "helper.c", "launcher.c"],
+                [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "helper.c", "logs.c", "launcher.c"],
                 ways,
             )
             shared = ["-shared", "-fPIC", "-pthread"]

@@ -6,7 +6,7 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
-        stats) words="--json --markdown --since --zero --help" ;;
+        stats) words="--json --markdown --since --stats-log --zero --help" ;;
         explain) words="--help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --help" ;;

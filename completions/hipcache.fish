@@ -3,6 +3,7 @@ complete -c hipcache -n __fish_use_subcommand -a stats -d 'show hits and misses 
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l json -d 'print JSON'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l markdown -d 'print Markdown, for the summary of a CI job'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l since -r -d 'only what was counted after FILE: a '\''stats --json'\'' from before the build'
+complete -c hipcache -n '__fish_seen_subcommand_from stats' -l stats-log -r -d 'only what is in FILE, a statistics log (default: the one that HIPCACHE_STATS_LOG names)'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l zero -d 'set all counts to zero (shows them first)'
 complete -c hipcache -n __fish_use_subcommand -a explain -d 'tell why the units of an object hit or missed'
 complete -c hipcache -n __fish_use_subcommand -a inspect -d 'show what the key of each unit of an object holds, and what was read'

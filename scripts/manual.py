@@ -28,6 +28,7 @@ KINDS = {
     "size": "bytes, or a number with K, M, G, T, KiB, MiB, GiB or TiB",
     "count": "0, 1, 2 ...",
     "share": "a share such as 1/100, or 0",
+    "format": "text or json",
     "mask": "an umask such as 002, 007 or 077",
 }
 
@@ -44,6 +45,8 @@ EXAMPLES = {
     "key": "/home/me/.config/hipcache/key",
     "umask": "002",
     "log": "/tmp/hipcache.log",
+    "log_format": "json",
+    "stats_log": "/tmp/build.jsonl",
     "jobs": "8",
     "remote": "grpc://cache.example.com:9092",
     "executor": "grpc://build.example.com:8980/main?jobs=32",

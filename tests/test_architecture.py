@@ -88,7 +88,7 @@ LAYERS = r"""
     store.entries
     making.bitcode processes.observe report.conditions inputs.quoted
     making.unnamed inputs.readset
-    planning.backend planning.lld planning.jobs cli.config_file
+    planning.backend planning.lld planning.jobs cli.config_file report.stats_log
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.archive

@@ -73,6 +73,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "addresses": "grpc://three:1",
         "mask": "003",
         "share": "1/3",
+        "format": "json",
     }
     for variable, setting in VARIABLES.items():
         if setting.key == "config_file":

@@ -388,9 +388,9 @@ def test_a_store_that_cannot_be_written_serves_all_the_same(direct: Direct) -> N
 
 
 @only_19
-@pytest.mark.parametrize("setting", ["HIPCACHE_RECACHE", "HIPCACHE_READONLY", "HIPCACHE_LOG"])
+@pytest.mark.parametrize("setting", ["HIPCACHE_RECACHE", "HIPCACHE_READONLY"])
 def test_settings_that_ask_for_more_are_the_engines_affair(direct: Direct, setting: str) -> None:
-    env = {setting: "1" if setting != "HIPCACHE_LOG" else str(direct.lab.root / "log")}
+    env = {setting: "1"}
     direct.lab.warm()
     for _ in range(2):
         direct.lab.compile(env=env)

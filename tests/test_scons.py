@@ -21,6 +21,7 @@ import direct_records
 import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
 from hip import DEVICE_LIBRARIES, in_terminal, know_tools, settle, statistics, watched_compiler, write_files
+from hipcache.report import stats_log
 from poison import poison
 
 pytestmark = pytest.mark.takes_turns("project")
@@ -549,14 +550,23 @@ def test_hits_are_compared_where_that_is_asked_for(newest: Project, served_by: s
         newest.build()
         settle()
         newest.build("-c")
-    newest.environ |= {"HIPCACHE_VERIFY": "1"}
-    if served_by == "engine":
-        newest.environ |= {"HIPCACHE_LOG": str(newest.root / "log")}  # who wants a log is served by the engine
+    log = newest.root / "stats.jsonl"
+    newest.environ |= {"HIPCACHE_VERIFY": "1", "HIPCACHE_STATS_LOG": str(log)}
+
+    def other_variables() -> None:
+        """Those of a direct record are others then."""
+        if served_by == "engine":
+            newest.environ |= {"HIPCACHE_JOBS": str(int(newest.environ.get("HIPCACHE_JOBS", "1")) + 1)}
+
+    other_variables()
     newest.build()
     right = (newest.root / "one.o").read_bytes()
+    (told,) = stats_log.read(log)
+    assert (told.outcome, told.object, told.direct) == ("hit", str(newest.root / "one.o"), served_by == "direct")
     assert newest.stats()["verified"] == {"same": 1, "different": 0, "varying": 0}
     poison(newest.root / "store", right)
     newest.build("-c")
+    other_variables()
     assert "THE STORE SERVED A WRONG OBJECT" in newest.build().err
     assert (newest.root / "one.o").read_bytes() == right
     assert newest.stats()["verified"] == {"same": 1, "different": 1, "varying": 0}

@@ -46,6 +46,8 @@ class Config:
     key: Path | None = None
     umask: int | None = None
     log: Path | None = None
+    log_format: str = "text"
+    stats_log: Path | None = None
     jobs: int = 0
     remote: tuple[str, ...] = ()
     executor: tuple[str, ...] = ()
@@ -169,9 +171,10 @@ def _paths(written: _Text, environ: Mapping[str, str]) -> tuple[str, ...]:
     return paths
 
 
-def _addresses(written: _Text, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Of remotes. Whether they are right, `remote.address` knows: a compile that is served need not."""
-    return tuple(written.text.split())
+def _format(written: _Text, environ: Mapping[str, str]) -> str:
+    if written.text not in ("text", "json"):
+        _bad_value(written, "is no format of the log", "write text or json")
+    return written.text
 
 
 _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
@@ -183,7 +186,8 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "directory": _path,
     "file": _path,
     "directories": _paths,
-    "addresses": _addresses,
+    "addresses": lambda written, _: tuple(written.text.split()),  # whether they are right, `remote.address` knows
+    "format": _format,
 }
 
 

@@ -121,8 +121,8 @@ def _compile(
     _say(argv, "".join(one.messages for one in done))
     for command, one in zip(commands, done, strict=True):
         telling.record(config, one.outcome, command.typed, cwd, one.record)
-    # Whoever wants a log, or nothing of the store, is served by the engine.
-    if whole and not (config.readonly or config.recache or config.log):
+    # Who wants nothing of the store, or leaves it as it is, is served by the engine.
+    if whole and not (config.readonly or config.recache):
         _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
     if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
         return _verify(engine, commands, argv, config, cwd) if config.is_drawn() else 0

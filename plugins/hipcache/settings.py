@@ -41,6 +41,10 @@ SETTINGS = (
         "umask", "mask", "", "Share the store: the umask of its files, such as 002 (group) or 007; empty: private."
     ),
     Setting("log", "file", "", "Append one line about each compile to this file."),
+    Setting("log_format", "format", "text", "How these lines are written: text or json."),
+    Setting(
+        "stats_log", "file", "", "Append the figures of each compile to this file; see 'hipcache stats --stats-log'."
+    ),
     Setting(
         "jobs",
         "count",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -45,12 +46,14 @@ _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 @dataclass(frozen=True)
 class Cache:
     """The settings in force for one set of variables, and the engine under them (None: the store cannot be used).
-    `known`: those variables, and the user's settings that SCons was started with."""
+    `known`: those variables, and the user's settings that SCons was started with; `began`: when the compile or link
+    began that is under way, in seconds of the epoch."""
 
     config: Config
     engine: Engine | None
     environ: Mapping[str, str]
     known: Mapping[str, str]
+    began: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def _notice(found: Iterable[Condition]) -> None:
 def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
+    cache = replace(cache, began=time.time())
     served = _direct(cache, argv, cwd)
     if served is None:
         return _guarded(cache, argv, cwd, _compile)
@@ -114,7 +118,7 @@ def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
 
 def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """The same for a link of device code."""
-    return _guarded(cache, argv, cwd, _link)
+    return _guarded(replace(cache, began=time.time()), argv, cwd, _link)
 
 
 def _guarded(
@@ -126,7 +130,7 @@ def _guarded(
         return story(cache, cache.engine, argv, cwd)
     except CommandFailed as failed:
         say(failed.text)
-        telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd)
+        telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd, began=cache.began)
         return Ended(status=failed.status, why=f"Error {failed.status}")
     except JobFailed as failed:
         return _interrupted(-failed.status) if failed.status in _ENDED_BY else Ended(left=failed)
@@ -215,7 +219,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
 def _tell(cache: Cache, done: Compiled, argv: tuple[str, ...], cwd: str) -> Record:
     say(done.messages)
     record = replace(done.record, command=argv)
-    telling.record(cache.config, done.outcome, argv, cwd, record)
+    telling.record(cache.config, done.outcome, argv, cwd, record, cache.began)
     return record
 
 
@@ -239,6 +243,7 @@ def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
     )
     if found is None:
         return None
+    telling.served(cache.config, found.counted, argv, cwd, cache.began or time.time())
     say(os.fsdecode(found.messages))
     return Ended(tuple(os.fsdecode(found.rule).splitlines()))
 
@@ -249,7 +254,7 @@ def is_on(env: Any, cache: Cache) -> bool:
 
 
 def _may_be_direct(config: Config) -> bool:
-    return not (config.readonly or config.recache or config.log)
+    return not (config.readonly or config.recache)
 
 
 def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, failed: bool) -> None:
@@ -263,7 +268,7 @@ def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, fail
     else:
         reason, detail = (left.reason, left.detail) if left else ("internal", "")
         end = CompileOutcome(outcome.PASSED_THROUGH, reason=reason, detail=detail)
-    telling.record(cache.config, end, argv, cwd)
+    telling.record(cache.config, end, argv, cwd, began=time.time())
 
 
 def say(text: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from campaigns.place import Campaign, Finding, Place
+from campaigns.place import BY_ENGINE, Campaign, Finding, Place
 
 VERBS = (["verify"], ["stats"], ["stats", "--json"], ["gc"], ["clear"], ["explain"], ["explain", "k0.o"])
 HUGE = (1 << 40, 20 << 30)
@@ -199,7 +199,7 @@ class Corruptions(Campaign):
         place, resident = self.place, dice.random() < 0.3
         if dice.random() < 0.15:
             self.verb(dice.choice(VERBS))
-        env = {"HIPCACHE_LOG": str(place.root / "log")} if dice.random() < 0.4 else {}
+        env = BY_ENGINE if dice.random() < 0.4 else {}
         place.compile(resident=resident, env=env)
         place.check_untouched()
         place.compile(resident=resident)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from random import Random
 
-from campaigns.place import Campaign, end_group
+from campaigns.place import BY_ENGINE, Campaign, end_group
 
 # How long each kind of compile takes at most when the machine is free: the moment is chosen in that time.
 SECONDS = {"cold": 0.9, "engine": 0.25, "direct": 0.02}
@@ -30,7 +30,7 @@ class Kills(Campaign):
         resident = dice.random() < 0.5
         if number % LIVES == 0:
             place.restore(place.template)
-        env = {"HIPCACHE_LOG": str(place.root / "log")} if kind == "engine" else {}
+        env = BY_ENGINE if kind == "engine" else {}
         if kind == "cold":
             # All of it is compiled anew, and put into the store again.
             env = {"HIPCACHE_RECACHE": "1"} if dice.random() < 0.5 else {}

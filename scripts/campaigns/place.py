@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+# With these variables the native launcher leaves every compile to the engine, which alone reads "~".
+BY_ENGINE = {"HIPCACHE_LOG": "~/../log"}
 HEADER = """\
 #pragma once
 #define __global__ __attribute__((global))

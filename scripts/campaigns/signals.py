@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from random import Random
 
-from campaigns.place import Campaign, Finding, end_group
+from campaigns.place import BY_ENGINE, Campaign, Finding, end_group
 
 FIRST = 0.2  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -28,7 +28,7 @@ class Signals(Campaign):
             env = {}
         else:
             place.restore(place.template)
-            env = {"HIPCACHE_LOG": str(place.root / "log")}
+            env = BY_ENGINE
         which = dice.choice(SIGNALS)
         place.object_of().unlink(missing_ok=True)
         process = place.start(place.words(), env=env)

@@ -197,7 +197,7 @@ class Users(Campaign):
         """The victim's: compiles and verbs. A wrong object is what members of a group trust each other for."""
         place = self.place
         for step in range(3):
-            engine = {"HIPCACHE_LOG": str(place.root / "shared" / "log")} if dice.random() < 0.4 else {}
+            engine = {"HIPCACHE_LOG": "~/../shared/log"} if dice.random() < 0.4 else {}
             for path in (place.object_of(), place.object_of().with_suffix(".d")):
                 path.unlink(missing_ok=True)
             ended = place.run(place.words(), before=_victim, env={**self.env, **engine})

@@ -9,11 +9,13 @@ from pathlib import Path
 from hipcache import config
 from hipcache.cli import Session, markdown, stats_text
 from hipcache.cli.screen import Screen
-from hipcache.errors import StoreError
-from hipcache.report import conditions, interval, statistics
+from hipcache.errors import HipcacheError, StoreError
+from hipcache.report import conditions, interval, statistics, stats_log
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 
+# Of --stats-log: the file that the settings name.
+_SET = Path()
 SUMMARY = "show hits and misses for each architecture, and the time saved"
 
 
@@ -26,13 +28,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="only what was counted after FILE: a 'stats --json' from before the build",
     )
+    parser.add_argument(
+        "--stats-log",
+        type=Path,
+        nargs="?",
+        const=_SET,
+        metavar="FILE",
+        help="only what is in FILE, a statistics log (default: the one that HIPCACHE_STATS_LOG names)",
+    )
     parser.add_argument("--zero", action="store_true", help="set all counts to zero (shows them first)")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     found = conditions.of(settings)
-    numbers = statistics.read(settings.dir)
+    if options.stats_log and (options.since or options.zero):
+        raise HipcacheError(
+            "--stats-log shows what is in a file, and knows no --since and no --zero", "give one of them alone"
+        )
+    if options.stats_log == _SET and not settings.stats_log:
+        raise HipcacheError("--stats-log needs a FILE, as HIPCACHE_STATS_LOG is not set", "name the build's log")
+    log = settings.stats_log if options.stats_log == _SET else options.stats_log
+    numbers = stats_log.total(log) if log else statistics.read(settings.dir)
     if options.since:
         numbers = interval.since(numbers, options.since)
     try:

@@ -15,7 +15,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 6
+_INTERFACE = 7
 _NO_MEMORY = 8
 OUTDATED = "the native library was built from other sources than these, and is not used"
 
@@ -42,10 +42,12 @@ class _Lexed(ctypes.Structure):
 
 @dataclass(frozen=True)
 class DirectHit:
-    """A compile whose outputs are written and counted. `rule`: the content of its dependency file."""
+    """A compile whose outputs are written and counted. `rule`: the content of its dependency file;
+    `counted`: what the statistics got."""
 
     messages: bytes
     rule: bytes
+    counted: bytes
 
 
 def load() -> ctypes.CDLL | None:
@@ -97,7 +99,7 @@ def hit(
     library = load()
     if library is None:
         return None
-    messages, rule = Bytes(), Bytes()
+    messages, rule, counted = Bytes(), Bytes(), Bytes()
     variables = [f"{name}={value}" for name, value in environ.items()]
     done = library.hipcache_hit(
         os.fsencode(store),
@@ -109,8 +111,9 @@ def hit(
         secret or None,
         ctypes.byref(messages),
         ctypes.byref(rule),
+        ctypes.byref(counted),
     )
-    found = DirectHit(messages.take(library), rule.take(library))
+    found = DirectHit(messages.take(library), rule.take(library), counted.take(library))
     return found if done else None
 
 

@@ -106,6 +106,7 @@ bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);
 bool direct_is_known(const request *asked); /* is there a record of that command, be it for other files? */
 bool direct_deliver(const record *found);
+bool direct_output(const record *found, size_t number, char path[PATH_MAX]); /* where it was written; false: no such */
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
 void direct_count(const request *asked, record *found);
 void direct_release(record *found);

@@ -231,6 +231,17 @@ bool direct_rules(const record *found, bytes *text) {
     return !text->failed;
 }
 
+bool direct_output(const record *found, size_t number, char path[PATH_MAX]) {
+    delivery one;
+    one.base = found->base;
+    for (bytes rest = found->outputs; rest.size;)
+        if (!take_output(&rest, &one))
+            return false;
+        else if (number-- == 0)
+            return strcpy(path, one.path), true;
+    return false;
+}
+
 static bool deliver_rule(const delivery *one) {
     uint8_t room[1 << 16];
     bytes text = BEGINS_IN(room);

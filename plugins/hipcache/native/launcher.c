@@ -4,6 +4,7 @@
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "helper.h"
+#include "logs.h"
 #include "masquerade.h"
 #include "resident.h"
 
@@ -53,6 +54,7 @@ typedef struct {
     bool sealed;   /* have records a seal? Then with this secret: */
     uint8_t secret[KEY_BYTES];
     char key[PATH_MAX]; /* the file that it is in; empty where there is none */
+    logs logs;
 } settings;
 
 static bool is_yes(const char *word) {
@@ -84,6 +86,22 @@ static bool is_address(const char *text) {
     return strspn(text, plain) == strlen(text);
 }
 
+/* What config.py takes for a log; what else it knows to read (~), or refuses, is its affair. */
+static bool set_log(char path[PATH_MAX], const char *text) {
+    return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
+}
+
+static bool set_format(logs *found, const char *text) {
+    found->json = strcmp(text, "json") == 0;
+    return found->json || strcmp(text, "text") == 0;
+}
+
+static bool find_logs(logs *found) {
+    const char *log = value("HIPCACHE_LOG"), *stats = value("HIPCACHE_STATS_LOG"), *format = value("HIPCACHE_LOG_FORMAT");
+    return (!log[0] || set_log(found->log, log)) && (!stats[0] || set_log(found->stats, stats)) &&
+           (!format[0] || set_format(found, format));
+}
+
 /* One line of the plainest kind: `key: value` without quotes. */
 static bool read_line(const char *line, settings *found, bool *named) {
     char key[32], words[PATH_MAX], more;
@@ -104,6 +122,12 @@ static bool read_line(const char *line, settings *found, bool *named) {
         snprintf(found->key, PATH_MAX, "%s", words);
         return words[0] == '/';
     }
+    if (strcmp(key, "log") == 0 || strcmp(key, "HIPCACHE_LOG") == 0)
+        return set_log(found->logs.log, words);
+    if (strcmp(key, "stats_log") == 0 || strcmp(key, "HIPCACHE_STATS_LOG") == 0)
+        return set_log(found->logs.stats, words);
+    if (strcmp(key, "log_format") == 0 || strcmp(key, "HIPCACHE_LOG_FORMAT") == 0)
+        return set_format(&found->logs, words);
     if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
         found->resident = is_yes(words);
     else if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
@@ -111,9 +135,9 @@ static bool read_line(const char *line, settings *found, bool *named) {
     return true;
 }
 
-/* The settings of a config file, if all of its lines are of the plainest kind. `unsealed`: certainly, none of them is
- * that of the key. */
-static bool read_file(const char *file, settings *found, bool *named, bool *unsealed) {
+/* The settings of a config file, if all of its lines are of the plainest kind. `unsealed`, `unlogged`: certainly,
+ * none of them is that of the key, or of a log. */
+static bool read_file(const char *file, settings *found, bool *named, bool *unsealed, bool *unlogged) {
     static char text[MOST_CONFIG + 2];
     const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const ssize_t size = fd >= 0 ? read(fd, text, MOST_CONFIG + 1) : -1;
@@ -122,6 +146,7 @@ static bool read_file(const char *file, settings *found, bool *named, bool *unse
         close(fd);
     found->remote = good && strcasestr(text, "remote") && !strcasestr(text, "disable") && !strcasestr(text, "readonly") && !strcasestr(text, "recache");
     *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
+    *unlogged = good && !strcasestr(text, "log") && !strchr(text, '\\');
     for (char *line = text, *end; good && *line; line = end) {
         end = line + strcspn(line, "\n");
         if (*end)
@@ -143,15 +168,15 @@ static bool find_secret(settings *found) {
 static bool find_settings(settings *found) {
     char file[PATH_MAX];
     const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR"), *resident = value("HIPCACHE_RESIDENT");
-    bool named = directory[0] != 0, unsealed = true;
+    bool named = directory[0] != 0, unsealed = true, unlogged = true;
     if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
                   : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
     found->file = lstat(file, &found->status) == 0;
     found->silent = found->file ? S_ISREG(found->status.st_mode) && found->status.st_size == 0 : !config[0];
     found->resident = true;
-    if (found->file && found->status.st_size && !read_file(file, found, &named, &unsealed)) {
-        if (!directory[0] || !(unsealed || value("HIPCACHE_KEY")[0]))
+    if (found->file && found->status.st_size && !read_file(file, found, &named, &unsealed, &unlogged)) {
+        if (!directory[0] || !unlogged || !(unsealed || value("HIPCACHE_KEY")[0]))
             return false;
         found->resident = false; /* what stands there, only the engine can read */
     }
@@ -159,7 +184,7 @@ static bool find_settings(settings *found) {
         found->resident = is_yes(resident);
     if (value("HIPCACHE_VERIFY")[0])
         share_of(value("HIPCACHE_VERIFY"), found);
-    if (!find_secret(found))
+    if (!find_secret(found) || !find_logs(&found->logs))
         return false;
     if (directory[0])
         return directory[0] == '/' && snprintf(found->store, PATH_MAX, "%s", directory) < PATH_MAX;
@@ -205,7 +230,9 @@ static bool has_settings(bool but_file) {
         if (starts(*variable, "HIPCACHE_") && !(but_file && starts(*variable, "HIPCACHE_CONFIG=")) && !starts(*variable, "HIPCACHE_DIR=") &&
             !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
             !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
-            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE="))
+            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE=") &&
+            !starts(*variable, "HIPCACHE_LOG=") && !starts(*variable, "HIPCACHE_LOG_FORMAT=") &&
+            !starts(*variable, "HIPCACHE_STATS_LOG="))
             return true;
     return false;
 }
@@ -213,11 +240,22 @@ static bool has_settings(bool but_file) {
 /* Is the statistics' line that plain.py writes; the checksum is that of the text. */
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 
+/* Counts a compile that is not served. `line`: as the statistics have it. */
+static bool count(const settings *set, char *const *argv, const char *line) {
+    char directory[PATH_MAX];
+    const bytes counted = LENT((uint8_t *)line, strlen(line));
+    if (!statistics_append(set->store, counted.at, counted.size))
+        return false;
+    if ((set->logs.log[0] || set->logs.stats[0]) && getcwd(directory, sizeof directory))
+        logs_append(&set->logs, &(ended_compile){directory, argv, 0, counted, NULL});
+    return true;
+}
+
 /* Ends as that compiler; returns where that cannot be, with nothing done. */
-static void pass_by(const char *store, char *const *argv) {
+static void pass_by(const settings *set, char *const *argv) {
     char program[PATH_MAX];
-    if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(store) &&
-        statistics_append(store, (const uint8_t *)NOT_HIP, sizeof NOT_HIP - 1))
+    if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(set->store) &&
+        count(set, argv, NOT_HIP))
         execv(program, argv);
 }
 
@@ -246,7 +284,7 @@ static bool is_refused(const settings *set, char *const *argv) {
     bytes text;
     const request asked = {set->store, directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL};
     if (!set->silent || has_settings(true) || !getcwd(directory, sizeof directory) || !statistics_have_room(set->store) ||
-        !refused_by_driver(&asked, &text) || !statistics_append(set->store, (const uint8_t *)REFUSED, sizeof REFUSED - 1))
+        !refused_by_driver(&asked, &text) || !count(set, argv, REFUSED))
         return false;
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     const bool said = say(text);
@@ -282,7 +320,7 @@ static bool misspells_standard(char *const *argv) {
 static void pass_misspelt_standard(const settings *set, char *const *argv) {
     char program[PATH_MAX];
     if (misspells_standard(argv) && set->silent && !has_settings(true) && which(argv[0], program) &&
-        statistics_have_room(set->store) && statistics_append(set->store, (const uint8_t *)REFUSED, sizeof REFUSED - 1))
+        statistics_have_room(set->store) && count(set, argv, REFUSED))
         execv(program, argv);
 }
 
@@ -332,8 +370,10 @@ static bool serve(const settings *set, char *const *argv) {
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     const bool said = done && say(found.messages);
     signal(SIGPIPE, on_pipe);
-    if (said)
+    if (said) {
         direct_count(&asked, &found);
+        logs_append(&set->logs, &(ended_compile){directory, argv, found.began, found.counted, &found});
+    }
     signal(SIGXFSZ, on_size);
     PHASE("count");
     if (said && found.alone)
@@ -426,7 +466,7 @@ int main(int argc, char **argv) {
     const bool compiles = argc > 2 && argv[1][0] != '-';
     if (compiles && streams_are_open() && may_have(RLIMIT_STACK, STACK) && find_settings(&set)) {
         if (!set.file)
-            pass_by(set.store, argv + 1);
+            pass_by(&set, argv + 1);
         if (serve(&set, argv + 1)) {
             if (is_drawn(&set))
                 compare(argc, argv);

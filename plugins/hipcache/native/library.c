@@ -10,17 +10,19 @@
 #include <unistd.h>
 
 /* Which functions there are: __init__.py takes no others. */
-int hipcache_interface(void) { return 6; }
+int hipcache_interface(void) { return 7; }
 
-/* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages` and `rule` (the dependency file's content) are the caller's to free. */
+/* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
+ * `counted` (what the statistics got) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
-                 int resident, const uint8_t *secret, bytes *messages, bytes *rule) {
+                 int resident, const uint8_t *secret, bytes *messages, bytes *rule, bytes *counted) {
     const request asked = {store, directory, argv, environ, terminal != 0, resident != 0, secret, NULL};
     record found;
     if (!direct_find(&asked, &found))
         return 0;
     append(messages, found.messages.at, found.messages.size);
-    const bool done = !messages->failed && direct_rules(&found, rule) && direct_deliver(&found);
+    append(counted, found.counted.at, found.counted.size);
+    const bool done = !messages->failed && !counted->failed && direct_rules(&found, rule) && direct_deliver(&found);
     if (done)
         direct_count(&asked, &found);
     direct_release(&found);

@@ -41,20 +41,18 @@ from hipcache.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.outcome import CompileOutcome
 from hipcache.report import sums
-from hipcache.report.sums import EXECUTED, LOCKED, PREAMBLES, REMOTE, VERIFIED, Statistics
+from hipcache.report.sums import EXECUTED, LOCKED, REMOTE, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
 _HERE = "statistics"
 _LOCK = f"{_HERE}/lock"
 _MANY_LOGS = 64
-_MARKS = {True: "+", False: "-", None: "."}
 
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
     """Count one compile in the store at `root`. False where that could not be written. `umask`: see `Confined`."""
-    more = b"".join(_line([PREAMBLES, what, str(count)]) for what, count in outcome.preambles)
-    return _append(Confined(root, umask), line(outcome) + more)
+    return _append(Confined(root, umask), b"".join(_line(text.split("\t")) for text in sums.texts(outcome)))
 
 
 def record_verified(root: Path, verdict: str) -> bool:
@@ -181,10 +179,8 @@ def _wait_lock(lock: int, how: int) -> bool:
 
 
 def line(outcome: CompileOutcome) -> bytes:
-    fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
-    for unit in outcome.units:
-        fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
-    return _line(fields)
+    """Of the compile, without what became of preambles."""
+    return _line(sums.texts(outcome)[0].split("\t"))
 
 
 def _line(fields: list[str]) -> bytes:

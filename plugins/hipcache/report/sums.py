@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hipcache.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS
+from hipcache.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
 from hipcache.store import StoreSize
 from hipcache.values import asdict, dataclass, field
 
+_MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
 # what a remote was asked; of precompiled preambles, with what became of them and how many; of actions that executors
@@ -90,6 +91,15 @@ class Statistics:
             "execution_faults": dict(self.execution_faults),
             "since": self.since,
         }
+
+
+def texts(outcome: CompileOutcome) -> list[str]:
+    """What is between checksum and end of each line of the log that a compile adds (`statistics`)."""
+    fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
+    for unit in outcome.units:
+        fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
+    more = ([PREAMBLES, what, str(count)] for what, count in outcome.preambles)
+    return ["\t".join(" ".join(text.split()) for text in one) for one in (fields, *more)]
 
 
 def counters(text: str) -> Counter[str]:

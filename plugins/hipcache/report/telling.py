@@ -7,9 +7,12 @@ import os
 import select
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hipcache import outcome
 from hipcache.config import Config
 from hipcache.outcome import CompileOutcome
 from hipcache.report import statistics
@@ -40,9 +43,17 @@ def say(text: str) -> None:
             select.select([], [2], [])
 
 
-def record(config: Config, end: CompileOutcome, command: Sequence[str], cwd: str, told: Record | None = None) -> None:
+def record(
+    config: Config,
+    end: CompileOutcome,
+    command: Sequence[str],
+    cwd: str,
+    told: Record | None = None,
+    began: float | None = None,
+) -> None:
     """Count a compile that ended, and note and log how. `command`: what the build tool ran, in `cwd`; `told`: what
-    the engine knows about it, None where it left the compile to the compiler."""
+    the engine knows about it, None where it left the compile to the compiler; `began`: when, in seconds of the epoch
+    (None: with this process)."""
     if not config.readonly:
         statistics.record(config.dir, end, config.umask)
         if end.reason != "not_hip":
@@ -51,25 +62,71 @@ def record(config: Config, end: CompileOutcome, command: Sequence[str], cwd: str
             from hipcache.store.local import LocalStore
 
             if told is None:
-                output = command[command.index("-o") + 1 :][:1] if "-o" in command else ()
-                path = os.path.join(cwd, *output) if output else ""
+                path = os.path.join(cwd, output) if (output := _output(command)) else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
             store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask)  # whatever its records need
             History(store.notes(HISTORY)).save(told)
-    log(config, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}")
+    if config.log or config.stats_log:
+        from hipcache.report import stats_log  # only for who wants one
+
+        began, now = _began() if began is None else began, time.time()
+        line = partial(
+            stats_log.line, end, began=began, now=now, cwd=cwd, path=told.object if told else _output(command)
+        )
+        _log_line(config, line, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}", command)
+
+
+def served(config: Config, counted: bytes, command: Sequence[str], cwd: str, began: float) -> None:
+    """Log a direct hit in this process, which is counted already. `counted`: as `native.DirectHit` has it."""
+    if config.log or config.stats_log:
+        from hipcache.report import stats_log
+
+        line = partial(stats_log.served, counted, began=began, now=time.time(), cwd=cwd, path=_output(command))
+        _log_line(config, line, f"{outcome.HIT}   {' '.join(command)}", command)
+
+
+def _log_line(config: Config, line: Callable[..., str], text: str, command: Sequence[str]) -> None:
+    """`line`: makes one of the statistics log, with the command in it or None."""
+    if config.stats_log:
+        _append(config.stats_log, line(command=None))
+    if config.log and config.log_format == "json":
+        _append(config.log, line(command=command))
+    else:
+        log(config, text)
+
+
+def _output(command: Sequence[str]) -> str:
+    return next(iter(command[command.index("-o") + 1 :]), "") if "-o" in command else ""
+
+
+def _began() -> float:
+    """When this process was started (also as the native launcher), in seconds of the epoch."""
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])  # proc(5): starttime, since the system began
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def log(config: Config, text: str) -> None:
     """One line, where the user wants a log."""
-    if not config.log:
-        return
-    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}".replace("\n", " ")
+    if config.log and config.log_format == "json":
+        import json
+
+        _append(config.log, json.dumps({"time": round(time.time(), 6), "pid": os.getpid(), "text": text}))
+    elif config.log:
+        _append(config.log, f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {text}".replace("\n", " "))
+
+
+def _append(path: Path, line: str) -> None:
+    """With one write, so that compiles that run at once do not mix their lines."""
     try:
-        with config.log.open("a", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(line + "\n")
+        with path.open("ab", buffering=0) as file:
+            file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
     except OSError as error:
-        print(f"hipcache: cannot write the log '{config.log}': {error.strerror}", file=sys.stderr)
+        print(f"hipcache: cannot write the log '{path}': {error.strerror}", file=sys.stderr)
 
 
 def log_fault(config: Config, error: Exception) -> None:
