@@ -21,9 +21,9 @@ ROOT = Path(hipcache.__file__).parent
 # is written into the lowest line that allows its imports. "hipcache" is the package itself, which holds the version.
 LAYERS = r"""
     __main__
-    cli.prefetch cli.export cli.import_
+    cli.export cli.import_
     carrying
-    launcher plain cli.verify cli.doctor cli.sync prefetching
+    launcher cli.verify cli.doctor cli.sync
     cli.servers
     verify.delivered verify.compiles
     verify.served_by
@@ -49,7 +49,8 @@ LAYERS = r"""
     execution.local
     planning.asking planning.asking_links
     planning.driver session planning.wrapper cache.manifest helper.process
-    helper.fetching helper.uploading
+    helper.fetching helper.uploading cli.prefetch
+    helper.ahead
     build cache.spelled verify.entries helper.remotes
     verify.named helper.transfer
     cache.read_sets cache.translation helper.carried
@@ -103,7 +104,7 @@ LAYERS = r"""
     inputs.shown
     inputs.basedir remote.envelope remote.invocation remote.queue
     planning.responses
-    planning.streams
+    planning.streams plain
     atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \

@@ -91,6 +91,18 @@ def test_a_compile_is_fetched_whole_and_no_engine_starts(machines: Machines) -> 
     assert remote_counts(second)["hits"] == 2
 
 
+def test_a_whole_build_is_fetched_ahead_and_no_engine_starts(webbed: Machines) -> None:
+    filled(webbed)
+    second = webbed.fresh()
+    native = alone(second.root)
+    webbed.listed(second, *ARCHES)
+    ended = served(second, native, "prefetch", "--step")
+    assert (ended.status, ended.err) == (0, b"")
+    assert b"of 2 HIP compiles 2 fetched, 0 here, 0 to be" in ended.out
+    for words in (["absent.json"], ["--timeout", "5"], ["one", "two"], ["--help"]):
+        assert second.run([native, "prefetch", *words]).status == UNSERVED, "the engine says what is wrong"
+
+
 def test_compiles_that_ask_at_once_are_all_served_by_one_helper(webbed: Machines) -> None:
     objects = filled(webbed)
     second = webbed.fresh()
@@ -225,5 +237,5 @@ def test_what_is_no_question_is_refused(line: bytes, rest: bytes) -> None:
 def test_a_question_has_directory_words_and_variables() -> None:
     text = b"/work\0clang++\0\0-c\0A=b=c\0B=\xff\0"
     asked = asks.read(b"ask %d 3\n" % len(text), io.BytesIO(text))
-    assert (asked.cwd, asked.argv) == ("/work", ("clang++", "", "-c"))
+    assert (asked.ahead, asked.cwd, asked.argv) == (False, "/work", ("clang++", "", "-c"))
     assert asked.environ == {"A": "b=c", "B": "\udcff"}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from hipcache import config
 from hipcache.cli import Session
-from hipcache.cli.screen import plural
-from hipcache.engine import open_engine
 from hipcache.errors import HipcacheError
-from hipcache.prefetching import Found, Prefetch, listed, of_ours
+from hipcache.servers import client_of
 
 SUMMARY = "fetch what a whole build needs from the remote, before it begins"
 SECONDS = 20.0
@@ -54,24 +53,17 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 def _prefetch(options: argparse.Namespace, session: Session, settings: config.Config) -> None:
     """Raises HipcacheError."""
-    engine = open_engine(settings, session.environ)
-    if engine.remote is None or settings.recache:
+    if settings.readonly or settings.recache:
         print("nothing is fetched ahead: nothing may be put into the store, or no hits are taken", file=session.out)
         return
-    wrong = engine.remote().why_not()
+    client = client_of(settings, session.environ)()
+    wrong = client.why_not()
     if wrong:
         raise HipcacheError(*wrong)
-    those = of_ours(listed(options.file), engine, settings)
     try:
-        found = Prefetch(engine, options.timeout).run(those)
+        told = client.prefetch(os.path.abspath(options.file), options.timeout)
     except (OSError, ValueError) as error:
         print(f"hipcache: not all is fetched ahead: {error}", file=session.err)
         return
-    print(_told(found), file=session.out)
-
-
-def _told(found: Found) -> str:
-    compiles = plural(found.commands, "HIP compile")
-    parts = [f"{found.whole} fetched", f"{found.local} here", f"{found.missing} to be compiled or looked up"]
-    whence = f" from {found.served_by}" if found.served_by else ""
-    return f"hipcache: of {compiles} {', '.join(parts)}; {plural(found.keys, 'result')} of these{whence}"
+    if told:
+        print(told, file=session.out)

@@ -14,13 +14,14 @@ from typing import BinaryIO
 
 from hipcache.values import dataclass
 
-BEGIN = b"ask "
+ASK, AHEAD = b"ask ", b"ahead "
 YES, NO = b"y", b"n"
 _MOST = 4 << 20
 
 
 @dataclass(frozen=True)
 class Asked:
+    ahead: bool
     argv: tuple[str, ...]
     cwd: str
     environ: Mapping[str, str]
@@ -28,7 +29,7 @@ class Asked:
 
 def read(line: bytes, rest: BinaryIO) -> Asked:
     """Raises ValueError for what is no question, and OSError."""
-    size, words = map(int, line[len(BEGIN) :].split())
+    size, words = map(int, line.split()[1:])
     if not (0 < size <= _MOST and words > 0):
         raise ValueError("no size of a question")
     text = rest.read(size)
@@ -38,4 +39,6 @@ def read(line: bytes, rest: BinaryIO) -> Asked:
     if len(parts) <= words:
         raise ValueError("too few words")
     pairs = [part.partition("=") for part in parts[1 + words :]]
-    return Asked(tuple(parts[1 : 1 + words]), parts[0], {name: value for name, _, value in pairs})
+    return Asked(
+        line.startswith(AHEAD), tuple(parts[1 : 1 + words]), parts[0], {name: value for name, _, value in pairs}
+    )

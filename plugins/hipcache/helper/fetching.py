@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from hipcache.config import Config
 from hipcache.direct.adopted import Adoption, Searches
+from hipcache.helper.ahead import Prefetch, ahead_of_build
 from hipcache.helper.asks import Asked
 from hipcache.helper.remotes import Remote
 from hipcache.helper.transfer import Tally
@@ -74,10 +75,25 @@ class Fetches:
     def _of_keys(remote: Remote, keys: list[str]) -> Callable[[Progress], Tally]:
         return lambda progress: remote.open().fetch(keys, progress)
 
+    def ahead(self, file: str, environ: Mapping[str, str], alive: Alive, build: Breaker) -> dict[str, Any]:
+        """All that the build with these commands needs; the answer as of `client.prefetch`."""
+        told: list[str] | None = None
+
+        def fetch(keys: Sequence[str]) -> tuple[int, str]:
+            nonlocal told
+            answer = self.fetch(list(keys), alive, build, ahead=True)
+            told = told or answer["told"]
+            return answer["hits"], answer["from"]
+
+        return {**ahead_of_build(file, Prefetch(self.store, self._adoption(environ), fetch)), "told": told}
+
+    def _adoption(self, environ: Mapping[str, str]) -> Adoption:
+        base = environ.get("HIPCACHE_BASEDIR", "") or str(self.config.basedir or "")
+        return Adoption(self.store, environ, base, self._searches)
+
     def whole(self, asked: Asked, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
-        base = asked.environ.get("HIPCACHE_BASEDIR", "") or str(self.config.basedir or "")
-        adoption = Adoption(self.store, asked.environ, base, self._searches)
+        adoption = self._adoption(asked.environ)
 
         def choose(manifest: Manifest) -> Invocation | None:
             known = adoption.fitting(manifest, asked.argv)

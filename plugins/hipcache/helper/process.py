@@ -27,6 +27,7 @@ from hipcache import config as settings
 from hipcache.config import Config
 from hipcache.errors import ConfigError, StoreError
 from hipcache.helper import asks
+from hipcache.helper.asks import Asked
 from hipcache.helper.executing import Executions
 from hipcache.helper.fetching import TICK, Fetches
 from hipcache.helper.remotes import Remote, open_remotes
@@ -137,8 +138,8 @@ class Helper:
         with connection, suppress(OSError, ValueError), connection.makefile("rb") as requests:
             connection.settimeout(5.0)
             line = requests.readline(_MOST_REQUEST)
-            asked = asks.read(line, requests) if line.startswith(asks.BEGIN) else None
-            request = json.loads(line) if asked is None else {"op": "ask"}
+            asked = asks.read(line, requests) if line.startswith((asks.ASK, asks.AHEAD)) else None
+            request: dict[str, Any] = json.loads(line) if asked is None else {"op": "ask"}
             self.note_use()
 
             def say(answer: dict[str, Any] | None = None) -> None:
@@ -146,12 +147,18 @@ class Helper:
 
             while not ready.wait(TICK):
                 say()
-            if asked:
+            if asked and asked.ahead:
+                connection.sendall(self._ahead(asked, say))
+            elif asked:
                 connection.sendall(asks.YES if self.fetches.whole(asked, say) else asks.NO)
             elif request["op"] == "fetch":
                 build = self.fetches.account(str(request.get("build", "")))
                 keys = [str(key) for key in request["keys"]]
-                say(self.fetches.fetch(keys, say, build, ahead=bool(request.get("ahead"))))
+                say(self.fetches.fetch(keys, say, build, ahead=False))
+            elif request["op"] == "prefetch":
+                build = self.fetches.account(str(request.get("build", "")))
+                environ = {str(name): str(value) for name, value in request["environ"].items()}
+                say(self.fetches.ahead(str(request["file"]), environ, say, build))
             elif request["op"] == "upload":
                 self.uploads.asked.set()
             elif request["op"] == "execute":
@@ -169,6 +176,15 @@ class Helper:
             if self._executions is None:
                 self._executions = Executions(self.config.executor)
         return self._executions.run(request, alive)
+
+    def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:
+        if not self.config.prefetch:
+            return asks.NO
+        file = os.path.join(asked.cwd, asked.argv[0])
+        answer = self.fetches.ahead(file, asked.environ, alive, self.fetches.account(""))
+        if answer.get("wrong") or answer["told"]:
+            return asks.NO
+        return asks.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")
 
 
 def _link(path: str, place: str) -> None:

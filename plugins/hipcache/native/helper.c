@@ -27,7 +27,8 @@
 #include <unistd.h>
 
 enum {
-    PATIENCE = 2000,   /* milliseconds for the answer */
+    PATIENCE = 2000,   /* milliseconds for an answer, or for a sign of life */
+    LONGEST = 20000,   /* for what a whole build needs (cli/prefetch.py: SECONDS) */
     AGAIN = 60,        /* seconds after which a helper that did not come up is started again */
     DOWN = 600,        /* seconds for which nobody asks after a fault (remote/client.py) */
     BACKLOG = 512,
@@ -170,7 +171,7 @@ static bool open_door(int directory, const char *name, const char *path, void (*
 }
 
 /* The question as helper/asks.py reads it. */
-static bool write_question(const request *asked, bytes *text) {
+static bool write_question(const request *asked, const char *kind, bytes *text) {
     bytes rest = {0};
     char head[64];
     unsigned words = 0;
@@ -179,7 +180,7 @@ static bool write_question(const request *asked, bytes *text) {
         append(&rest, *word, strlen(*word) + 1);
     for (char *const *variable = asked->environ; *variable; variable++)
         append(&rest, *variable, strlen(*variable) + 1);
-    append(text, head, (size_t)snprintf(head, sizeof head, "ask %zu %u\n", rest.size, words));
+    append(text, head, (size_t)snprintf(head, sizeof head, "%s %zu %u\n", kind, rest.size, words));
     append(text, rest.at, rest.size);
     const bool good = !rest.failed && !text->failed && text->size <= MOST_QUESTION;
     release(&rest);
@@ -201,22 +202,30 @@ static bool send_all(int fd, const bytes *text, int64_t end) {
     return true;
 }
 
-/* The answer: 'y' or 'n'; 0 where there was none, and '\n' where the helper was still at it. */
-static char answer_of(int fd, int64_t end) {
-    char said = 0, text[64];
-    for (int64_t left = PATIENCE; left > 0; left = end - now()) {
+/* The answer: 'y' or 'n'; 0 where there was none, and '\n' where the helper was still at it. `text`: what follows a 'y'. */
+static char answer_of(int fd, int64_t end, bytes *text) {
+    char said = 0, come[4096];
+    for (;;) {
+        const int64_t left = end - now();
         struct pollfd ready = {fd, POLLIN, 0};
-        if (poll(&ready, 1, (int)left) < 0 && errno == EINTR)
+        const int count = left > 0 ? poll(&ready, 1, (int)(said == 0 && left > PATIENCE ? PATIENCE : left)) : 0;
+        if (count < 0 && errno == EINTR)
             continue;
-        const ssize_t size = ready.revents ? recv(fd, text, sizeof text, 0) : 0;
-        if (size <= 0 && !(size < 0 && (errno == EAGAIN || errno == EINTR)))
-            return ready.revents ? 'n' : said; /* it has gone; nothing came in time */
+        if (count <= 0)
+            return said == 'y' ? 'n' : said; /* a text that is cut */
+        const ssize_t size = recv(fd, come, sizeof come, 0);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (size <= 0)
+            return said == 'y' && size == 0 ? 'y' : 'n'; /* it has gone */
         for (ssize_t i = 0; i < size; i++)
-            said = text[i];
-        if (said == 'y' || said == 'n')
+            if (said == 'y' && text)
+                append(text, come + i, 1);
+            else if (said != 'y')
+                said = come[i];
+        if (said == 'n' || (said == 'y' && !text))
             return said;
     }
-    return said;
 }
 
 /* Has a compile found lately that no helper answers? */
@@ -227,24 +236,25 @@ static bool is_down(const request *asked) {
            (stat(path, &found) == 0 && llabs((long long)time(NULL) - found.st_mtime) < DOWN);
 }
 
-bool helper_ask(const request *asked, const struct stat *config, void (*start_engine)(char **words)) {
-    char name[64], path[PATH_MAX];
+/* As `answer_of`, of a question of this kind, that may take so many milliseconds; 'n' where it cannot be asked. */
+static char ask(const request *asked, const char *kind, const struct stat *config, int64_t patience,
+                void (*start_engine)(char **words), bytes *text) {
+    char name[64], path[PATH_MAX], said = 'n';
     bytes question = {0};
     if (is_down(asked) || !name_door(asked, config, name) || !runtime_place(path, name, ""))
-        return false;
+        return said;
     char *const last = (char *)base_name(path);
     last[-1] = 0;
     const int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     last[-1] = '/';
     if (directory < 0)
-        return false;
-    const int64_t end = now() + PATIENCE;
+        return said;
+    const int64_t end = now() + patience;
     int fd = connect_to(directory, name);
     if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && open_door(directory, name, path, start_engine))
         fd = connect_to(directory, name);
-    char said = 'n';
-    if (fd >= 0 && write_question(asked, &question)) {
-        said = send_all(fd, &question, end) ? answer_of(fd, end) : 'n';
+    if (fd >= 0 && write_question(asked, kind, &question) && send_all(fd, &question, end)) {
+        said = answer_of(fd, end, text);
         if (said == 0)
             unlinkat(directory, name, 0);
     }
@@ -252,5 +262,24 @@ bool helper_ask(const request *asked, const struct stat *config, void (*start_en
     if (fd >= 0)
         close(fd);
     close(directory);
-    return said == 'y';
+    return said;
+}
+
+bool helper_ask(const request *asked, const struct stat *config, void (*start_engine)(char **words)) {
+    return ask(asked, "ask", config, PATIENCE, start_engine, NULL) == 'y';
+}
+
+ahead helper_fetch_ahead(const request *asked, const char *file, const struct stat *config,
+                         void (*start_engine)(char **words), bytes *text) {
+    char *words[] = {(char *)file, NULL};
+    request question = *asked;
+    question.argv = words;
+    switch (ask(&question, "ahead", config, LONGEST, start_engine, text)) {
+    case 'y':
+        return text->failed ? AHEAD_ENGINE : AHEAD_DONE;
+    case '\n':
+        return AHEAD_TOO_LONG;
+    default:
+        return AHEAD_ENGINE;
+    }
 }

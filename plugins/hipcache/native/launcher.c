@@ -324,18 +324,23 @@ static void pass_misspelt_standard(const settings *set, char *const *argv) {
         execv(program, argv);
 }
 
-/* May a remote have it, and is it to be asked? Only for a compile of HIP, and with settings that are understood here. */
-static bool may_be_remote(const settings *set, char *const *argv) {
+/* Is a remote set, which may be asked, as far as that is understood here? */
+static bool has_remote(const settings *set) {
     const char *named = getenv("HIPCACHE_REMOTE");
-    bool compiles = false;
     if (named ? !named[0] : !set->remote)
         return false;
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") || starts(*variable, "HIPCACHE_RECACHE="))
             return false;
+    return true;
+}
+
+/* May one have that compile, and is it to be asked? */
+static bool may_be_remote(const settings *set, char *const *argv) {
+    bool compiles = false;
     for (char *const *word = argv + 1; *word; word++)
         compiles = compiles || strcmp(*word, "-c") == 0;
-    return compiles && !is_plain(argv);
+    return compiles && has_remote(set) && !is_plain(argv);
 }
 
 static void start_engine(char **argv);
@@ -451,6 +456,25 @@ static void compare(int argc, char **argv) {
     }
 }
 
+/* `hipcache prefetch [--step] [FILE]`, where the helper does it, and nothing is wrong. */
+static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
+    char directory[PATH_MAX];
+    bytes text = {0};
+    const bool step = argc > 2 && strcmp(argv[2], "--step") == 0;
+    const int files = argc - 2 - step;
+    const char *file = files == 1 ? argv[2 + step] : "compile_commands.json";
+    if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH") || !getcwd(directory, sizeof directory))
+        return false;
+    const request asked = {set->store, directory, argv, environ, false, false, NULL, NULL};
+    const ahead came = helper_fetch_ahead(&asked, file, set->file ? &set->status : NULL, start_engine, &text);
+    if (came == AHEAD_DONE)
+        (void)!write(1, text.at, text.size);
+    else if (came == AHEAD_TOO_LONG)
+        fprintf(stderr, "hipcache: not all is fetched ahead: it takes too long\n");
+    release(&text);
+    return came != AHEAD_ENGINE;
+}
+
 static bool streams_are_open(void) {
     return fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0;
 }
@@ -464,6 +488,8 @@ int main(int argc, char **argv) {
     if (argc > 0)
         argv = unmask(&argc, argv);
     const bool compiles = argc > 2 && argv[1][0] != '-';
+    if (argc > 1 && strcmp(argv[1], "prefetch") == 0 && streams_are_open() && find_settings(&set) && fetch_ahead(&set, argc, argv))
+        return 0;
     if (compiles && streams_are_open() && may_have(RLIMIT_STACK, STACK) && find_settings(&set)) {
         if (!set.file)
             pass_by(&set, argv + 1);

@@ -6,7 +6,8 @@ the socket, and starts a helper that gets both: from that moment on others can c
 
 Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits": number
 of keys, "from": name, "told": [text, hint] or null}, and before that with as many empty lines as it likes, which say
-that it is at it; "ahead": true says that it is for the whole of that build. {"op": "upload"} has no answer.
+that it is at it. {"op": "prefetch", "file": path, "environ": variables, "build": name} is answered with {"text": what
+it came to, "told": as above}, or {"wrong": [text, hint]}, after empty lines. {"op": "upload"} has no answer.
 {"op": "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or
 something is told.
 
@@ -31,7 +32,7 @@ from typing import Any
 import hipcache
 from hipcache.config import Config
 from hipcache.confined import Confined
-from hipcache.errors import ConfigError
+from hipcache.errors import ConfigError, HipcacheError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart
 from hipcache.processes.slots import runtime_directory
@@ -108,22 +109,26 @@ class Client:
             self.give_up(f"its storage helper does not answer: {error}")
         return False
 
-    def fetch_ahead(self, keys: Sequence[str], seconds: float) -> tuple[int, str]:
-        """As `fetch`, for many commands and within that time: how many of the keys came, and from where. Raises
-        OSError, ValueError where no more is to be asked for; the fault is told."""
-        if not keys or self._given_up or not self.is_up():
-            return 0, ""
+    def prefetch(self, file: str, seconds: float) -> str:
+        """Have all fetched that the build with these commands needs, within that time: what it came to, in words.
+        Raises HipcacheError where the file is at fault, OSError, ValueError where the helper is; the remote's fault is
+        told."""
+        if self._given_up or not self.is_up():
+            return ""
+        asked = {"op": "prefetch", "file": file, "environ": dict(self.environ), "build": self.build()}
         try:
-            for answer in self._ask({"op": "fetch", "keys": list(keys), "ahead": True, "build": self.build()}, seconds):
+            for answer in self._ask(asked, seconds):
+                if answer.get("wrong"):
+                    raise HipcacheError(*map(str, answer["wrong"][:2]))
                 if answer.get("told"):
                     self.tell(*map(str, answer["told"][:2]))
-                return int(answer.get("hits", 0)), str(answer.get("from", ""))
+                return str(answer["text"])
         except _TooLong:
             raise
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             self.give_up(f"its storage helper does not answer: {error}")
-            raise
-        return 0, ""
+            raise OSError(str(error)) from error
+        return ""
 
     def queue(self, keys: Sequence[str], following: Sequence[str]) -> None:
         """Have the records uploaded, some time. Raises nothing."""

@@ -12,17 +12,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 
-from hipcache import kinds
-from hipcache.config import Config
+from hipcache.cli.screen import plural
 from hipcache.direct.adopted import Adoption
-from hipcache.engine import Engine
-from hipcache.errors import HipcacheError, PassThrough, Refused
+from hipcache.errors import HipcacheError
+from hipcache.plain import is_plain
 from hipcache.remote import invocation
-from hipcache.remote.invocation import Manifest
+from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.store import Store
 from hipcache.values import dataclass
 
 # Keys of one question.
@@ -50,18 +48,25 @@ class Found:
     keys: int = 0
     served_by: str = ""
 
+    def told(self) -> str:
+        compiles = plural(self.commands, "HIP compile")
+        parts = [f"{self.whole} fetched", f"{self.local} here", f"{self.missing} to be compiled or looked up"]
+        whence = f" from {self.served_by}" if self.served_by else ""
+        return f"hipcache: of {compiles} {', '.join(parts)}; {plural(self.keys, 'result')} of these{whence}"
+
 
 def listed(path: str) -> list[Listed]:
-    """The commands of a compilation database (https://clang.llvm.org/docs/JSONCompilationDatabase.html). Raises
+    """The compiles of HIP in a compilation database (https://clang.llvm.org/docs/JSONCompilationDatabase.html). Raises
     HipcacheError."""
     try:
         with open(path, "rb") as file:
             entries = json.loads(file.read().decode("utf-8", "surrogateescape"))
-        return [_listed(one) for one in entries]
+        found = dict.fromkeys(_listed(one) for one in entries)
     except OSError as error:
         raise HipcacheError(f"cannot read '{path}': {error.strerror}", _HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HipcacheError(f"'{path}' is no list of compile commands: {error!r}", _HINT) from error
+    return [one for one in found if "-c" in one.argv and not is_plain(one.argv)]
 
 
 def _listed(entry: dict[str, object]) -> Listed:
@@ -70,57 +75,55 @@ def _listed(entry: dict[str, object]) -> Listed:
     return Listed(invocation.behind_launchers(words), os.path.realpath(str(entry["directory"])))
 
 
-def of_ours(those: Sequence[Listed], engine: Engine, config: Config) -> list[Listed]:
-    """The HIP compiles among them."""
-    found = []
-    for one in dict.fromkeys(those):
-        with suppress(PassThrough, Refused, OSError, IndexError):
-            kinds.read(one.argv, one.cwd, engine.environ, config)
-            found.append(one)
-    return found
-
-
 @dataclass
 class Prefetch:
-    """`seconds`: all that it may take."""
+    """`fetch` puts what a remote has of these keys into the store: how many came, and from which."""
 
-    engine: Engine
-    seconds: float
-    clock: Callable[[], float] = time.monotonic
+    store: Store
+    adoption: Adoption
+    fetch: Callable[[Sequence[str]], tuple[int, str]]
 
     def run(self, those: Sequence[Listed]) -> Found:
-        """Raises OSError, ValueError where the remote gives no more; what has come by then is kept."""
-        end = self.clock() + self.seconds
+        """What has come is kept, whatever happens behind that."""
         found = Found(commands=len(those))
-        adoption = Adoption(self.engine.store, self.engine.environ, self.engine.basedir)
-        named = {adoption.key(one.argv, one.cwd): one for one in those}
-        left = {key: one for key, one in named.items() if not self._holds(adoption, key, one)}
+        named = {self.adoption.key(one.argv, one.cwd): one for one in those}
+        left = {key: one for key, one in named.items() if not self._is_here(key, one)}
         found.local = len(those) - len(left)
-        for keys in _portions(list(left)):
-            self._fetch(keys, end, found)
-        behind = {key: one for key, one in left.items() if not self._adopt(adoption, key, one)}
+        self._fetch(list(left), found)
+        behind = {key: one for key, one in left.items() if not self._adopt(key, one)}
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)
-        for keys in _portions([name for name in asked if self.engine.store.get_action(name) is None]):
-            found.keys += self._fetch(keys, end, found)
+        found.keys = self._fetch([name for name in asked if self.store.get_action(name) is None], found)
         return found
 
-    def _fetch(self, keys: Sequence[str], end: float, found: Found) -> int:
-        assert self.engine.remote
-        hits, served = self.engine.remote().fetch_ahead(keys, max(0.0, end - self.clock()))
-        found.served_by = served or found.served_by
-        return hits
+    def _fetch(self, keys: Sequence[str], found: Found) -> int:
+        came = 0
+        for portion in _portions(keys):
+            hits, served = self.fetch(portion)
+            came, found.served_by = came + hits, served or found.served_by
+        return came
 
     def _manifest(self, key: str) -> Manifest:
-        return invocation.unpack(self.engine.store.get_action(key))
+        return invocation.unpack(self.store.get_action(key))
 
-    def _holds(self, adoption: Adoption, key: str, one: Listed) -> bool:
-        known = adoption.fitting(self._manifest(key), one.argv)
-        return known is not None and adoption.is_here(known, one.cwd)
+    def _fitting(self, key: str, one: Listed) -> Invocation | None:
+        return self.adoption.fitting(self._manifest(key), one.argv)
 
-    def _adopt(self, adoption: Adoption, key: str, one: Listed) -> bool:
-        known = adoption.fitting(self._manifest(key), one.argv)
-        return known is not None and adoption.adopt(known, one.cwd)
+    def _is_here(self, key: str, one: Listed) -> bool:
+        known = self._fitting(key, one)
+        return known is not None and self.adoption.is_here(known, one.cwd)
+
+    def _adopt(self, key: str, one: Listed) -> bool:
+        known = self._fitting(key, one)
+        return known is not None and self.adoption.adopt(known, one.cwd)
+
+
+def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:
+    """As the answer of `remote/client` has it: what it came to, or the file's fault."""
+    try:
+        return {"text": prefetch.run(listed(file)).told()}
+    except HipcacheError as error:
+        return {"wrong": [error.message, error.hint]}
 
 
 def _portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
