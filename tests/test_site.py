@@ -83,8 +83,7 @@ def test_a_block_is_run_or_says_why_not(page: str) -> None:
     for mark, _, language, content in _BLOCK.findall(text(page)):
         run = language == "sh" and page in (*SESSIONS, "ci")
         assert run or mark or language in DRAWN, content
-    if page not in ("share", "preambles"):
-        assert not re.search(r"\n\n    \S", re.sub(_BLOCK, "", text(page))), "blocks have fences"
+    assert not re.search(r"\n\n    \S", re.sub(_BLOCK, "", text(page))), "blocks have fences"
 
 
 def test_each_page_is_in_the_navigation() -> None:

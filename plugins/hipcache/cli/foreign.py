@@ -18,7 +18,7 @@ OPTIONS = {
     **dict.fromkeys(("-k", "--get-config"), GET),
     **dict.fromkeys(("-o", "--set-config"), SET),
     **dict.fromkeys(("--print-stats", "--format", "--stats-format"), JSON),
-    "--show-log-stats": "hipcache stats --since FILE",
+    "--show-log-stats": "hipcache stats --stats-log FILE",
     "--evict-older-than": "hipcache gc --older-than AGE",
     "--inspect": "hipcache inspect OBJECT",
     "-V": "hipcache --version",
