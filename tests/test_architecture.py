@@ -76,7 +76,10 @@ LAYERS = r"""
     model.contents
     planning.preamble
     planning.frontend
-    planning.inodes planning.auxiliary
+    planning.inodes planning.auxiliary cli.report
+    cli.page
+    report.drawing
+    report.build
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         cli.iree_check
     store.opening direct.contents direct.adopted

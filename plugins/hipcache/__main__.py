@@ -13,6 +13,7 @@ from contextlib import suppress
 SUBCOMMANDS = (
     "stats",
     "explain",
+    "report",
     "inspect",
     "doctor",
     "gc",

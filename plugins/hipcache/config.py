@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache import builders
 from hipcache.errors import ConfigError
 from hipcache.processes import room
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
 from hipcache.shared import MOST_CONFIG
 from hipcache.sizes import parse_size
 from hipcache.values import dataclass, field
@@ -183,8 +183,7 @@ _PARSERS: dict[str, Callable[[_Text, Mapping[str, str]], object]] = {
     "count": _count,
     "share": _share,
     "mask": _mask,
-    "directory": _path,
-    "file": _path,
+    **dict.fromkeys(("directory", "file"), _path),
     "directories": _paths,
     "addresses": lambda written, _: tuple(written.text.split()),  # whether they are right, `remote.address` knows
     "format": _format,
@@ -198,15 +197,6 @@ def check(setting: Setting, text: str, environ: Mapping[str, str]) -> None:
 
 def _bad_value(written: _Text, why: str, hint: str) -> NoReturn:
     raise ConfigError(f"{written.place}: '{written.text}' {why}", hint)
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """The prefix, which all share, would make everything look near."""
-    import difflib
-
-    names = {name.removeprefix(PREFIX): name for name in known}
-    close = difflib.get_close_matches(word.removeprefix(PREFIX), list(names), n=1, cutoff=0.5)
-    return f"did you mean '{names[close[0]]}'?" if close else "known are " + ", ".join(known)
 
 
 def _expand(path: str, environ: Mapping[str, str]) -> str:

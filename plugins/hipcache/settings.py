@@ -79,3 +79,12 @@ SETTINGS = (
 
 # HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.
 VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """The prefix, which all share, would make everything look near."""
+    import difflib
+
+    names = {name.removeprefix(PREFIX): name for name in known}
+    close = difflib.get_close_matches(word.removeprefix(PREFIX), list(names), n=1, cutoff=0.5)
+    return f"did you mean '{names[close[0]]}'?" if close else "known are " + ", ".join(known)

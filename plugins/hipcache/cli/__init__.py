@@ -25,6 +25,7 @@ from hipcache.values import dataclass, field
 VERBS = (
     "stats",
     "explain",
+    "report",
     "inspect",
     "doctor",
     "gc",

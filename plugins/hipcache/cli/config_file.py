@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hipcache import atomic, config
 from hipcache.errors import ConfigError
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
 
 
 def setting(name: str) -> Setting:
@@ -16,7 +16,7 @@ def setting(name: str) -> Setting:
     known = {found.key: found for found in SETTINGS if found.key != "config_file"}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        raise ConfigError(f"unknown setting '{name}'", config.nearest(name, list(VARIABLES)))
+        raise ConfigError(f"unknown setting '{name}'", nearest(name, list(VARIABLES)))
     return known[key]
 
 

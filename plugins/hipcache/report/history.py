@@ -13,7 +13,7 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.inflating import inflate
 from hipcache.inputs.keys import digest_bytes
@@ -92,6 +92,13 @@ class History:
     def load(self, path: str) -> Record | None:
         """The last record of the object at absolute `path`."""
         return self._newest(self._notes.listing(_name(path)))
+
+    def each(self) -> Iterator[Record]:
+        """The last record of each object whose name is known."""
+        for directory in self._notes.directories():
+            record = self._newest(self._notes.listing(directory))
+            if record is not None and record.object:
+                yield record
 
     def last(self) -> Record | None:
         """The compile that ended last."""

@@ -231,6 +231,11 @@ class LocalStore:
                     book.add(entry.size)
             return StoreSize(book.bytes + (self._upkeep.beside() if beside else 0), book.entries, self.max_bytes)
 
+    def used(self) -> list[tuple[float, int]]:
+        """Of each entry: when it was last used (seconds of the epoch), and its bytes."""
+        with as_store_error("read", self._layout.base):
+            return [(entry.mtime_ns / 1e9, entry.size) for entry in self._upkeep.entries()]
+
     def collect(
         self,
         max_bytes: int | None = None,

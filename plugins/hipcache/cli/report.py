@@ -1,0 +1,65 @@
+"""`hipcache report`: one build as a page of HTML that needs no network, and as a trace for Chrome's viewer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+from hipcache import config
+from hipcache.cli import Session, page
+from hipcache.errors import HipcacheError, StoreError
+from hipcache.report import build, stats_log
+from hipcache.report.history import History
+from hipcache.store.layout import HISTORY
+from hipcache.store.local import LocalStore
+from hipcache.store.opening import open_store
+
+SUMMARY = "write a report of a build: architectures, targets, timeline, causes of misses"
+_DAY = 24 * 3600
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of HTML, which needs no network")
+    parser.add_argument(
+        "--chrome-trace", type=Path, metavar="FILE", help="write a timeline for chrome://tracing or Perfetto"
+    )
+    parser.add_argument(
+        "--stats-log",
+        type=Path,
+        metavar="FILE",
+        help="the build's log (default: that of HIPCACHE_STATS_LOG; without, the last compile of each object)",
+    )
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    settings = config.load(session.environ, strict=True)
+    if not (options.html or options.chrome_trace):
+        raise HipcacheError("'hipcache report' has nothing to write", "name a file: --html report.html")
+    log = options.stats_log or settings.stats_log
+    store = LocalStore(settings.dir, max_bytes=0, read_only=True)
+    compiles = list(stats_log.read(log)) if log else build.of_history(History(store.notes(HISTORY)).each())
+    if not compiles:
+        raise HipcacheError(
+            f"no compile is known in {f'the statistics log {log}' if log else settings.dir}",
+            "build with HIPCACHE_STATS_LOG=FILE, and name that: --stats-log FILE",
+        )
+    if options.html:
+        try:
+            opened = open_store(settings, read_only=True)
+            size, now = opened.size(beside=True).bytes, time.time()
+            used = Counter[int]()
+            for when, taken in opened.used():
+                used[max(0, int((now - when) // _DAY))] += taken
+        except StoreError:
+            size, used = 0, Counter[int]()
+        source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
+        told = page.Told(source, compiles, size, sorted(used.items()))
+        options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
+        print(f"report of {len(compiles)} compiles: '{options.html}'", file=session.out)
+    if options.chrome_trace:
+        options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles)), encoding="utf-8")
+        print(f"timeline of {len(compiles)} compiles: '{options.chrome_trace}'", file=session.out)
+    return 0

@@ -1,0 +1,150 @@
+"""One build in figures, for a report: its compiles, by architecture, by target or directory, by cause of a miss."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from hipcache.outcome import HIT, MISS, PARTIAL, UnitOutcome
+from hipcache.report import sums
+from hipcache.report.history import Record
+from hipcache.report.stats_log import Compile
+from hipcache.values import dataclass
+
+# A cause that goes on differently for each object: what stands before this is the cause.
+_DETAIL = "; "
+# Seconds that the times in a log are rounded to.
+_CLOCK = 1e-5
+# CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/TARGET.p/...
+_TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Compiles that belong together. `served`: all from the cache; `some`: in part; `left`: passed through, failed."""
+
+    name: str
+    served: int
+    some: int
+    compiled: int
+    left: int
+    seconds: float
+
+    @property
+    def total(self) -> int:
+        return self.served + self.some + self.compiled + self.left
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why units missed: how many of them, of how many objects, and what their compiles took."""
+
+    name: str
+    units: int
+    objects: tuple[str, ...]
+    seconds: float
+
+
+def of_history(records: Iterable[Record]) -> list[Compile]:
+    """The last compile of each object: nothing is known of how long they took."""
+    return sorted(
+        (
+            Compile(
+                one.when,
+                0.0,
+                0,
+                one.directory,
+                one.object,
+                False,
+                (
+                    "\t".join(
+                        [one.outcome, one.reason, "0", *(f"{u.name} {'+' if u.hit else '-'}.." for u in one.units)]
+                    ),
+                ),
+                tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why) for u in one.units),
+                one.detail,
+            )
+            for one in records
+        ),
+        key=lambda one: one.began,
+    )
+
+
+def statistics(compiles: Sequence[Compile]) -> sums.Statistics:
+    counts = sum((sums.counters(text) for one in compiles for text in one.counted), start=Counter[str]())
+    return sums.of(counts, min((one.began for one in compiles), default=None))
+
+
+def target_of(path: str) -> str:
+    """The build tool's target that an object belongs to, by the place where CMake and Meson put it; else its
+    directory."""
+    found = _TARGET_OF_PATH.search(path)
+    return (found[1] or found[2]) if found else os.path.dirname(path) or "(not known)"
+
+
+def groups(compiles: Iterable[Compile], name: Callable[[str], str] = target_of) -> list[Group]:
+    """By target or directory, those with the most compiler time first."""
+    found: dict[str, list[Compile]] = {}
+    for one in compiles:
+        found.setdefault(name(one.object), []).append(one)
+    made = []
+    for key, members in found.items():
+        ends = [one.outcome for one in members]
+        served, some, compiled = (ends.count(end) for end in (HIT, PARTIAL, MISS))
+        seconds = sum(one.seconds for one in members)
+        made.append(Group(key, served, some, compiled, len(ends) - served - some - compiled, seconds))
+    return sorted(made, key=lambda one: (-one.seconds, -one.total, one.name))
+
+
+def causes(compiles: Iterable[Compile]) -> list[Cause]:
+    """Those of the most units first. A unit with several causes counts for each of them."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for one in compiles:
+        for unit in one.units:
+            for why in dict.fromkeys(text.partition(_DETAIL)[0] for text in unit.why):
+                found.setdefault(why, []).append((one.object, unit.seconds))
+    made = [
+        Cause(name, len(units), tuple(sorted({path for path, _ in units})), sum(took for _, took in units))
+        for name, units in found.items()
+    ]
+    return sorted(made, key=lambda one: (-one.units, one.name))
+
+
+def slowest(compiles: Iterable[Compile], most: int) -> list[tuple[str, UnitOutcome]]:
+    """(object, unit) of those that were compiled and took longest."""
+    units = [(one.object, unit) for one in compiles for unit in one.units if unit.why and unit.seconds]
+    return sorted(units, key=lambda pair: (-pair[1].seconds, pair[0]))[:most]
+
+
+def lanes(compiles: Sequence[Compile]) -> list[tuple[int, Compile]]:
+    """(number of the lane, compile), so that none overlaps another in its lane; by begin."""
+    free: list[float] = []
+    placed = []
+    for one in sorted(compiles, key=lambda one: one.began):
+        lane = next((number for number, end in enumerate(free) if end <= one.began + _CLOCK), len(free))
+        free[lane : lane + 1] = [one.began + one.seconds]
+        placed.append((lane, one))
+    return placed
+
+
+def chrome_trace(compiles: Sequence[Compile]) -> dict[str, object]:
+    """For chrome://tracing, Perfetto and speedscope: complete events in microseconds (Trace Event Format)."""
+    begin = min((one.began for one in compiles), default=0.0)
+    return {
+        "traceEvents": [
+            {
+                "name": os.path.basename(one.object) or "(not known)",
+                "cat": one.outcome,
+                "ph": "X",
+                "ts": round((one.began - begin) * 1e6),
+                "dur": round(one.seconds * 1e6),
+                "pid": 1,
+                "tid": lane,
+                "args": {"object": one.object, "outcome": one.outcome, "target": target_of(one.object)},
+            }
+            for lane, one in lanes(compiles)
+        ],
+        "displayTimeUnit": "ms",
+    }

@@ -1,0 +1,162 @@
+"""The report of a build: figures by architecture, target and cause; a page that a browser shows, with 5,000 objects."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hipcache import cli
+from hipcache.outcome import CompileOutcome, UnitOutcome
+from hipcache.report import build, stats_log
+
+CHROMIUM = shutil.which("chromium")
+ARCHS = ("gfx906", "gfx90a:xnack+", "gfx1030")
+HEADER = "file '/src/lib/<value>.hpp' changed"
+
+
+def a_log(path: Path, objects: int) -> Path:
+    """Of a build by two at once: two of three objects are hits, the others compiled, for one header or for the first
+    time."""
+    dice, lines, free = random.Random(7), [], [1.7e9, 1.7e9]
+    for number in range(objects):
+        lane = free.index(min(free))
+        hit = number % 3 != 0
+        took = 0.001 if hit else 0.5 + dice.random()
+        why = () if hit else (HEADER,) if number % 2 else (f"first compile of this object here; {number}",)
+        units = tuple(UnitOutcome(name, hit, hit, hit, why, took) for name in (*ARCHS, "host"))
+        end = CompileOutcome("hit" if hit else "miss", units=units, seconds_saved=4.0 * hit)
+        place = f"lib{number % 40}/CMakeFiles/kernels{number % 40}.dir/k{number}.hip.o"
+        began = free[lane]
+        free[lane] += took
+        lines.append(stats_log.line(end, began=began, now=began + took, cwd="/build", path=place))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def report(tmp_path: Path, *words: str, status: int = 0) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    environ = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store")}
+    assert cli.run(["report", *words], environ, out, err) == status, err.getvalue()
+    return out.getvalue() + err.getvalue()
+
+
+def page_of(tmp_path: Path, objects: int) -> Path:
+    log, page = a_log(tmp_path / "log", objects), tmp_path / "report.html"
+    report(tmp_path, "--stats-log", str(log), "--html", str(page))
+    return page
+
+
+def shot(page: Path, *words: str) -> Path:
+    """A screenshot of the whole first screen."""
+    assert CHROMIUM
+    picture = page.with_suffix(".png")
+    argv = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"]
+    argv += ["--window-size=1200,1600", "--hide-scrollbars", f"--screenshot={picture}", *words, page.as_uri()]
+    environ = {**os.environ, "HOME": str(page.parent)}
+    subprocess.run(argv, env=environ, capture_output=True, timeout=120, check=True)
+    return picture
+
+
+def first_pixel(picture: Path) -> tuple[int, ...]:
+    """Of a PNG with 8 bits for each colour: the first one of a line has no neighbours that a filter could add."""
+    content, at, data = picture.read_bytes(), 8, b""
+    while at < len(content):
+        (size,) = struct.unpack(">I", content[at : at + 4])
+        data += content[at + 8 : at + 8 + size] if content[at + 4 : at + 8] == b"IDAT" else b""
+        at += 12 + size
+    return tuple(zlib.decompress(data)[1:4])
+
+
+class Nesting(HTMLParser):
+    """Whether each element that is opened is closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in ("meta", "li"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "li":
+            assert self.open.pop() == tag
+
+
+def test_causes_targets_and_lanes(tmp_path: Path) -> None:
+    compiles = list(stats_log.read(a_log(tmp_path / "log", 120)))
+    first, second = build.causes(compiles)
+    assert {(first.name, first.units, len(first.objects)), (second.name, second.units, len(second.objects))} == {
+        (HEADER, 80, 20),
+        ("first compile of this object here", 80, 20),
+    }
+    groups = build.groups(compiles)
+    assert {one.name for one in groups} == {f"kernels{number}" for number in range(40)}
+    assert sum(one.served for one in groups) == 80
+    assert sum(one.compiled for one in groups) == 40
+    assert {lane for lane, _ in build.lanes(compiles)} == {0, 1}
+    assert build.slowest(compiles, 3)[0][1].seconds == max(unit.seconds for one in compiles for unit in one.units)
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/b/lib/CMakeFiles/kernels.dir/src/k.hip.o", "kernels"),
+        ("/b/lib/libkernels.so.p/k.hip.o", "libkernels.so"),
+        ("/b/lib/k.o", "/b/lib"),
+        ("", "(not known)"),
+    ],
+)
+def test_the_place_of_an_object_tells_its_target(path: str, target: str) -> None:
+    assert build.target_of(path) == target
+
+
+def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_path: Path) -> None:
+    text = page_of(tmp_path, 5000).read_text()
+    assert len(text) < 400_000
+    assert text.count("<section>") == 5
+    assert "<td>6664</td><td>3336</td>" not in text, "figures are of units"
+    assert re.search(r"gfx90a:xnack\+</th><td>3333</td><td>1667</td>", text)
+    assert "&lt;value&gt;" in text
+    assert "<value>" not in text
+    assert not re.search(r"https?:|<script|@import|url\(", text)
+    parser = Nesting()
+    parser.feed(text)
+    assert parser.open == []
+
+
+def test_a_trace_has_an_event_for_each_compile(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "log", 12)
+    said = report(tmp_path, "--stats-log", str(log), "--chrome-trace", str(tmp_path / "trace.json"))
+    assert "timeline of 12 compiles" in said
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len(events) == 12
+    assert {event["ph"] for event in events} == {"X"}
+    assert (events[0]["ts"], events[1]["dur"]) == (0, 1000)
+    assert events[0]["args"]["target"] == "kernels0"
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    assert "name a file: --html" in report(tmp_path, status=1)
+    assert "build with HIPCACHE_STATS_LOG" in report(tmp_path, "--html", str(tmp_path / "r"), status=1)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium")
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_shows_it_light_and_dark(tmp_path: Path, dark: bool) -> None:
+    page = page_of(tmp_path, 5000)
+    picture = shot(page, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    assert first_pixel(picture) == ((0x14, 0x17, 0x1A) if dark else (255, 255, 255))
