@@ -96,7 +96,7 @@ class LauncherHook(BuildHookInterface[Any]):
             build_data["force_include"][str(launcher)] = f"{scripts}/hipcache"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """What stands beside the wheels would be uploaded with them."""
+        """Files beside the wheels would be uploaded with them."""
         shutil.rmtree(Path(self.directory) / "native", ignore_errors=True)
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, Lab, only_19
 from hipcache import carrying
+from hipcache.cache.entries import Entry, pack, unpack
 from hipcache.cli import Session, dispatch
 from hipcache.store import archive
 from hipcache.store.layout import pack_action
@@ -179,6 +180,30 @@ def test_a_record_without_the_seal_of_the_store_does_not_count(shop: Shop) -> No
     other = LocalStore(shop.root / "other", max_bytes=0, seal=Seal(b"1" * 32))
     carrying.merge(other, shop.file, int)
     assert other.get_action(KEY) == UNIT
+
+
+def entry(reads: str) -> Entry:
+    return Entry(reads, (), (), "", "", 1.0)
+
+
+def test_lists_of_what_a_pass_came_to_are_merged_with_those_that_are_there(shop: Shop) -> None:
+    """Two machines have met other headers."""
+    both, only = entry(OTHER), entry(THIRD)
+    shop.here.put_action(KEY, pack([only, both]))
+    shop.there.put_action(KEY, pack([both]))
+    shop(shop.here, "export", shop.file)
+    assert shop(shop.there, "import", shop.file) == 0
+    assert shop.out == "1 entry read: 1 new, 0 already there\n"
+    assert unpack(shop.there.get_action(KEY)) == [both, only]
+    shop(shop.there, "import", shop.file)
+    assert shop.out == "1 entry read: 0 new, 1 already there\n"
+
+
+def test_a_list_that_is_nested_too_deeply_is_no_list(shop: Shop) -> None:
+    shop.there.put_action(KEY, pack([entry(OTHER)]))
+    tar(shop.file, record(KEY, b"[" * 200_000))
+    assert shop(shop.there, "import", shop.file) == 0
+    assert unpack(shop.there.get_action(KEY)) == [entry(OTHER)]
 
 
 # Archives that somebody has made to do harm

@@ -49,9 +49,9 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def entries(store: LocalStore, since: int | None, told: Told) -> Iterator[Entry]:
-    """What an archive of `store` has: all, or what may have been used after `since` (nanoseconds since the epoch) and
-    the contents that those records name. What is damaged is left out. `told` is given the number so far. Raises
-    OSError."""
+    """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
+    epoch) and the contents that those records name. Damaged ones are left out. `told` is given the number so far.
+    Raises OSError."""
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     times = {tree: dict(_listed(store, tree)) for tree in (BLOBS, ACTIONS)}
     used = {
@@ -112,8 +112,8 @@ def _needs(payload: bytes) -> list[str]:
 
 
 def merge(store: LocalStore, path: Path, told: Told) -> Counter[str]:
-    """Put the entries of an archive into `store`; how many of them were NEW, THERE, LEFT and DAMAGED. What was put by
-    the time of an error stays, whole. Raises HipcacheError, OSError."""
+    """Put the entries of an archive into `store`; how many of them were NEW, THERE, LEFT and DAMAGED. All that was put
+    by the time of an error stays, whole. Raises HipcacheError, OSError."""
     if store.read_only:
         raise HipcacheError(f"cannot import into '{store.root}': the store is read-only", "unset HIPCACHE_READONLY")
     # The native launcher counts only where it is.

@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 def hint(option: str) -> str | None:
-    """What to do for an option of theirs; None for one that neither has."""
+    """The advice for an option of theirs; None for one that neither has."""
     name = option.partition("=")[0]
     if name not in OPTIONS:
         return None
