@@ -7,7 +7,7 @@ _hipcache() {
     fi
     case ${COMP_WORDS[1]} in
         stats) words="--json --markdown --since --stats-log --zero --help" ;;
-        explain) words="--help" ;;
+        explain) words="--build --json --help" ;;
         report) words="--html --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --help" ;;

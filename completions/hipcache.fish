@@ -6,6 +6,8 @@ complete -c hipcache -n '__fish_seen_subcommand_from stats' -l since -r -d 'only
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l stats-log -r -d 'only what is in FILE, a statistics log (default: the one that HIPCACHE_STATS_LOG names)'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l zero -d 'set all counts to zero (shows them first)'
 complete -c hipcache -n __fish_use_subcommand -a explain -d 'tell why the units of an object hit or missed'
+complete -c hipcache -n '__fish_seen_subcommand_from explain' -l build -d 'why units of all objects missed, by cause'
+complete -c hipcache -n '__fish_seen_subcommand_from explain' -l json -d 'print JSON'
 complete -c hipcache -n __fish_use_subcommand -a report -d 'write a report of a build: architectures, targets, timeline, causes of misses'
 complete -c hipcache -n '__fish_seen_subcommand_from report' -l html -r -d 'write a page of HTML, which needs no network'
 complete -c hipcache -n '__fish_seen_subcommand_from report' -l chrome-trace -r -d 'write a timeline for chrome://tracing or Perfetto'

@@ -78,7 +78,7 @@ LAYERS = r"""
     planning.frontend
     planning.inodes planning.auxiliary cli.report
     cli.page
-    report.drawing
+    report.drawing cli.explain_build
     report.build
     report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
         cli.iree_check

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain
+from hipcache import cli
 from hipcache.cli.explain import describe
 from hipcache.outcome import OUTCOMES, REASONS
-from hipcache.report.history import Record, UnitRecord
+from hipcache.report.history import History, Record, UnitRecord
+from hipcache.store.layout import HISTORY
+from hipcache.store.local import LocalStore
 
 
 def record(end: str, *units: UnitRecord, reason: str = "", detail: str = "", notes: tuple[str, ...] = ()) -> Record:
@@ -53,6 +58,57 @@ def test_a_compile_without_an_object_is_named_by_its_command() -> None:
 
 def test_the_detail_of_a_failure_is_told() -> None:
     assert describe(record("failed", detail="host ended with status 1"))[1] == "  host ended with status 1"
+
+
+# Of many
+
+
+def shown(tmp_path: Path, records: list[Record], *words: str, status: int = 0, **environ: str) -> str:
+    history = History(LocalStore(tmp_path / "store", max_bytes=0).notes(HISTORY))
+    assert all(history.save(one) for one in records)
+    out, err = io.StringIO(), io.StringIO()
+    known = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store"), **environ}
+    assert cli.run(["explain", *words], known, out, err) == status, err.getvalue()
+    return out.getvalue() + err.getvalue()
+
+
+def checkouts() -> list[Record]:
+    """Two, of the same 5 objects in 2 targets each."""
+    made = []
+    for when, top in enumerate(("/a", "/b")):
+        for number in range(5):
+            path = f"{top}/build/CMakeFiles/kernels{number % 2}.dir/k{number}.o"
+            why = "file '/a/x.hip' changed" if number < 3 else "first compile of this object here"
+            command = ("clang++", "-c", f"{top}/src/k{number}.hip")
+            units = (unit("gfx906", why), unit("host", hit=True))
+            made.append(Record(path, 1.0 + when, command, f"{top}/build", "miss", "", "", (), {}, units))
+    return made
+
+
+def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_path: Path) -> None:
+    lines = shown(tmp_path, checkouts(), "--build").splitlines()
+    assert lines[0] == "last compiles of 10 objects of this store: 10 miss"
+    assert lines[1].startswith("  file '/a/x.hip' changed: 6 units of 6 objects, such as '/a/build/")
+    assert lines[2].startswith("  first compile of this object here: 4 units of 4 objects")
+    assert lines[3].startswith("  note: '/b/build' and '/a/build' have the same commands")
+    assert "HIPCACHE_BASEDIR" in lines[3]
+    assert "BASEDIR" not in shown(tmp_path, [], "--build", HIPCACHE_BASEDIR="/b")
+
+
+def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
+    document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
+    assert document["compiles"]["miss"] == 4
+    assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
+    assert "no compile of 'kernels2' is known" in shown(tmp_path, [], "kernels2", status=1)
+    assert "is about all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
+
+
+def test_one_compile_in_json_has_why_each_unit_missed(tmp_path: Path) -> None:
+    document = json.loads(shown(tmp_path, [record("miss", unit("gfx906", "file 'x.h' changed"))], "/b/k.o", "--json"))
+    assert (document["object"], document["command"]) == ("/b/k.o", ["clang++", "-c", "k.hip"])
+    assert document["units"] == [
+        {"name": "gfx906", "hit": False, "frontend": False, "backend": None, "why": ["file 'x.h' changed"]}
+    ]
 
 
 # The same of real compiles

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 
 from hipcache import config, outcome
-from hipcache.cli import Session
+from hipcache.cli import Session, explain_build
 from hipcache.errors import HipcacheError
+from hipcache.report import build
 from hipcache.report.advice import ADVICE
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.store.layout import HISTORY
@@ -26,18 +28,49 @@ _ENDINGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("object", nargs="?", metavar="OBJECT", help="an object file (default: the last compile)")
+    help = "an object file, or the name of a target of CMake or Meson (default: the last compile)"
+    parser.add_argument("object", nargs="?", metavar="OBJECT", help=help)
+    parser.add_argument("--build", action="store_true", help="why units of all objects missed, by cause")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    for line in describe(recorded(config.load(session.environ, strict=True), options.object)):
+    settings = config.load(session.environ, strict=True)
+    if options.build and options.object:
+        raise HipcacheError(f"--build is about all objects, and '{options.object}' is one", "leave out one of them")
+    history = _history(settings)
+    several: list[Record] = []
+    if options.build:
+        several = list(history.each())
+    elif options.object and history.load(os.path.abspath(options.object)) is None:
+        several = [one for one in history.each() if build.target_of(one.object) == options.object]
+    if several:
+        what = f"target '{options.object}'" if options.object else "this store"
+        lines, document = explain_build.describe(several, what, settings), explain_build.told(several, settings)
+    else:
+        record = recorded(settings, options.object)
+        lines, document = describe(record), _document(record)
+    for line in [json.dumps(document, indent=2)] if options.json else lines:
         print(line, file=session.out)
     return 0
 
 
+def _document(record: Record) -> dict[str, object]:
+    """One compile, as `--json` prints it."""
+    names = ("object", "when", "directory", "command", "outcome", "reason", "detail", "notes")
+    units = [
+        {name: getattr(unit, name) for name in ("name", "hit", "frontend", "backend", "why")} for unit in record.units
+    ]
+    return {**{name: getattr(record, name) for name in names}, "units": units}
+
+
+def _history(settings: config.Config) -> History:
+    return History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
+
+
 def recorded(settings: config.Config, path: str | None) -> Record:
     """The last compile of the object `path`, or of any. Raises HipcacheError."""
-    history = History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
+    history = _history(settings)
     record = history.load(os.path.abspath(path)) if path else history.last()
     if record is None:
         which = f"no compile of '{path}' is known" if path else "no compile is known"

@@ -27,16 +27,18 @@ p { margin: .3rem 0; } .dim { color: var(--dim); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem;
   margin: 1rem 0; }
 .cards > div { background: var(--card); border-radius: .5rem; padding: .75rem 1rem; }
-.cards dt { color: var(--dim); } .cards dd { margin: 0; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
+.cards dt { color: var(--dim); }
+.cards dd { margin: 0; white-space: nowrap; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line);
   font-variant-numeric: tabular-nums; vertical-align: top; white-space: nowrap; }
 th { color: var(--dim); font-weight: 500; }
 th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; font-weight: 400;
-  color: var(--text); }
+  color: var(--text); min-width: 9rem; }
 .bar { width: 8rem; height: .7rem; vertical-align: middle; border-radius: .2rem; }
-.timeline { width: 100%; height: auto; display: block; background: var(--card); border-radius: .5rem; }
+.timeline { width: 100%; min-width: 40rem; height: auto; display: block; background: var(--card);
+  border-radius: .5rem; }
 .timeline text { fill: var(--dim); font-size: 12px; } .grid { stroke: var(--line); fill: none; }
 .hit { fill: var(--hit); } .partial { fill: var(--partial); } .miss { fill: var(--miss); } .left { fill: var(--left); }
 .key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; border-radius: .15em; }
@@ -80,7 +82,7 @@ def page(told: Told) -> str:
         '<dl class="cards">',
         *(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in cards),
         "</dl>",
-        _section("Timeline", f"{drawing.timeline(told.compiles)}{_KEY}" if timed else ""),
+        _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
         _section("By architecture", _architectures(numbers.units.items())),
         _section("Why units were compiled", _causes(build.causes(told.compiles))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),

@@ -112,6 +112,20 @@ def causes(compiles: Iterable[Compile]) -> list[Cause]:
     return sorted(made, key=lambda one: (-one.units, one.name))
 
 
+def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:
+    """Two directories in which the same commands made the same objects, the newer one first, that shared nothing: two
+    checkouts without a base directory. Commands are compared without the directories of the paths in them."""
+    found: dict[tuple[str, ...], Record] = {}
+    for one in sorted(records, key=lambda one: one.when):
+        if one.outcome in (HIT, PARTIAL, MISS):
+            key = (os.path.relpath(one.object, one.directory), *map(os.path.basename, one.command))
+            before = found.get(key)
+            if before and before.directory != one.directory and one.outcome == MISS:
+                return one.directory, before.directory
+            found[key] = one
+    return None
+
+
 def slowest(compiles: Iterable[Compile], most: int) -> list[tuple[str, UnitOutcome]]:
     """(object, unit) of those that were compiled and took longest."""
     units = [(one.object, unit) for one in compiles for unit in one.units if unit.why and unit.seconds]
