@@ -93,6 +93,9 @@ LAYERS = r"""
     making.bitcode processes.observe report.conditions inputs.quoted
     making.unnamed inputs.readset
     planning.backend planning.lld planning.jobs cli.config_file report.stats_log
+    helper.executing
+    remote.reapi_execution
+    remote.workers
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.archive
@@ -112,12 +115,10 @@ LAYERS = r"""
         inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
         processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches cli.foreign \
-        cli.screen native.observing store.space store.access inflating remote.objects helper.executing
-    remote.reapi_execution
+        cli.screen native.observing store.space store.access inflating remote.objects
     remote.reapi
     confined
     hashing iree.flatbuffer remote.credentials remote.needs helper.asks remote.sockets
-    remote.workers
     native.hashing remote.address
     inputs.portions
     aside builders errors inputs.memos native

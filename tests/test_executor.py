@@ -7,16 +7,18 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from executor_lab import Liar, contents, lying, result, staying
 from hip import LAUNCHER, MISS, Lab, kernel
+from hipcache.config import Config
 from hipcache.processes.slots import SharedSlots
+from hipcache.remote import workers
 from programs import Program
-from remote_lab import SECONDS, Server, Team, execution_counts, executor, link, running
+from remote_lab import SECONDS, Server, Team, casd, execution_counts, executor, link, running
 
 QUEUED, EXECUTING = 2, 3
 # An ELF file for AMD GPUs as far as its head says.
@@ -53,6 +55,19 @@ def told(lab: Lab, executors: str) -> str:
     return made.err.decode()
 
 
+@contextmanager
+def all_slots_held(lab: Lab, limit: int) -> Iterator[None]:
+    runtime = Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache"
+    runtime.mkdir(mode=0o700)
+    slots = SharedSlots(limit, str(runtime))
+    with ExitStack() as held:
+        for _ in range(limit):
+            slot = slots.attempt()
+            assert slot
+            held.enter_context(slot)
+        yield
+
+
 @pytest.mark.archs(2)
 @pytest.mark.parametrize("lab", ["15", "19"], indirect=True)
 @pytest.mark.parametrize("flags", [["-O3"], ["-O2", "-g"], ["-foffload-lto"]], ids=" ".join)
@@ -68,18 +83,52 @@ def test_device_links_go_there_while_no_slot_is_free_here(lab: Lab) -> None:
     program.build()
     url = lab.environ["HIPCACHE_EXECUTOR"].partition("?")[0]
     lab.environ |= {"HIPCACHE_EXECUTOR": url, "HIPCACHE_JOBS": "2"}
-    with ExitStack() as held:
-        slots = SharedSlots(2, str(Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache"))
-        (Path(lab.environ["XDG_RUNTIME_DIR"]) / "hipcache").mkdir(mode=0o700)
-        for _ in range(2):
-            slot = slots.attempt()
-            assert slot
-            held.enter_context(slot)
+    with all_slots_held(lab, 2):
         program.link()
     assert execution_counts(lab) == {"done": 2}
     program.one("5", "-O1")
     program.link()
     assert execution_counts(lab) == {"done": 2}, "slots are free"
+
+
+def test_a_remote_that_has_workers_is_an_executor(lab: Lab, server: Server) -> None:
+    program = Program(lab)
+    program.build()
+    del lab.environ["HIPCACHE_EXECUTOR"]
+    lab.environ |= {"HIPCACHE_REMOTE": f"{server.url}?timeout=30", "HIPCACHE_JOBS": "1"}
+    with all_slots_held(lab, 1):
+        program.link()
+    assert execution_counts(lab) == {"done": 2}
+
+
+def test_of_a_remote_that_has_none_nothing_is_told(tmp_path: Path) -> None:
+    with running(casd(tmp_path / "server")) as cache:
+        team = Team(tmp_path, f"{cache.url}?timeout=30")
+        lab = team.machine()
+        lab.environ["HIPCACHE_JOBS"] = "1"
+        lab.compile("-O3", "--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
+        team.end()
+    assert execution_counts(lab) == {}
+
+
+REMOTE = "grpc://cache:9092/main"
+
+
+@pytest.mark.parametrize(
+    ("remote", "executor", "key", "expected"),
+    [
+        ((REMOTE, "http://web"), (), None, (REMOTE,)),
+        ((REMOTE,), (), Path("/key"), ()),
+        ((f"{REMOTE}?timeout=2&read-only",), (), None, ()),
+        ((REMOTE,), ("none",), None, ()),
+        ((REMOTE,), ("grpc://a:1", "grpc://b:1"), Path("/key"), ("grpc://a:1", "grpc://b:1")),
+    ],
+    ids=["remote", "key", "read-only", "none", "named"],
+)
+def test_which_executors_the_settings_name(
+    remote: tuple[str, ...], executor: tuple[str, ...], key: Path | None, expected: tuple[str, ...]
+) -> None:
+    assert workers.named(Config(Path("/store"), remote=remote, executor=executor, key=key)) == expected
 
 
 def cut(response: Any) -> None:
@@ -165,7 +214,7 @@ def test_where_a_server_falls_silent_it_is_made_here(server: Server, lab: Lab) -
 
     liars.append(Liar(server.port, {"GetCapabilities": tamper}, {"Execute": staying(liars, EXECUTING)}))
     with lying(liars[0]) as url:
-        assert "it does not answer any more" in told(lab, f"{url}?prefer&timeout=0.1")
+        assert "it does not answer in time" in told(lab, f"{url}?prefer&timeout=0.1")
     assert execution_counts(lab) == {"unreachable": 1}
 
 

@@ -80,5 +80,5 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         secret=store.seal.secret,
         remote=servers.client_of(config, environ) if config.remote and shares else None,
         preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
-        executions=servers.executions_of(config, environ) if config.executor and shares else None,
+        executions=servers.executions_of(config, environ) if (config.executor or config.remote) and shares else None,
     )

@@ -61,7 +61,7 @@ SETTINGS = (
         "executor",
         "addresses",
         "",
-        "Run back ends and device LTO on the workers of a server, too: grpc[s]:// or unix:; see docs/share.md.",
+        "Run back ends on a server's workers, too: grpc[s]://, unix: or none; not set: those of a gRPC remote.",
     ),
     Setting("prefetch", "flag", "1", "Let build tools fetch what a build needs from the remote before it begins."),
     Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hipcache.cli.toolchain import FAULT, OK, Check
 from hipcache.config import Config
+from hipcache.remote.workers import NONE
 
 
 def check(settings: Config) -> Iterator[Check]:
@@ -18,7 +19,7 @@ def check(settings: Config) -> Iterator[Check]:
         if settings.executor:
             from hipcache.helper import executing
 
-            told += [executing.examine(text) for text in settings.executor]
+            told += [executing.examine(text) for text in settings.executor if text != NONE]
     except ImportError as error:
         yield Check(FAULT, f"a server is set, and {error.name} is not installed", "pip install 'hipcache[remote]'")
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

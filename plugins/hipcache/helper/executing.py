@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import credentials, workers
 from hipcache.remote.backend import DENIED, SETTINGS, UNREACHABLE, RemoteError
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 RENEW = 600.0
 _TICK = 0.1
-# Of an address's timeout: after which a server that runs an action is asked whether it is still there, and until it has
-# said so.
-_PULSE, _SILENCE = 5.0, 5.0
+# Of an address's timeout: after which a server that runs an action is asked whether it is still there, and until the
+# library must have said whether it is.
+_PULSE, _SILENCE = 5.0, 10.0
 _THREADS = 256
 # Faults of single actions, of which some may be the action's own: so many in a row are the server's.
 _SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
@@ -43,11 +44,13 @@ Say = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Server:
-    """`connect` is called when it is first needed."""
+    """`connect` is called when it is first needed. `implied`: the settings name it as a remote alone, so nothing is
+    told of it until it has run something."""
 
     executor: Executor
     connect: Callable[[], Workers]
     breaker: Breaker
+    implied: bool = False
     _workers: Workers | None = None
     _programs: dict[Any, tuple[float, Future[Program]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -85,7 +88,11 @@ class Server:
             self._programs = {key: one for key, one in self._programs.items() if not one[1].done()}
 
     def well(self) -> None:
-        self._faults = 0
+        self._faults, self.implied = 0, False
+
+    def told(self, words: str, kind: str = "") -> list[str] | None:
+        name = self.executor.address.name
+        return None if self.implied else [f"executor '{name}': {words}", _HINTS.get(kind, _HINT)]
 
     def failed(self, error: Exception) -> dict[str, Any]:
         """The answer to who had asked for it."""
@@ -95,8 +102,7 @@ class Server:
         if kind not in _SINGLE or self._faults >= _MOST_FAULTS:
             self.breaker.open(words)
         self.forget()
-        told = [f"executor '{self.executor.address.name}': {words}", _HINTS.get(kind, _HINT)]
-        return {"end": "fault", "kind": kind, "told": told}
+        return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
 
     def probe(self) -> None:
         """Is it well again?"""
@@ -109,10 +115,11 @@ class Server:
 
 
 class Executions:
-    """`texts`: the addresses of the settings. Raises ConfigError."""
+    """Those of the settings. Raises ConfigError."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._servers = [_server(workers.parse(text)) for text in texts]
+    def __init__(self, config: Config) -> None:
+        implied = workers.is_implied(config)
+        self._servers = [_server(workers.parse(text), implied=implied) for text in workers.named(config)]
         self._pool = ThreadPoolExecutor(_THREADS, "execution")
 
     def run(self, request: Mapping[str, Any], say: Say) -> dict[str, Any]:
@@ -121,8 +128,7 @@ class Executions:
         if server.breaker.is_to_be_probed():
             self._pool.submit(server.probe)
         if server.breaker.why:
-            told = [f"executor '{server.executor.address.name}': {server.breaker.why}", _HINT]
-            return {"end": "fault", "kind": "down", "told": told}
+            return {"end": "fault", "kind": "down", "told": server.told(server.breaker.why)}
         watch = Watch()
         future = self._pool.submit(self._executed, server, request, watch)
         pulse = self._pulse(server)
@@ -191,13 +197,13 @@ def examine(text: str) -> tuple[bool, str, str]:
         return False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
 
 
-def _server(executor: Executor) -> Server:
+def _server(executor: Executor, *, implied: bool = False) -> Server:
     def connect() -> Workers:
         from hipcache.remote import reapi_execution
 
         return reapi_execution.connect(executor, credentials.read(executor.address))
 
-    return Server(executor, connect, Breaker(executor.address.timeout))
+    return Server(executor, connect, Breaker(executor.address.timeout), implied)
 
 
 def _status(path: str) -> tuple[int, int, int, int]:

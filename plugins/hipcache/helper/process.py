@@ -174,7 +174,7 @@ class Helper:
 
         with self._lock:
             if self._executions is None:
-                self._executions = Executions(self.config.executor)
+                self._executions = Executions(self.config)
         return self._executions.run(request, alive)
 
     def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:

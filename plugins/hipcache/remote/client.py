@@ -45,6 +45,7 @@ from hipcache.values import dataclass, field
 SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
 _LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
+_TRIES = 4  # to connect, while others start the helper
 # Variables that decide who a helper is to the remote.
 _CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
 _START = """\
@@ -206,7 +207,7 @@ class Client:
     def connected(self, patience: float = 0.0) -> socket.socket:
         """`patience`: seconds for each answer, where not those of a remote. Raises OSError."""
         place = self.place()
-        for _ in range(2):
+        for _ in range(_TRIES):
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(patience or self._patience)
             try:

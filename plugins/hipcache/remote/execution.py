@@ -6,7 +6,7 @@ here}}. While the helper is at it, it says {"at": where the action is}, several 
 
     {"end": "done", "text": what the command said, "seconds": of the work}    the outputs are written
     {"end": "later"}                  the program is on its way to the server
-    {"end": "fault", "kind": of FAULTS, "told": [text, hint]}
+    {"end": "fault", "kind": word, "told": [text, hint] or null, where it is no fault}
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ class Executions:
         """Each with its slots: one for each action that may be there at once."""
         config = self.client.config
         try:
-            found = [workers.parse(text) for text in config.executor]
-            missing = needs.missing_packages(config.executor)
+            texts = workers.named(config)
+            found = [workers.parse(text) for text in texts]
+            missing = needs.missing_packages(texts)
             if missing:
                 raise ConfigError(f"an executor needs {', '.join(missing)}", "pip install 'hipcache[remote]'")
         except ConfigError as error:
-            self.tell(error.message, error.hint)
+            if not workers.is_implied(config):  # else it is told of the remote
+                self.tell(error.message, error.hint)
             return []
         place = runtime_directory(self.client.environ)
         return [(one, SharedSlots(one.jobs, place, f"executor{number}-slots")) for number, one in enumerate(found)]
@@ -137,9 +139,10 @@ class Executions:
                     self._later[number] = time.monotonic() + _LATER
                     return None
                 if answer.get("end") == "fault":
-                    counts = {f"fault {answer['kind']}": 1}
                     self._down.add(number)
-                    self.tell(*map(str, answer["told"][:2]))
+                    if answer["told"]:
+                        counts = {f"fault {answer['kind']}": 1}
+                        self.tell(*map(str, answer["told"][:2]))
                     return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             counts = {"fault helper": 1}

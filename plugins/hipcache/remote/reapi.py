@@ -166,8 +166,8 @@ class Reapi:
         except grpc.RpcError as error:
             raise as_remote_error(error) from error
 
-    def capabilities(self) -> Any:
-        return self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance))
+    def capabilities(self, timeout: float = _WHOLE) -> Any:
+        return self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance), timeout)
 
     def describe(self) -> str:
         known = self.capabilities().cache_capabilities
@@ -186,9 +186,9 @@ class Reapi:
     def _unary(self, method: str, answer: Any) -> Any:
         return self.channel.unary_unary(f"/{method}", serialized, answer.FromString)
 
-    def _one(self, method: Any, request: Any) -> Any:
+    def _one(self, method: Any, request: Any, timeout: float = _WHOLE) -> Any:
         try:
-            return method(request, timeout=_WHOLE, metadata=self.metadata)
+            return method(request, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise as_remote_error(error) from error
 

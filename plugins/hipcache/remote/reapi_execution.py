@@ -30,6 +30,7 @@ _EXECUTE = "/build.bazel.remote.execution.v2.Execution/Execute"
 _CANCEL = "/google.longrunning.Operations/CancelOperation"
 _STAGES = {1: "queued", 2: "queued", 3: "executing", 4: "executing"}
 _SMALL = 1 << 20  # bytes
+_CHECK = 5.0  # of an address's timeout
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ class Workers:
 
     def check(self) -> None:
         """Raises RemoteError where the server executes nothing."""
-        if not self.cas.capabilities().execution_capabilities.exec_enabled:
+        timeout = _CHECK * self.executor.address.timeout
+        if not self.cas.capabilities(timeout).execution_capabilities.exec_enabled:
             raise RemoteError(SETTINGS, "it executes nothing")
 
     def upload(self, program: Program) -> int:

@@ -62,8 +62,9 @@ def near(place: str, action: Callable[[str], object]) -> None:
 
 
 def wait_for(place: str) -> None:
-    """Another process makes the socket, within a moment: or a helper has just ended, and holds the lock still."""
+    """Another process or thread makes the socket, within a moment (it may be there, and nobody listen so far); or a
+    helper has just ended, and holds the lock still."""
     for _ in range(20):
+        time.sleep(0.01)
         if os.path.exists(place):
             return
-        time.sleep(0.01)

@@ -2,9 +2,10 @@
 
     grpc://HOST:PORT[/INSTANCE]    grpcs:// and unix:/PATH as for a remote, with the options of one
 
-and besides, behind the `?`: `jobs` (how many actions all compiles of this user have there at once), `limit` (seconds
-after which one is taken for lost), `prefer` (all goes there that can, also while slots are free here), and any number
-of `platform=NAME:VALUE`, the properties that workers are chosen by.
+or `none`: nothing is to run elsewhere, though a remote would. And besides, behind the `?`: `jobs` (how many actions all
+compiles of this user have there at once), `limit` (seconds after which one is taken for lost), `prefer` (all goes there
+that can, also while slots are free here), and any number of `platform=NAME:VALUE`, the properties that workers are
+chosen by.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import unquote
 
+from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.remote.address import Address
@@ -19,7 +21,10 @@ from hipcache.values import dataclass
 
 JOBS, MOST_JOBS = 16, 1024
 LIMIT, MOST_LIMIT = 600, 86400
+NONE = "none"
 _SCHEMES = ("grpc", "grpcs", "unix")
+_REMOTES = tuple(f"{scheme}:" for scheme in _SCHEMES)
+_FLAGS = {"read-only", "write-only"}
 _HINT = "write for example grpc://build.example.com:8980/main?jobs=32"
 
 
@@ -49,6 +54,25 @@ class Watch:
         """Nobody waits for it any more."""
         self.is_over = True
         self.cancel()
+
+
+def named(config: Config) -> tuple[str, ...]:
+    """The addresses of executors: those of the settings; else remotes, if they execute (see `is_implied`). With a key
+    nothing counts that others have made, unless the user names them."""
+    if config.executor == (NONE,):
+        return ()
+    if config.executor or config.key:
+        return config.executor
+    return tuple(text for text in config.remote if text.startswith(_REMOTES) and not _FLAGS & set(_options(text)))
+
+
+def is_implied(config: Config) -> bool:
+    """Nobody has asked for them: that a server runs nothing is no fault."""
+    return not config.executor
+
+
+def _options(text: str) -> list[str]:
+    return text.partition("?")[2].split("&")
 
 
 def parse(text: str) -> Executor:
