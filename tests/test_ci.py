@@ -143,7 +143,8 @@ def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path) -> Non
         (programs / name).symlink_to(f"/bin/{name}")
     told = tmp_path / "told"
     (programs / "python3").write_text(
-        f'#!/bin/bash\necho "python3 $*" >> {told}\nmkdir -p "$3/bin"\ncp "$0" "$3/bin/pip" || true\n'
+        f'#!/bin/bash\necho "python3 $*" >> {told}\n'
+        'if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/pip"; fi\n'
     )
     (programs / "python3").chmod(0o755)
     (step,) = (s for s in yaml.safe_load(START.read_text())["runs"]["steps"] if s["name"] == "Install hipcache")

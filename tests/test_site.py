@@ -96,9 +96,9 @@ def test_each_page_is_in_the_navigation() -> None:
 
 
 def rows(page: str, heading: str = "") -> set[str]:
-    """The names in the first column of the tables behind that heading."""
-    part = text(page).partition(f"\n## {heading}\n")[2] if heading else text(page)
-    firsts = re.findall(r"^\| (`[^|]*) \|", part.partition("\n## ")[0], re.MULTILINE)
+    """The names in the first column of the tables behind that heading, or of the page."""
+    part = text(page).partition(f"\n## {heading}\n")[2].partition("\n## ")[0] if heading else text(page)
+    firsts = re.findall(r"^\| (`[^|]*) \|", part, re.MULTILINE)
     return {name for first in firsts for name in re.findall(r"`(\w+)`", first)}
 
 
