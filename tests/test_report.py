@@ -115,7 +115,8 @@ def test_causes_targets_and_lanes(tmp_path: Path) -> None:
     ("path", "target"),
     [
         ("/b/lib/CMakeFiles/kernels.dir/src/k.hip.o", "kernels"),
-        ("/b/lib/libkernels.so.p/k.hip.o", "libkernels.so"),
+        ("/b/lib/libkernels.so.p/k.hip.o", "kernels"),
+        ("/b/check.p/k.hip.o", "check"),
         ("/b/lib/k.o", "/b/lib"),
         ("", "(not known)"),
     ],

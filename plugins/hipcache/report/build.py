@@ -17,8 +17,9 @@ from hipcache.values import dataclass
 _DETAIL = "; "
 # Seconds that the times in a log are rounded to.
 _CLOCK = 1e-5
-# CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/TARGET.p/...
+# CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.
 _TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
+_FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)$")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def target_of(path: str) -> str:
     """The build tool's target that an object belongs to, by the place where CMake and Meson put it; else its
     directory."""
     found = _TARGET_OF_PATH.search(path)
-    return (found[1] or found[2]) if found else os.path.dirname(path) or "(not known)"
+    if not found:
+        return os.path.dirname(path) or "(not known)"
+    return found[1] or _FILE_OF_TARGET.sub(r"\1", found[2])
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = target_of) -> list[Group]:
