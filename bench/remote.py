@@ -232,7 +232,9 @@ def render(found: Mapping[str, Mapping[str, Figures]], options: argparse.Namespa
     text = f"# An empty local store, and a remote {options.delay:.0f} ms away\n\n{options.objects} objects "
     text += f"{'without headers ' if options.light else ''}for {ARCHES} "
     text += f"architectures under ninja, milliseconds of the whole build: medians (least) of {options.rounds} rounds; "
-    text += f'"again": the same build once more, from the local store. The load was {load:.1f} at the begin.\n'
+    text += '"again": the same build once more, from the local store. '
+    text += "CPU is of the build's own processes: not of servers, nor of a helper, which each build has to start. "
+    text += f"The load was {load:.1f} at the begin.\n"
     rows = [(name, *(f"{one.median:.0f} ({one.least:.0f})" for one in of.values())) for name, of in found.items()]
     lines = [text, *page.table(("", "wall", "CPU"), rows)]
     fastest = min(of["wall"].median for name, of in found.items() if name in OTHERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import shutil
@@ -182,6 +183,16 @@ def test_a_helper_that_says_nothing_costs_a_moment_and_loses_its_door(webbed: Ma
         assert second.run([native, *words]).status == UNSERVED
     os.close(directory)
     assert not place.exists()
+
+
+def test_who_waits_in_vain_for_the_turn_to_read_reads_itself(webbed: Machines) -> None:
+    """With a new store one compile reads the compiler's files for all: this one never ends."""
+    filled(webbed)
+    second = webbed.fresh()
+    place = Path(second.environ["XDG_RUNTIME_DIR"]) / "hipcache/reading.lock"
+    with place.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert served(second, alone(second.root), *commands(webbed, second)[0]).status == 0
 
 
 def test_an_engine_that_cannot_start_is_not_started_by_each_compile(webbed: Machines) -> None:

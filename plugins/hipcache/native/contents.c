@@ -2,11 +2,13 @@
  * The newest file is read first, as it is most likely the one that was edited. */
 #define _GNU_SOURCE
 #include "look.h"
+#include "resident.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -247,6 +249,23 @@ bool contents_hold(record *found) {
     return good;
 }
 
+/* The turn to read compilers and their libraries, some 200 MB: with a new store all compiles of a build begin with that,
+ * and one of them does it for all. A descriptor to close, or -1: somebody is at it for long, or there is no place for it. */
+static int take_turn(void) {
+    enum { TRIES = 100, PAUSE = 5000000 }; /* nanoseconds: half a second in all */
+    char path[PATH_MAX];
+    const int fd = runtime_place(path, "reading.lock", "") ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    for (int i = 0; fd >= 0 && i < TRIES; i++) {
+        const struct timespec moment = {0, PAUSE};
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        nanosleep(&moment, NULL);
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 /* A system's state that was found to have these contents once is known to all records that list it. */
 bool system_contents_hold(record *found) {
     uint8_t room[1 << 14];
@@ -260,10 +279,16 @@ bool system_contents_hold(record *found) {
         append(&claim, SYSTEM_CLAIM, sizeof SYSTEM_CLAIM);
         append(&claim, found->system_list.at, DIGEST_BYTES), append(&claim, found->system_contents.at, DIGEST_BYTES);
         append(&claim, found->new_system, DIGEST_BYTES);
-        if (!(of.lasting && !claim.failed && claim_is_known(found, claim))) {
-            good = read_files(&of);
+        const bool claims = of.lasting && !claim.failed;
+        if (!(claims && claim_is_known(found, claim))) {
+            /* Where nothing can be noted, nobody is served by the others' reading. */
+            const bool notes = claims && faccessat(found->store, "actions", W_OK, AT_EACCESS) == 0;
+            const int turn = notes ? take_turn() : -1;
+            good = (turn >= 0 && claim_is_known(found, claim)) || read_files(&of);
             if (good && of.lasting && !claim.failed)
                 claim_keep(found, claim);
+            if (turn >= 0)
+                close(turn);
         }
     }
     found->refresh_system = good && of.lasting;
