@@ -227,7 +227,7 @@ def settings_page() -> str:
 
 
 def _value(setting: Setting) -> str:
-    return f"{KINDS[setting.kind]}; default: {setting.default or 'none'}"
+    return f"{KINDS[setting.kind]}; default: {setting.default or 'not set'}"
 
 
 # Pages of the manual: Markdown.
@@ -269,7 +269,7 @@ stats` counts them, `hipcache explain OBJECT` tells the one of an object, [optio
 def settings_manual() -> str:
     rows = [
         f"| `{variable}` | {'-' if variable == 'HIPCACHE_CONFIG' else f'`{setting.key}`'} | {_cell(setting.sentence)}"
-        f" | {f'`{setting.default}`' if setting.default else 'none'} | `{EXAMPLES[setting.key]}` |"
+        f" | {f'`{setting.default}`' if setting.default else 'not set'} | `{EXAMPLES[setting.key]}` |"
         for variable, setting in VARIABLES.items()
     ]
     used = {setting.kind: None for setting in VARIABLES.values()}

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet  # no TimeoutError before Python 3.11
 from contextlib import suppress
 from typing import Any
 
@@ -135,7 +136,7 @@ class Fetches:
 
         future = _beside(lambda: work(progress))
         while not future.done():
-            with suppress(TimeoutError):
+            with suppress(NotYet):
                 future.exception(TICK)
             alive()
             if not future.done() and time.monotonic() - last > SILENCE * remote.address.timeout:

@@ -4,8 +4,9 @@
  * the path from the memory of the pass, looks at it itself, and lets the call go on in the kernel. So nothing is missed:
  * static programs and calls inside libc are seen as all others, and no ptrace is needed (an outer strace or gdb goes on).
  *
- * Costs, clang 15 and 19, nested virtual machine: 8 us a call, look included. A front end of <hip/hip_runtime.h>
- * makes 900 (clang 15) and 1,150 (19) such calls, one of rocPRIM 1,450 and 1,700: 1.6 to 2.2 % of its time.
+ * Costs, clang 15 and 19, nested virtual machine: 10 us a call, look included. A front end of <hip/hip_runtime.h>
+ * makes 770 (clang 15) and 970 (19) such calls, one of rocPRIM 930 and 1,150: 0.9 to 1.6 % of its time
+ * (bench/observer.py).
  * Rejected: ptrace with a filter (12 to 13 us a call, and only the thread that started the pass may wait for it);
  * a library in LD_PRELOAD (below 1 us, but static compilers and libc's own calls go around it).
  *
