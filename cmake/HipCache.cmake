@@ -514,6 +514,16 @@ function(_hipcache_prefetch program covered)
   endforeach()
 endfunction()
 
+# Have CMake list its targets in the build directory, for `hipcache report` and `hipcache explain TARGET`. CMake before
+# 3.27 looks for queries before it reads the project: there the list comes with the next configure step.
+function(_hipcache_ask_for_targets)
+  if(COMMAND cmake_file_api)
+    cmake_file_api(QUERY API_VERSION 1 CODEMODEL 2)
+  elseif(NOT EXISTS "${CMAKE_BINARY_DIR}/.cmake/api/v1/query/client-hipcache/codemodel-v2")
+    file(WRITE "${CMAKE_BINARY_DIR}/.cmake/api/v1/query/client-hipcache/codemodel-v2" "")
+  endif()
+endfunction()
+
 # The end of the configure step: the first call goes to the back of the queue, because the calls that a project has
 # deferred itself may create targets.
 function(_hipcache_finish last)
@@ -567,6 +577,7 @@ function(_hipcache_finish last)
     message(STATUS "HipCache: no target has HIP sources")
   endif()
   if(covered OR cxx_covered)
+    _hipcache_ask_for_targets()
     set(all ${covered} ${cxx_covered})
     _hipcache_prefetch("${program}" "${all}")
   endif()

@@ -122,7 +122,8 @@ LAYERS = r"""
     native.hashing remote.address
     inputs.portions
     aside builders errors inputs.memos native
-    report.advice direct store making planning inputs processes report verify hipcache removal permissions settings iree
+    report.advice report.targets direct store making planning inputs processes report verify hipcache removal \
+        permissions settings iree
     helper remote remote.backend remote.breaker remote.reapi_pb2 sizes values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]

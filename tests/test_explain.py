@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain
+from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain, write_files
 from hipcache import cli
 from hipcache.cli.explain import describe
 from hipcache.outcome import OUTCOMES, REASONS
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
+from hipcache.values import replace
 
 
 def record(end: str, *units: UnitRecord, reason: str = "", detail: str = "", notes: tuple[str, ...] = ()) -> Record:
@@ -101,6 +102,19 @@ def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
     assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
     assert "no compile of 'kernels2' is known" in shown(tmp_path, [], "kernels2", status=1)
     assert "is about all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
+
+
+def test_a_target_goes_by_the_names_that_the_build_tool_lists(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    listed = json.dumps([{"name": "fast", "filename": [f"{build}/libk.so.2"]}])
+    directories = json.dumps({"directories": {"build": str(build)}})
+    write_files(build, {"meson-info/intro-targets.json": listed, "meson-info/meson-info.json": directories})
+    of_it = [replace(record("miss", unit("host", "why")), object=f"{build}/libk.so.2.p/{name}.o") for name in "ab"]
+    told = shown(tmp_path, [*of_it, *checkouts()], "fast")
+    assert told.startswith("last compiles of 2 objects of target 'fast': 2 miss")
+    for name in ("libk.so.2", f"{build}/libk.so.2"):
+        assert shown(tmp_path, [], name) == told.replace("'fast'", f"'{name}'")
+    shown(tmp_path, [], "/other/libk.so.2", status=1)
 
 
 def test_one_compile_in_json_has_why_each_unit_missed(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import programs
 import pytest
 from cmake_project import CHECKOUT, COMPILER, HIPCACHE, PROGRAMS
 from hip import FULL, HIP_IN_SHORT, know_tools, script, settle, statistics, write_files
+from hipcache.report.targets import Targets
 
 pytestmark = pytest.mark.takes_turns("meson")
 
@@ -196,6 +197,18 @@ class TestCache:
         project.setup("-Dhip_cache=false")
         project.setup("-Dhip_cache=true")
         assert "no work to do" in project.ninja()
+
+    @each_meson
+    def test_its_targets_are_those_that_meson_lists(self, tmp_path: Path, meson: str) -> None:
+        text = (
+            "shared_library('kernels', hip_object.process('one.hip', 'two.hip'), version: '1.2', name_prefix: 'my-')\n"
+        )
+        project = Project(tmp_path, meson).write(simple(text))
+        project.setup(BARE)
+        objects = [f"{project.build_dir}/{command[command.index('-o') + 1]}" for command in project.commands()]
+        targets = Targets()
+        assert [targets.of(path) for path in objects] == ["kernels", "kernels"]
+        assert "my-kernels.so.1.2" in targets.names(objects[0])
 
     @pytest.mark.parametrize("clang", ["15", "19"])
     def test_units_that_cmake_compiled_are_hits(self, tmp_path: Path, clang: str) -> None:

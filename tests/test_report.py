@@ -111,20 +111,6 @@ def test_causes_targets_and_lanes(tmp_path: Path) -> None:
     assert build.slowest(compiles, 3)[0][1].seconds == max(unit.seconds for one in compiles for unit in one.units)
 
 
-@pytest.mark.parametrize(
-    ("path", "target"),
-    [
-        ("/b/lib/CMakeFiles/kernels.dir/src/k.hip.o", "kernels"),
-        ("/b/lib/libkernels.so.p/k.hip.o", "kernels"),
-        ("/b/check.p/k.hip.o", "check"),
-        ("/b/lib/k.o", "/b/lib"),
-        ("", "(not known)"),
-    ],
-)
-def test_the_place_of_an_object_tells_its_target(path: str, target: str) -> None:
-    assert build.target_of(path) == target
-
-
 def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_path: Path) -> None:
     text = page_of(tmp_path, 5000).read_text()
     assert len(text) < 400_000

@@ -10,9 +10,9 @@ import time
 from hipcache import config, outcome
 from hipcache.cli import Session, explain_build
 from hipcache.errors import HipcacheError
-from hipcache.report import build
 from hipcache.report.advice import ADVICE
 from hipcache.report.history import History, Record, UnitRecord
+from hipcache.report.targets import Targets
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 
@@ -28,7 +28,7 @@ _ENDINGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help = "an object file, or the name of a target of CMake or Meson (default: the last compile)"
+    help = "an object file, or a target of CMake or Meson, also by a file that it makes (default: the last compile)"
     parser.add_argument("object", nargs="?", metavar="OBJECT", help=help)
     parser.add_argument("--build", action="store_true", help="why units of all objects missed, by cause")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.build:
         several = list(history.each())
     elif options.object and history.load(os.path.abspath(options.object)) is None:
-        several = [one for one in history.each() if build.target_of(one.object) == options.object]
+        targets = Targets()
+        called = os.path.abspath(options.object) if os.sep in options.object else options.object
+        several = [one for one in history.each() if called in targets.names(one.object)]
     if several:
         what = f"target '{options.object}'" if options.object else "this store"
         lines, document = explain_build.describe(several, what, settings), explain_build.told(several, settings)

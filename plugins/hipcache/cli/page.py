@@ -10,6 +10,7 @@ from hipcache.cli.screen import human_size, human_time, percent
 from hipcache.outcome import HIT, HOST, LINK
 from hipcache.report import build, drawing
 from hipcache.report.stats_log import Compile
+from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
 _MOST_ROWS = 25
@@ -61,7 +62,7 @@ class Told:
     compiles: Sequence[Compile]
     bytes: int
     used: Sequence[tuple[int, int]] = ()
-    target: Callable[[str], str] = build.target_of
+    target: Callable[[str], str] = by_place
 
 
 def page(told: Told) -> str:

@@ -13,6 +13,7 @@ from hipcache.cli import Session, page
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import build, stats_log
 from hipcache.report.history import History
+from hipcache.report.targets import Targets
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             f"no compile is known in {f'the statistics log {log}' if log else settings.dir}",
             "build with HIPCACHE_STATS_LOG=FILE, and name that: --stats-log FILE",
         )
+    targets = Targets()
     if options.html:
         try:
             opened = open_store(settings, read_only=True)
@@ -56,10 +58,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
         except StoreError:
             size, used = 0, Counter[int]()
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, size, sorted(used.items()))
+        told = page.Told(source, compiles, size, sorted(used.items()), targets.of)
         options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
         print(f"report of {len(compiles)} compiles: '{options.html}'", file=session.out)
     if options.chrome_trace:
-        options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles)), encoding="utf-8")
+        options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles, targets.of)), encoding="utf-8")
         print(f"timeline of {len(compiles)} compiles: '{options.chrome_trace}'", file=session.out)
     return 0

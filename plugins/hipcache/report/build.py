@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,15 +10,13 @@ from hipcache.outcome import HIT, MISS, PARTIAL, UnitOutcome
 from hipcache.report import sums
 from hipcache.report.history import Record
 from hipcache.report.stats_log import Compile
+from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
 # A cause that goes on differently for each object: what stands before this is the cause.
 _DETAIL = "; "
 # Seconds that the times in a log are rounded to.
 _CLOCK = 1e-5
-# CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.
-_TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
-_FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)$")
 
 
 @dataclass(frozen=True)
@@ -78,16 +75,7 @@ def statistics(compiles: Sequence[Compile]) -> sums.Statistics:
     return sums.of(counts, min((one.began for one in compiles), default=None))
 
 
-def target_of(path: str) -> str:
-    """The build tool's target that an object belongs to, by the place where CMake and Meson put it; else its
-    directory."""
-    found = _TARGET_OF_PATH.search(path)
-    if not found:
-        return os.path.dirname(path) or "(not known)"
-    return found[1] or _FILE_OF_TARGET.sub(r"\1", found[2])
-
-
-def groups(compiles: Iterable[Compile], name: Callable[[str], str] = target_of) -> list[Group]:
+def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:
     """By target or directory, those with the most compiler time first."""
     found: dict[str, list[Compile]] = {}
     for one in compiles:
@@ -146,7 +134,7 @@ def lanes(compiles: Sequence[Compile]) -> list[tuple[int, Compile]]:
     return placed
 
 
-def chrome_trace(compiles: Sequence[Compile]) -> dict[str, object]:
+def chrome_trace(compiles: Sequence[Compile], target: Callable[[str], str] = by_place) -> dict[str, object]:
     """For chrome://tracing, Perfetto and speedscope: complete events in microseconds (Trace Event Format)."""
     begin = min((one.began for one in compiles), default=0.0)
     return {
@@ -159,7 +147,7 @@ def chrome_trace(compiles: Sequence[Compile]) -> dict[str, object]:
                 "dur": round(one.seconds * 1e6),
                 "pid": 1,
                 "tid": lane,
-                "args": {"object": one.object, "outcome": one.outcome, "target": target_of(one.object)},
+                "args": {"object": one.object, "outcome": one.outcome, "target": target(one.object)},
             }
             for lane, one in lanes(compiles)
         ],

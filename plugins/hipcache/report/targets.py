@@ -1,0 +1,137 @@
+"""The build tool's targets that objects belong to, as CMake's file API and Meson's introspection list them.
+
+Formats, each read as far as it is needed: https://cmake.org/cmake/help/latest/manual/cmake-file-api.7.html (object kind
+"codemodel", version 2) and https://mesonbuild.com/IDE-integration.html (`intro-targets.json`). Where a build directory
+has neither, or one that does not read, the place of an object tells its target.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hipcache.values import dataclass, field
+
+CHECKS = "(configure checks)"
+# CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.
+_TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
+_FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
+# try_compile() of CMake 3.25 and newer, and of older ones; Meson's checks; SCons' Configure().
+_CHECK = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp)/|/meson-private/tmp[^/]*/|/\.sconf_temp/")
+_REPLY = os.path.join(".cmake", "api", "v1", "reply")
+_MESON = "meson-info"
+
+
+def by_place(path: str) -> str:
+    """The target of the object at absolute `path` by where CMake and Meson put objects; else its directory."""
+    if _CHECK.search(path):
+        return CHECKS
+    found = _TARGET_OF_PATH.search(path)
+    if not found:
+        return os.path.dirname(path) or "(not known)"
+    return found[1] or _FILE_OF_TARGET.sub(r"\1", found[2])
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The targets of one build directory by absolute paths: those that they make, and where their objects are;
+    `made`: the former by target."""
+
+    outputs: dict[str, str] = field(default_factory=dict)
+    directories: dict[str, str] = field(default_factory=dict)
+    made: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, name: str, output: str) -> None:
+        self.outputs[output] = name
+        self.made.setdefault(name, set()).update((output, os.path.basename(output)))
+
+    def of(self, path: str) -> str | None:
+        if path in self.outputs:
+            return self.outputs[path]
+        return next((self.directories[above] for above in _above(path) if above in self.directories), None)
+
+
+class Targets:
+    """The targets of any objects. A build directory is read once, when its first object is asked for."""
+
+    def __init__(self) -> None:
+        self._listed: dict[str, _Listed | None] = {}
+
+    def of(self, path: str) -> str:
+        """The name of the target that the object or output at absolute `path` belongs to."""
+        return self._find(path)[0]
+
+    def names(self, path: str) -> set[str]:
+        """All that the target of `path` may be called: its name, the files that it makes, by name and by path."""
+        name, listed = self._find(path)
+        return {name} | (listed.made.get(name, set()) if listed else set())
+
+    def _find(self, path: str) -> tuple[str, _Listed | None]:
+        path = os.path.normpath(path) if path else ""
+        # A build directory may be in another one, and only the outer one have a list.
+        for above in _above(path) if not _CHECK.search(path) else ():
+            if above not in self._listed:
+                self._listed[above] = _of_cmake(above) or _of_meson(above)
+            listed = self._listed[above]
+            name = listed.of(path) if listed else None
+            if name is not None:
+                return name, listed
+        return by_place(path), None
+
+
+def _above(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) not in ("", os.sep):
+        yield path
+
+
+def _of_cmake(build: str) -> _Listed | None:
+    """Paths in replies are relative to the build directory where they lie below it: a build that was moved reads."""
+    reply = os.path.join(build, _REPLY)
+    try:
+        index = max(name for name in os.listdir(reply) if name.startswith("index-"))  # the newest, says the manual
+        listed = _Listed()
+        for one in _json(reply, index)["objects"]:
+            if one["kind"] != "codemodel" or one["version"]["major"] != 2:
+                continue
+            for configuration in _json(reply, one["jsonFile"])["configurations"]:
+                for named in configuration["targets"]:
+                    target = _json(reply, named["jsonFile"])
+                    name = str(target["name"])
+                    for made in target.get("artifacts", ()):
+                        listed.add(name, _absolute(build, made["path"]))
+                    listed.directories[_absolute(build, target["paths"]["build"], "CMakeFiles", f"{name}.dir")] = name
+        return listed
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _of_meson(build: str) -> _Listed | None:
+    info = os.path.join(build, _MESON)
+    try:
+        # Paths are absolute, as Meson was called: the directory may have another name by now.
+        called = str(_json(info, "meson-info.json")["directories"]["build"])
+        listed = _Listed()
+        for target in _json(info, "intro-targets.json"):
+            for made in target["filename"]:
+                path = _absolute(build, os.path.relpath(made, called))
+                listed.add(str(target["name"]), path)
+                listed.directories[f"{path}.p"] = str(target["name"])
+        return listed
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _json(directory: str, name: str) -> Any:
+    """A document. Raises OSError, ValueError; who reads it raises LookupError, TypeError where it has another shape."""
+    path = os.path.join(directory, name)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(path)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _absolute(*parts: str) -> str:
+    return os.path.normpath(os.path.join(*parts))
