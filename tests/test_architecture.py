@@ -90,7 +90,7 @@ LAYERS = r"""
     inputs.observing inputs.search inputs.scans inputs.watched planning.command planning.plan processes.runner \
         store.upkeep store.notes
     store.entries
-    making.bitcode processes.observe report.conditions inputs.quoted
+    making.bitcode processes.observe report.conditions report.logged inputs.quoted
     making.unnamed inputs.readset
     planning.backend planning.lld planning.jobs cli.config_file report.stats_log
     helper.executing

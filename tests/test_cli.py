@@ -17,7 +17,7 @@ from hipcache import __version__, cli
 from hipcache.cli import Session, arches, directories, dispatch, screen
 from hipcache.errors import HipcacheError
 from hipcache.outcome import CompileOutcome, UnitOutcome
-from hipcache.report import statistics
+from hipcache.report import statistics, stats_log
 from hipcache.store.local import LocalStore
 
 MISS = CompileOutcome(
@@ -84,9 +84,12 @@ def test_stats_show_outcomes_architectures_jobs_reasons_and_time(shell: Shell) -
     assert shell("stats") == 0
     lines = words(shell.out)
     for line in (
-        "some units compiled 2 50.0 %",
-        "all compiled 1 25.0 %",
-        "passed through 1 25.0 %",
+        "of these cacheable 3",
+        "all from the cache 0 0.0 %",
+        "some units compiled 2 66.7 %",
+        "all compiled 1 33.3 %",
+        "units from the cache 4 44.4 %",
+        "passed through 1",
         "architecture hits compiled hit %",
         "gfx906 0 3 0.0 %",
         "gfx1030 2 1 66.7 %",
@@ -113,6 +116,38 @@ def test_stats_json_holds_the_public_keys(shell: Shell) -> None:
     assert document["jobs"]["backend"] == {"hits": 0, "misses": 1}
     assert document["store"] == {"bytes": 0, "max_bytes": 5 * 10**9, "entries": 0}
     assert document["seconds_saved"] == 125
+    assert document["version"] == 1
+
+
+def test_links_plain_cxx_and_failures_are_apart_from_the_hit_rate(shell: Shell) -> None:
+    left = [CompileOutcome("passed_through", reason=reason) for reason in ("link", "not_hip", "link_or_not_hip")]
+    for outcome in (PARTIAL, PARTIAL.as_hit(), *left, CompileOutcome("failed")):
+        statistics.record(shell.dir, outcome)
+    assert shell("stats") == 0
+    for line in ("of these cacheable 2", "all from the cache 1 50.0 %", "passed through 3", "failed 1"):
+        assert line.split() in words(shell.out), line
+    assert shell("stats", "--markdown") == 0
+    assert "| hit rate | 50.0 % |" in shell.out
+
+
+def test_configure_checks_in_a_log_are_apart_from_the_hit_rate(shell: Shell, tmp_path: Path) -> None:
+    log, check = tmp_path / "log", "CMakeFiles/CMakeScratch/TryCompile-x/CMakeFiles/cmTC_1.dir/src.hip.o"
+    ends = ((PARTIAL.as_hit(), "k.o"), (MISS, "l.o"), (MISS, check), (PARTIAL.as_hit(), check))
+    lines = [
+        stats_log.line(end, began=10.0 + number, now=10.25 + number * 1.5, cwd="/b", path=path)
+        for number, (end, path) in enumerate(ends)
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    assert shell("stats", "--stats-log", str(log), "--json") == 0
+    document = json.loads(shell.out)
+    assert document["checks"] == {"miss": 1, "hit": 1}
+    assert document["compiles"] == {"hit": 1, "partial": 0, "miss": 1, "passed_through": 0, "failed": 0}
+    assert document["units"]["gfx1030"] == {"hits": 1, "misses": 1}
+    assert document["average_seconds"] == {"hit": 0.25, "miss": 0.75}
+    assert shell("stats", "--stats-log", str(log)) == 0
+    for line in ("configure checks 2", "all from the cache 1 50.0 %"):
+        assert line.split() in words(shell.out), line
+    assert "all from the cache 0.25 s, all compiled 0.75 s" in shell.out
 
 
 def test_stats_zero_shows_the_counts_once_more_and_clears_them(shell: Shell) -> None:
@@ -145,7 +180,8 @@ def test_stats_since_a_mark_are_those_of_one_build(shell: Shell, tmp_path: Path)
 
 def test_a_mark_that_is_none_or_of_other_counts_is_refused(shell: Shell, tmp_path: Path) -> None:
     mark = tmp_path / "mark.json"
-    for text in ("", "{", "[]", "{}", "x" * 100):
+    newer = '{"version": 2, "compiles": {}, "units": {}, "jobs": {}}'
+    for text in ("", "{", "[]", "{}", "x" * 100, newer):
         mark.write_text(text)
         assert shell("stats", "--since", str(mark)) == 1
         assert str(mark) in shell.err and "hipcache stats --json" in shell.err

@@ -8,7 +8,7 @@ from html import escape
 
 from hipcache.cli.screen import human_size, human_time, percent
 from hipcache.outcome import HIT, HOST, LINK
-from hipcache.report import build, drawing
+from hipcache.report import build, drawing, logged
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass
@@ -66,11 +66,12 @@ class Told:
 
 
 def page(told: Told) -> str:
-    numbers = build.statistics(told.compiles)
+    numbers = logged.together(told.compiles)
     hits, units = numbers.unit_hits
     ends = numbers.compiles
     cards = [
         ("compiles", str(sum(ends.values()))),
+        *([("configure checks", str(sum(numbers.checks.values())))] if numbers.checks else []),
         ("all from the cache", percent(ends[HIT], numbers.cacheable)),
         ("units from the cache", percent(hits, units)),
         ("compile time saved", human_time(numbers.seconds_saved)),

@@ -10,7 +10,7 @@ from hipcache import config
 from hipcache.cli import Session, markdown, stats_text
 from hipcache.cli.screen import Screen
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import conditions, interval, statistics, stats_log
+from hipcache.report import conditions, interval, logged, statistics
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.stats_log == _SET and not settings.stats_log:
         raise HipcacheError("--stats-log needs a FILE, as HIPCACHE_STATS_LOG is not set", "name the build's log")
     log = settings.stats_log if options.stats_log == _SET else options.stats_log
-    numbers = stats_log.total(log) if log else statistics.read(settings.dir)
+    numbers = logged.total(log) if log else statistics.read(settings.dir)
     if options.since:
         numbers = interval.since(numbers, options.since)
     try:

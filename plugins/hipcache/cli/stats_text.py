@@ -6,7 +6,7 @@ import time
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
-from hipcache.outcome import HOST, LINK, OUTCOMES
+from hipcache.outcome import FAILED, HIT, HOST, LINK, MISS, OUTCOMES, PARTIAL, PASSED_THROUGH
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
@@ -19,14 +19,20 @@ _OUTCOMES = dict(
 
 def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
     total = sum(numbers.compiles.values())
-    if total == 0:
+    if total == 0 and not numbers.checks:
         screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
     else:
         since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
-        rows = [[f"compiles{since}", str(total), ""]]
-        for outcome, count in numbers.compiles.items():
-            if count or outcome in ("hit", "partial", "miss"):
-                rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, total)])
+        hits, units = numbers.unit_hits
+        rows = [[f"compiles{since}", str(total), ""], ["of these cacheable", str(numbers.cacheable), ""]]
+        for outcome in (HIT, PARTIAL, MISS):
+            count = numbers.compiles[outcome]
+            rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, numbers.cacheable)])
+        if units:
+            rows.append(["  units from the cache", str(hits), percent(hits, units)])
+        left = {_OUTCOMES[outcome]: numbers.compiles[outcome] for outcome in (PASSED_THROUGH, FAILED)}
+        left["configure checks"] = sum(numbers.checks.values())
+        rows += [[what, str(count), ""] for what, count in left.items() if count]
         screen.table(rows)
         _show_units(numbers, screen)
         if numbers.passed_through:
@@ -46,6 +52,9 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
             screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
         _show_executions(numbers, screen)
+        if numbers.average_seconds:
+            shown = ", ".join(f"{_OUTCOMES[end]} {took:.3g} s" for end, took in numbers.average_seconds.items())
+            screen.line(f"average time of a compile  {shown}")
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from hipcache.outcome import HIT, MISS, PARTIAL, UnitOutcome
-from hipcache.report import sums
 from hipcache.report.history import Record
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
@@ -68,11 +66,6 @@ def of_history(records: Iterable[Record]) -> list[Compile]:
         ),
         key=lambda one: one.began,
     )
-
-
-def statistics(compiles: Sequence[Compile]) -> sums.Statistics:
-    counts = sum((sums.counters(text) for one in compiles for text in one.counted), start=Counter[str]())
-    return sums.of(counts, min((one.began for one in compiles), default=None))
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache.errors import HipcacheError
-from hipcache.report.sums import Statistics, Tally
+from hipcache.report.sums import VERSION, Statistics, Tally
 from hipcache.values import asdict, replace
 
 _SIMPLE = (
@@ -27,6 +27,8 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
     before = _read(mark)
     if before.get("since") not in (None, numbers.since):
         raise NoMark(f"'{mark}' is of other counts: they were set to zero since, or it is another store's", _HINT)
+    if before.get("version", VERSION) != VERSION:
+        raise NoMark(f"'{mark}' has statistics of another version", _HINT)
     jobs = _mapping(before, "jobs")
     units = _mapping(before, "units")
     made = replace(

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -113,17 +112,6 @@ def read(path: Path) -> Iterator[Compile]:
         raise NoLog(f"cannot read the statistics log '{path}': {error.strerror}", _HINT) from error
     if lines and not found:
         raise NoLog(f"'{path}' is no statistics log", _HINT)
-
-
-def total(path: Path) -> sums.Statistics:
-    """The sums of a log; `since` is the begin of its first compile. Raises NoLog."""
-    counts: Counter[str] = Counter()
-    since: float | None = None
-    for one in read(path):
-        since = one.began if since is None else min(since, one.began)
-        for text in one.counted:
-            counts.update(sums.counters(text))
-    return sums.of(counts, since)
 
 
 def _read(text: str) -> Compile | None:

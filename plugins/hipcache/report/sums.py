@@ -12,6 +12,8 @@ from hipcache.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, Com
 from hipcache.store import StoreSize
 from hipcache.values import asdict, dataclass, field
 
+# Of the form of `as_json`: another one where a field goes or means something else, not where one comes.
+VERSION = 1
 _MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
@@ -43,7 +45,8 @@ class Tally:
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
     `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `without_preamble`: passes,
-    by reason; `executions`: by OF_EXECUTIONS; `execution_faults`: by kind."""
+    by reason; `executions`: by OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a
+    compile, and `checks`: configure checks, which count nowhere else, both by outcome and of a log alone (`logged`)."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -60,6 +63,8 @@ class Statistics:
     without_preamble: Mapping[str, int] = field(default_factory=dict)
     executions: Mapping[str, int] = field(default_factory=dict)
     execution_faults: Mapping[str, int] = field(default_factory=dict)
+    average_seconds: Mapping[str, float] = field(default_factory=dict)
+    checks: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cacheable(self) -> int:
@@ -75,6 +80,7 @@ class Statistics:
     def as_json(self, store: StoreSize) -> dict[str, object]:
         """The public form, as `hipcache stats --json` prints it."""
         return {
+            "version": VERSION,
             "compiles": dict(self.compiles),
             "units": {name: asdict(tally) for name, tally in self.units.items()},
             "jobs": {"frontend": asdict(self.frontend), "backend": asdict(self.backend)},
@@ -89,6 +95,8 @@ class Statistics:
             "without_preamble": dict(self.without_preamble),
             "executions": dict(self.executions),
             "execution_faults": dict(self.execution_faults),
+            "average_seconds": {end: round(seconds, 6) for end, seconds in self.average_seconds.items()},
+            "checks": dict(self.checks),
             "since": self.since,
         }
 

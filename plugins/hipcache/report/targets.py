@@ -25,9 +25,14 @@ _REPLY = os.path.join(".cmake", "api", "v1", "reply")
 _MESON = "meson-info"
 
 
+def is_check(path: str) -> bool:
+    """Is the object at absolute `path` one of a configure check?"""
+    return _CHECK.search(path) is not None
+
+
 def by_place(path: str) -> str:
     """The target of the object at absolute `path` by where CMake and Meson put objects; else its directory."""
-    if _CHECK.search(path):
+    if is_check(path):
         return CHECKS
     found = _TARGET_OF_PATH.search(path)
     if not found:
@@ -72,7 +77,7 @@ class Targets:
     def _find(self, path: str) -> tuple[str, _Listed | None]:
         path = os.path.normpath(path) if path else ""
         # A build directory may be in another one, and only the outer one have a list.
-        for above in _above(path) if not _CHECK.search(path) else ():
+        for above in _above(path) if not is_check(path) else ():
             if above not in self._listed:
                 self._listed[above] = _of_cmake(above) or _of_meson(above)
             listed = self._listed[above]
