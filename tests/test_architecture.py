@@ -24,7 +24,7 @@ LAYERS = r"""
     cli.export cli.import_
     carrying
     launcher cli.verify cli.doctor cli.sync
-    cli.servers
+    cli.servers cli.gc
     verify.delivered verify.compiles
     verify.served_by
     several verify.fresh
@@ -51,7 +51,7 @@ LAYERS = r"""
     planning.driver session planning.wrapper cache.manifest helper.process
     helper.fetching helper.uploading cli.prefetch
     helper.ahead
-    build cache.spelled verify.entries helper.remotes
+    build cache.spelled verify.entries helper.remotes used
     verify.named helper.transfer
     cache.read_sets cache.translation helper.carried
     cache.entries cache.observed cache.pending
@@ -80,7 +80,7 @@ LAYERS = r"""
     cli.page
     report.drawing cli.explain_build
     report.build
-    report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.gc cli.stats \
+    report.history inputs.identity inputs.place inputs.recording cli.clear cli.config cli.ways cli.stats \
         cli.iree_check
     store.opening direct.contents direct.adopted
     direct.elsewhere direct.invocations

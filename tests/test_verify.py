@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, LAUNCHER, Lab, in_terminal, only_19
+from hipcache.direct.record import NO_STATE, DirectRecord
 from hipcache.store.layout import Layout
 from hipcache.store.local import LocalStore
+from hipcache.verify import entries
 from poison import record
 
 KEY = "0123456789abcdef" * 4
@@ -99,6 +101,22 @@ def test_a_record_that_does_not_read_goes(lab: Lab, store: LocalStore, payload: 
     assert (status, len(damaged)) == (1, 1)
     assert "it does not read" in next(iter(damaged.values()))
     assert store.get_action(KEY) is None
+
+
+@pytest.mark.parametrize("first", [b"[", b"{", b"x"])
+def test_a_whole_compile_is_known_whatever_its_digest_begins_with(tmp_path: Path, first: bytes) -> None:
+    """The digest of the variables stands first in its record, where others have a brace, a bracket or zlib's mark."""
+    store = LocalStore(tmp_path / "store", max_bytes=0)
+    named = store.put_blob(b"list")
+    digest = (first + bytes(31)).hex()
+    empty = ((), (), b"", b"")
+    whole = DirectRecord(
+        digest, NO_STATE, 2.0, *empty, ("history/a/b",), ((True, KEY),), (), b"", NO_STATE, named, named, ()
+    )
+    store.put_action(KEY, whole.pack())
+    checked = entries.check(store)
+    assert (checked.records, checked.damaged) == (1, [])
+    assert store.get_action(KEY) == whole.pack()
 
 
 @only_19

@@ -1,14 +1,17 @@
-"""`hipcache gc`: hold the store to a size now, least recently used entries first, or remove what was long unused."""
+"""`hipcache gc`: hold the store to a size now, least recently used entries first, or remove what was long unused, or
+what a build has not used."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from hipcache import config
+from hipcache import config, used
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.sizes import parse_size
 from hipcache.store.opening import open_store
+from hipcache.verify import compiles
 
 SUMMARY = "remove the least recently used entries"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -19,19 +22,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than", type=_age, metavar="AGE", help="also what was not used for so long, for example 12h, 7d or 4w"
     )
+    parser.add_argument(
+        "--not-used-by",
+        type=Path,
+        metavar="BUILD",
+        help="also what the objects of a build have not used: its directory, or its compile_commands.json",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing; tell how much would be freed")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings)
-    with Progress(session.err, "entries removed") as progress:
-        freed = store.collect(options.max_size, unused_for=options.older_than, progress=progress.at)
+    build = _build(options.not_used_by, session)
+    basedir = str(settings.basedir or "")
+    with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
+        freed = store.collect(
+            options.max_size,
+            unused_for=options.older_than,
+            keeping=(lambda: used.by(build, store, basedir, looked.at)) if build else None,
+            dry_run=options.dry_run,
+            progress=removed.at,
+        )
     left = store.size(beside=True)
-    print(
-        f"freed {human_size(freed)}; the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}",
-        file=session.out,
-    )
+    done = f"{human_size(freed)} would be freed" if options.dry_run else f"freed {human_size(freed)}"
+    holds = f"the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}"
+    print(f"{done}; {holds}", file=session.out)
     return 0
+
+
+def _build(path: Path | None, session: Session) -> used.Build | None:
+    """Raises HipcacheError."""
+    if path is None:
+        return None
+    directory = path if path.is_dir() else path.parent
+    return used.Build(str(path), str(directory.absolute()), compiles.objects(path, session.environ))
 
 
 def _size(text: str) -> int:

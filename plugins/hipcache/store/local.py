@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -241,22 +241,18 @@ class LocalStore:
         max_bytes: int | None = None,
         *,
         unused_for: float | None = None,
+        keeping: Callable[[], Container[str]] | None = None,
+        dry_run: bool = False,
         progress: Callable[[int], object] = no_progress,
     ) -> int:
-        """See the contract. 0 removes every entry, None in a store without a bound removes none. `unused_for`: first
-        remove what was not used for so many seconds. `progress` is told how many entries are removed. Raises
-        StoreError."""
+        """See the contract. 0 removes every entry, None in a store without a bound removes none. First goes what was
+        not used for `unused_for` seconds, and what is not among `keeping` (names below `v1/`; asked for once the
+        entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
+        `progress` is told how many entries are removed. Raises StoreError."""
         bound = max_bytes if max_bytes is not None else (self.max_bytes or None)
         with self._locked_upkeep("collect") as upkeep:
-            freed = upkeep.sweep()
-            entries = upkeep.count()
-            if unused_for is not None:
-                unused = frozenset(upkeep.unused_for(entries, unused_for))
-                freed += upkeep.evict([*unused], 0, progress=progress)
-                entries = [entry for entry in entries if entry not in unused]
-            if bound is None:
-                return freed
-            return freed + upkeep.evict(upkeep.by_last_use(entries), bound, progress=progress)
+            swept = 0 if dry_run else upkeep.sweep()
+            return swept + upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
 
     def clear(self, *, progress: Callable[[int], object] = no_progress) -> int:
         """See the contract. What live processes work on in tmp/ stays. `progress` as above. Raises StoreError."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
@@ -164,9 +164,30 @@ class Upkeep:
         last = (self._clock() - seconds) * 1e9
         return [entry for entry in entries if entry.mtime_ns < last]
 
-    def evict(self, entries: Sequence[Entry], down_to: int, *, progress: Callable[[int], object] = no_progress) -> int:
-        """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
-        after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
+    def collect(
+        self,
+        bound: int | None,
+        unused_for: float | None,
+        keeping: Callable[[], Container[str]] | None,
+        progress: Callable[[int], object],
+        *,
+        dry_run: bool,
+    ) -> int:
+        """See `LocalStore.collect`. Raises OSError."""
+        entries = self.count()
+        kept = keeping() if keeping else None
+        old = frozenset() if unused_for is None else frozenset(self.unused_for(entries, unused_for))
+        first = [one for one in entries if one in old or (kept is not None and one.name not in kept)]
+        gone = frozenset(first)
+        rest = self.by_last_use(one for one in entries if one not in gone)
+        if dry_run:
+            freed = sum(one.size for one in first)
+            return freed + (0 if bound is None else sum(one.size for one in self.over(rest, bound + freed)))
+        freed = self.evict(first, 0, progress=progress)
+        return freed + (0 if bound is None else self.evict(rest, bound, progress=progress))
+
+    def over(self, entries: Sequence[Entry], down_to: int) -> list[Entry]:
+        """Those from the first on that have to go until `down_to` bytes are held. Raises OSError."""
         with self._ledger.held() as book:
             over = book.bytes - down_to
         going: list[Entry] = []
@@ -175,7 +196,12 @@ class Upkeep:
                 break
             going.append(entry)
             over -= entry.size
-        going.sort(key=lambda entry: entry.name)
+        return going
+
+    def evict(self, entries: Sequence[Entry], down_to: int, *, progress: Callable[[int], object] = no_progress) -> int:
+        """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
+        after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
+        going = sorted(self.over(entries, down_to), key=lambda entry: entry.name)
         freed = 0
         for start in range(0, len(going), BATCH):
             with self._ledger.held() as book:

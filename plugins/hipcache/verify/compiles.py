@@ -44,7 +44,7 @@ class Compared:
 def commands(build: Path, environ: Mapping[str, str]) -> list[Command]:
     """Each HIP compile of the list in directory `build` (or of that file itself). Raises HipcacheError."""
     file = build / LIST if build.is_dir() else build
-    hint = "have the build tool write it (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON), and name its directory with -p"
+    hint = "have the build tool write it (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON), and name its directory"
     try:
         listed = json.loads(file.read_bytes())
     except OSError as error:
@@ -68,6 +68,14 @@ def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]
         yield from parse_each(argv, directory, environ)
     except PassThrough:
         return
+
+
+def objects(build: Path, environ: Mapping[str, str]) -> frozenset[str]:
+    """Of these compiles, absolute paths. Raises HipcacheError."""
+    return frozenset(
+        one.path(one.output or os.path.splitext(os.path.basename(one.source))[0] + ".o")
+        for one in commands(build, environ)
+    )
 
 
 def compare(engine: Engine, command: Command, scratch: Path) -> Compared:

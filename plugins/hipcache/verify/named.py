@@ -8,8 +8,10 @@ blob), and else the record of a whole compile (`direct/record.py`).
 from __future__ import annotations
 
 import json
+import os
 import zlib
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from hipcache.cache.entries import Entry, unpack
 
@@ -19,25 +21,41 @@ PASS, ANSWER, UNIT, WHOLE = "pass", "answer", "unit", "whole compile"
 _LONGEST_ANSWER = 1 << 28
 
 
+class Whole(NamedTuple):
+    """What the record of a whole compile names: its outputs (path, digest), the entries that its units used (is it an
+    action, digest), records of the history (paths below `v1/`), and the other blobs without which it is of no use."""
+
+    outputs: tuple[tuple[str, str], ...]
+    uses: tuple[tuple[bool, str], ...]
+    history: tuple[str, ...]
+    lists: tuple[str, ...]
+
+
 def kind_of(payload: bytes) -> str:
-    first = payload[:1]
-    return {b"[": PASS, b"{": UNIT, b"x": ANSWER}.get(first, WHOLE)
+    kind = {b"[": PASS, b"{": UNIT, b"x": ANSWER}.get(payload[:1], WHOLE)
+    if kind != WHOLE:
+        # A whole compile's begins with a digest, and so with any byte.
+        with suppress(ValueError):
+            whole(payload)
+            return WHOLE
+    return kind
 
 
 def blobs(payload: bytes) -> list[str]:
     """Of a record that is no pass's. Raises ValueError for one that nobody has written."""
     kind = kind_of(payload)
     if kind == WHOLE:
-        return _of_whole(payload)
+        found = whole(payload)
+        return [*found.lists, *(digest for _, digest in found.outputs)]
     if kind == ANSWER:
         _check_answer(payload)
         return []
-    found = _json(payload)
-    if not isinstance(found, dict) or not found:
+    unit = _json(payload)
+    if not isinstance(unit, dict) or not unit:
         raise ValueError("it is no record")
-    outputs = found.get("outputs", [])
+    outputs = unit.get("outputs", [])
     # The others are of before.
-    blobs = [*(outputs if isinstance(outputs, list) else [None]), *(found[name] for name in _OLD if name in found)]
+    blobs = [*(outputs if isinstance(outputs, list) else [None]), *(unit[name] for name in _OLD if name in unit)]
     if not all(isinstance(blob, str) for blob in blobs):
         raise ValueError("it names no blob")
     return blobs
@@ -56,25 +74,32 @@ def blobs_of(entry: Entry) -> list[str]:
     return [digest for digest in (entry.reads, *entry.outputs) if digest]
 
 
-def _of_whole(payload: bytes) -> list[str]:
-    """The outputs, the list of what is watched of the system, and its contents: see `direct/record.py`."""
+def whole(payload: bytes) -> Whole:
+    """Of the record of a whole compile: see `direct/record.py`. Raises ValueError."""
     rest = _Rest(payload)
     rest.take(32 + 32 + 8)
     rest.string()
     outputs = _Rest(rest.string())
-    for _ in range(6):
+    for _ in range(2):
+        rest.string()
+    history, uses = rest.string(), _Rest(rest.string())
+    for _ in range(2):
         rest.string()
     rest.take(32)
-    named = [rest.take(32), rest.take(32)]
+    lists = rest.take(32).hex(), rest.take(32).hex()
     rest.string()
     if rest.left:
         raise ValueError("it is longer than it says")
+    named, used = [], []
     while outputs.left:
         outputs.take(1)
-        named.append(outputs.take(32))
+        digest = outputs.take(32).hex()
         outputs.take(8)
-        outputs.string()
-    return [digest.hex() for digest in named]
+        named.append((os.fsdecode(outputs.string()), digest))
+    while uses.left:
+        used.append((uses.take(1) == b"a", uses.take(32).hex()))
+    notes = tuple(os.fsdecode(name) for name in history.split(b"\0") if name)
+    return Whole(tuple(named), tuple(used), notes, lists)
 
 
 class _Rest:

@@ -1,0 +1,163 @@
+"""Which entries of a store the objects of one build have used: those that `hipcache gc --not-used-by` leaves.
+
+The record of a whole compile (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
+direct hit notes the use of the same ones. So all records are read, and those count that wrote an object of the build,
+or a file below its directory. Of several for one object (other flags) those count that wrote the bytes which are there.
+A link has no such record: the keys of its units are in the history.
+
+Answers of drivers, scans of headers and memos of tools stay: nobody noted whose they are, and they are small. Where it
+is not known what an object has used, nothing is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
+
+from hipcache.errors import HipcacheError
+from hipcache.inputs.basedir import Basedir
+from hipcache.inputs.keys import digest_file, make_key
+from hipcache.outcome import HIT, MISS, PARTIAL
+from hipcache.report.history import History, Record
+from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
+from hipcache.store.local import LocalStore
+from hipcache.verify import named
+
+# The kind in the key of a unit of a link (planners/device_link.py).
+_LINK = "device link"
+_HINT = "nothing was removed; build it once more with this store, or use --older-than or --max-size"
+
+
+class Build(NamedTuple):
+    """`name`: for messages; `directory`: absolute; `objects`: those that it lists, absolute paths."""
+
+    name: str
+    directory: str
+    objects: frozenset[str]
+
+
+class Names(frozenset[str]):
+    """Names of entries below `v1/`; those of memos are all among them."""
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and name.startswith(f"{TOOLS}/"))
+
+
+def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Names:
+    """`basedir`: HIPCACHE_BASEDIR, or nothing; `told` is given the number of records that were read. Raises
+    HipcacheError where the store does not tell what one of the objects has used."""
+    if not build.objects:
+        raise HipcacheError(f"'{build.name}' lists no compile of HIP", "nothing was removed; name another build")
+    reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
+    listed = {_place(path): path for path in build.objects}
+    below = _place(os.path.join(build.directory, ""))
+    kept: set[str] = set()
+    made: dict[str, list[_Made]] = {}
+    for number, (name, payload) in enumerate(_records(reader), 1):
+        told(number)
+        if named.kind_of(payload) == named.ANSWER:
+            kept.add(action_name(name))
+        for path, digest, whole in _outputs(payload):
+            place = _place(Basedir(basedir).local(path))
+            if place in listed or place.startswith(below):
+                made.setdefault(place, []).append(_Made(name, digest, whole))
+    if not made:
+        raise HipcacheError(f"the store in '{store.root}' knows no object of '{build.name}'", _HINT)
+    for place, candidates in made.items():
+        digest = _digest(place)
+        for one in [one for one in candidates if one.digest == digest] or candidates:
+            kept |= {action_name(one.record), *one.whole.history, *_used(reader, one.whole)}
+    history = History(reader.notes(HISTORY))
+    others = {place: history.load(path) for place, path in listed.items() if place not in made}
+    for last in history.each():
+        place = _place(last.object)
+        if place.startswith(below) and place not in made:
+            others[place] = last
+    unknown = []
+    for place, found in others.items():
+        names = _of_others(reader, found) if os.path.lexists(place) else set()
+        kept |= names or set()
+        unknown += [place] if names is None else []
+    if unknown:
+        count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
+        raise HipcacheError(
+            f"the store does not tell what {count} of '{build.name}' used, such as '{unknown[0]}'", _HINT
+        )
+    return Names(kept)
+
+
+class _Made(NamedTuple):
+    """A record of a whole compile that wrote an object; `digest`: of the object."""
+
+    record: str
+    digest: str
+    whole: named.Whole
+
+
+def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
+    for shard, _ in reader.confined.listing(ACTIONS):
+        for last, _ in reader.confined.listing(f"{ACTIONS}/{shard}"):
+            with suppress(ValueError):
+                payload = reader.get_record(shard + last)
+                if payload is not None:
+                    yield shard + last, payload
+
+
+def _outputs(payload: bytes) -> Iterator[tuple[str, str, named.Whole]]:
+    """(path, digest, record) of each output of a whole compile; none of another record."""
+    if named.kind_of(payload) == named.WHOLE:
+        with suppress(ValueError):
+            whole = named.whole(payload)
+            yield from ((path, digest, whole) for path, digest in whole.outputs)
+
+
+def _used(reader: LocalStore, whole: named.Whole) -> Iterator[str]:
+    for is_action, digest in whole.uses:
+        if is_action:
+            yield from _with_contents(reader, reader.seal.name(digest))
+        else:
+            yield blob_name(digest)
+    yield from map(blob_name, (*whole.lists, *(digest for _, digest in whole.outputs)))
+
+
+def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
+    """A record, and what it is of no use without. Of a pass, `uses` names the contents of the entry that served."""
+    payload = reader.get_record(name) or b""
+    yield action_name(name)
+    with suppress(ValueError):
+        if named.kind_of(payload) == named.UNIT:
+            yield from map(blob_name, named.blobs(payload))
+
+
+def _of_others(reader: LocalStore, last: Record | None) -> set[str] | None:
+    """The entries of an object that no record of a whole compile tells of: those of a link's units, none of a command
+    that failed or was left to the compiler; None where they are not known. `last`: its last command."""
+    if last is None:
+        return None
+    names = {History.name(last)}
+    for unit in last.units if last.outcome in (HIT, PARTIAL, MISS) else ():
+        name = reader.seal.name(make_key(_LINK, unit.inputs).digest)
+        if reader.get_record(name) is None:
+            return None
+        names.update(_with_contents(reader, name))
+    return names
+
+
+def _place(path: str) -> str:
+    """The path, its directory without links."""
+    directory, last = os.path.split(path)
+    return os.path.join(_real(directory), last)
+
+
+@lru_cache(maxsize=4096)
+def _real(directory: str) -> str:
+    return os.path.realpath(directory)
+
+
+def _digest(path: str) -> str:
+    with suppress(OSError):
+        return digest_file(path)
+    return ""

@@ -1,0 +1,125 @@
+"""`hipcache gc --not-used-by BUILD`: what the objects of a build used stays, and where that is not known, all does."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
+from hipcache import used
+from hipcache.errors import HipcacheError
+from hipcache.inputs.keys import digest_file
+from hipcache.store.layout import action_name, blob_name
+from hipcache.store.local import LocalStore
+from programs import Program
+
+pytestmark = [only_19, pytest.mark.archs(1)]
+
+
+def build(lab: Lab, name: str, *commands: list[str]) -> Path:
+    """A build directory that lists these compiles, as CMake would with hipcache as the launcher."""
+    directory = lab.root / name
+    directory.mkdir(exist_ok=True)
+    listed = [
+        {"directory": str(lab.root), "file": "k.hip", "command": shlex.join([*LAUNCHER, *words])} for words in commands
+    ]
+    (directory / "compile_commands.json").write_text(json.dumps(listed))
+    return directory
+
+
+def entries(lab: Lab) -> set[str]:
+    top = lab.store / "v1"
+    return {str(path.relative_to(top)) for tree in ("actions", "blobs", "history") for path in (top / tree).glob("*/*")}
+
+
+def gc(lab: Lab, *words: str | Path) -> str:
+    ended = lab.hipcache("gc", *words)
+    assert (ended.status, ended.err) == (0, b""), ended
+    return ended.out.decode()
+
+
+def refused(lab: Lab, build: Path) -> str:
+    """The error; nothing is removed."""
+    before = entries(lab)
+    ended = lab.hipcache("gc", "--not-used-by", build)
+    assert (ended.status, ended.out) == (1, b"")
+    assert entries(lab) == before
+    return ended.err.decode()
+
+
+def test_what_a_build_used_stays_and_is_served_by_the_launcher_and_by_the_engine(lab: Lab) -> None:
+    mine, other = lab.root / "mine", lab.root / "other"
+    mine.mkdir(), other.mkdir()
+    lab.write("other.hip", (lab.root / "k.hip").read_text().replace("* 3", "* 4"))
+    for words in (("-O1", "-MD"), ("-O2", "-MD")):  # of the first one nothing is left in the build
+        lab.compile(*words, output="mine/k.o")
+        lab.compile(*words, output="mine/k.o")
+    lab.compile("-O2", source="other.hip", output="other/k.o")
+    directory = build(lab, "mine", lab.words("-O2", output="mine/k.o"), [lab.compiler, "-c", "plain.cpp"])
+    before = entries(lab)
+    told = gc(lab, "--not-used-by", directory, "--dry-run")
+    assert entries(lab) == before
+    freed = gc(lab, "--not-used-by", directory)
+    assert freed.split(";")[0] == f"freed {told.split(' would be')[0]}"
+    assert not freed.startswith("freed 0 ")
+    assert len(entries(lab)) < len(before)
+    assert lab.hipcache("verify").status == 0
+    lab.count_anew()
+    assert lab.compile("-O2", "-MD", output="mine/k.o").outcome == HIT
+    again = lab.run([*ENGINE_ALONE, *lab.words("-O2", "-MD", output="mine/k.o")])
+    assert (again.status, lab.counted().outcome) == (0, HIT)
+    assert lab.compile("-O1", "-MD", output="mine/k.o").outcome == MISS
+    assert lab.compile("-O2", source="other.hip", output="other/k.o").outcome == MISS
+    assert gc(lab, "--not-used-by", directory / "compile_commands.json").startswith("freed ")
+
+
+def test_where_it_is_not_known_nothing_is_removed(lab: Lab) -> None:
+    lab.compile(output="known.o")
+    lab.compile(output="known.o")
+    known, unknown = lab.words(output="known.o"), lab.words(output="unknown.o")
+    bare = lab.root / "bare"
+    bare.mkdir()
+    assert "cannot read" in refused(lab, bare) and "EXPORT_COMPILE_COMMANDS" in refused(lab, bare)
+    assert "lists no compile of HIP" in refused(lab, build(lab, "plain", [lab.compiler, "-c", "plain.cpp"]))
+    assert "knows no object of" in refused(lab, build(lab, "new", unknown))
+    both = build(lab, "both", known, unknown)
+    assert gc(lab, "--not-used-by", both, "--dry-run"), "one that was not built has used nothing"
+    lab.write("unknown.o", "made by another compiler")
+    told = refused(lab, both)
+    assert "what an object of" in told and "unknown.o" in told and "nothing was removed; build it once more" in told
+
+
+def test_links_of_device_code_below_the_directory_count(lab: Lab) -> None:
+    program = Program(lab, archs=lab.archs)
+    program.build()
+    common = [lab.compiler, *lab.archs, "-nogpuinc", "-nogpulib", "-O2", "-fgpu-rdc"]
+    commands = [
+        [*common, *define, f"-cuid={name}", "-c", f"{name}.hip", "-o", f"{name}.o"]
+        for name, define in (("one", ["-DDEVICE=1"]), ("two", []))
+    ]
+    for words in commands * 2:
+        assert lab.hipcache(*words).status == 0
+    lab.count_anew()
+    program.warm()
+    lab.compile("-O3", output="k.o")
+    directory = build(lab, ".", *commands)
+    (lab.root / "k.o").unlink()
+    gc(lab, "--not-used-by", directory)
+    _, counted = program.link()
+    assert counted.outcome == HIT
+
+
+def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
+    lab.warm()
+    store = LocalStore(lab.store, max_bytes=0)
+    built = used.Build("build", str(lab.root), frozenset([str(lab.root / "out.o")]))
+    names = used.by(built, store, "", int)
+    assert blob_name(digest_file(lab.root / "out.o")) in names
+    assert "tools/any" in names and blob_name("0" * 64) not in names
+    for name in [name for name in entries(lab) if name.startswith("actions/")]:
+        store.remove_action(name.removeprefix("actions/").replace("/", ""))
+    assert action_name("0" * 64) not in names
+    with pytest.raises(HipcacheError, match="knows no object"):
+        used.by(built, store, "", int)
