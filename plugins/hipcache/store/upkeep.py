@@ -242,8 +242,7 @@ class Upkeep:
 
         def each(size: int) -> None:
             sizes.append(size)
-            if len(sizes) % 1000 == 0:
-                progress(len(sizes))
+            progress(len(sizes))
 
         for gone in away:
             self._confined.remove(gone, each)
