@@ -79,9 +79,10 @@ def main(argv: list[str] | None = None) -> int:
         from hipcache.launcher import launch
 
         return launch(argv, os.environ)
-    except (ImportError, MemoryError, OSError) as error:
-        # A package that hipcache needs is gone, or is another one, or this process may have too few files or too
-        # little memory even to start: the build goes on without the cache.
+    except Exception as error:
+        # A package that hipcache needs is gone, or is another one; modules of two versions have met while hipcache is
+        # upgraded; or this process may have too few files or too little memory even to start: the build goes on
+        # without the cache.
         what = f"hipcache: cannot start: {error}\n  install hipcache again, or raise the limits ('ulimit -a')\n"
         with suppress(OSError):
             os.write(2, os.fsencode(what))

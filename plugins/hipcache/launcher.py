@@ -193,10 +193,10 @@ def _remember(
     terminal: bool,
 ) -> None:
     """All is written and counted: remember the whole for a direct hit."""
-    from hipcache.direct.remember import remember
-    from hipcache.report.history import History
-
     try:
+        from hipcache.direct.remember import remember
+        from hipcache.report.history import History
+
         remember(
             engine,
             argv,

@@ -1,0 +1,146 @@
+"""Another version of hipcache in the middle of a build: misses at worst, never a wrong object, never a lost build."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zlib
+from pathlib import Path
+
+import hip
+import pytest
+from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, settle
+from hipcache import __version__
+from hipcache.shared import KEY_FORMAT
+from hipcache.store.layout import pack_action, unpack_action
+from hipcache.store.local import NO_SEAL
+
+pytestmark = [only_19, pytest.mark.archs(1)]
+
+# As long, so that it can stand in the program's place for it.
+OTHER = "9" + __version__[1:]
+OTHER_KEYS = str(int(KEY_FORMAT) + 1)
+
+
+def installed(directory: Path, *, program: str = __version__, engine: str = __version__, keys: str = KEY_FORMAT) -> str:
+    """The native program beside an engine, each as if it were of that version; the program's path."""
+    directory.mkdir()
+    path = directory / "hipcache"
+    ours = Path(hip.LAUNCHER[0]).read_bytes()
+    assert __version__.encode() + b"\0" in ours
+    path.write_bytes(ours.replace(__version__.encode(), program.encode()))
+    start = "from hipcache.__main__"
+    as_version = f"import hipcache\nhipcache.__version__ = {engine!r}\nfrom hipcache import shared\n"
+    text = hip._ENGINE.replace(start, f"{as_version}shared.KEY_FORMAT = {keys!r}\n{start}")
+    (directory / "hipcache-engine").write_text(text)
+    for file in (path, directory / "hipcache-engine"):
+        file.chmod(0o755)
+    return str(path)
+
+
+def plain(lab: Lab) -> bytes:
+    """Clang's object."""
+    assert lab.run(lab.words(output="plain.o")).status == 0
+    settle()
+    return (lab.root / "plain.o").read_bytes()
+
+
+def outcome(lab: Lab, program: str, expected: bytes) -> str:
+    """Of one compile, whose object is `expected`."""
+    (lab.root / "out.o").unlink(missing_ok=True)
+    ended = lab.run([program, *lab.words()])
+    assert (ended.status, ended.out, ended.err) == (0, b"", b"")
+    assert (lab.root / "out.o").read_bytes() == expected
+    return lab.counted().outcome
+
+
+@pytest.mark.parametrize(
+    ("program", "engine", "keys"),
+    [(OTHER, OTHER, KEY_FORMAT), (OTHER, OTHER, OTHER_KEYS), (__version__, OTHER, OTHER_KEYS)],
+    ids=["another version", "another format of keys", "an engine that was upgraded first"],
+)
+def test_versions_take_turns_with_one_store(lab: Lab, tmp_path: Path, program: str, engine: str, keys: str) -> None:
+    ours = installed(tmp_path / "ours")
+    other = installed(tmp_path / "other", program=program, engine=engine, keys=keys)
+    for value in ("1", "2"):
+        lab.write("k.hip", kernel(value))
+        expected = plain(lab)
+        ends = [outcome(lab, one, expected) for one in (ours, other, ours, other, ours)]
+        # The program of our version finds its own record of the whole compile, whatever the engine beside it is.
+        finds_nothing = keys != KEY_FORMAT and program == OTHER
+        assert ends == [MISS, MISS if finds_nothing else HIT, HIT, HIT, HIT]
+
+
+def _later(payload: bytes) -> bytes:
+    """The record as a later version may write it under the same key."""
+    if payload[:1] == b"x":
+        return zlib.compress(json.dumps({**json.loads(zlib.decompress(payload)), "format": 99, "later": 1}).encode())
+    if payload[:1] == b"[":
+        return json.dumps([{**entry, "later": 1} for entry in json.loads(payload)]).encode()
+    if payload[:1] == b"{":
+        return json.dumps({**json.loads(payload), "later": 1}).encode()
+    return payload + b"later"
+
+
+def make_later(store: Path) -> None:
+    """Records, memos, notes, statistics and the ledger as of a later version, and what only that one knows."""
+    for path in (store / "v1/actions").glob("*/*"):
+        name = path.parent.name + path.name
+        path.write_bytes(pack_action(name, _later(unpack_action(name, path.read_bytes(), NO_SEAL)), NO_SEAL))
+    for path in (*(store / "v1/history").glob("*/*"), *(store / "v1/tools").glob("*")):
+        path.write_bytes(_later(path.read_bytes()))
+    for path in (store / "v1/statistics").glob("*"):
+        path.write_bytes(path.read_bytes() + b"\n00000000\tlater\t1\t2\t3\n")
+    (store / "v1/ledger").write_bytes(b"hcL9" + (store / "v1/ledger").read_bytes()[4:])
+    for later in ("v1/later/entry", "v2/actions/entry"):
+        (store / later).parent.mkdir(parents=True)
+        (store / later).write_text("of a later version")
+
+
+def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
+    lab.warm()
+    expected = plain(lab)
+    make_later(lab.store)
+    lab.count_anew()
+    ends = [outcome(lab, hip.LAUNCHER[0], expected) for _ in range(3)]
+    assert ends[1:] == [HIT, HIT], ends
+    for words in (["stats"], ["explain"], ["gc"], ["verify"], ["clear"]):
+        ended = lab.hipcache(*words)
+        assert ended.err == b"", (words, ended)
+    assert (lab.store / "v1/later/entry").exists() and (lab.store / "v2/actions/entry").exists()
+    assert outcome(lab, hip.LAUNCHER[0], expected) == MISS
+
+
+# Of the engine: the last one is needed only after the object was delivered.
+MODULES = ("launcher", "several", "planners.object", "direct.remember")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_of_another_version_in_the_middle_of_a_compile_is_no_lost_build(
+    lab: Lab, tmp_path: Path, module: str
+) -> None:
+    """As where a package's files are replaced one by one: it has other names in it, and whoever imports it fails."""
+    know_tools(lab.environ)
+    expected = plain(lab)
+    shutil.copy(hip.LAUNCHER[0], tmp_path / "hipcache")
+    engine = tmp_path / "hipcache-engine"
+    engine.write_text(f"""\
+#!{sys.executable}
+import sys
+class Replaced:
+    def find_spec(self, name, path, target=None):
+        if name == 'hipcache.{module}':
+            raise AttributeError('a name of another version')
+sys.meta_path.insert(0, Replaced())
+from hipcache.__main__ import main
+sys.exit(main())
+""")
+    engine.chmod(0o755)
+    ended = lab.run([str(tmp_path / "hipcache"), *lab.words()])
+    assert (ended.status, ended.out) == (0, b"")
+    assert b"Traceback" not in ended.err
+    assert (lab.root / "out.o").read_bytes() == expected
+    again = lab.run([*ENGINE_ALONE, *lab.words()])
+    assert (again.status, again.err) == (0, b"")
+    assert (lab.root / "out.o").read_bytes() == expected
