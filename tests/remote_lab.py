@@ -248,9 +248,13 @@ def sockets(lab: Lab) -> list[Path]:
 
 
 def uploaded(lab: Lab) -> None:
+    uploaded_from(lab.store)
+
+
+def uploaded_from(store: Path) -> None:
     """Wait until nothing is queued."""
     end = time.monotonic() + SECONDS
-    while any((lab.store / "v1/remote").glob("item-*")):
+    while any((store / "v1/remote").glob("item-*")):
         assert time.monotonic() < end, "it is not uploaded"
         time.sleep(0.05)
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,7 +21,20 @@ from hipcache.helper.remotes import open_remotes
 from hipcache.remote import queue
 from hipcache.remote.client import Client
 from hipcache.store.local import LocalStore
-from remote_lab import HIT, MISS, SERVERS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
+from remote_lab import (
+    HIT,
+    MISS,
+    SECONDS,
+    SERVERS,
+    Server,
+    Team,
+    free_port,
+    nginx,
+    remote_counts,
+    running,
+    sockets,
+    uploaded,
+)
 from test_direct import Direct, direct
 
 __all__ = ["direct"]
@@ -247,8 +261,13 @@ def test_a_helper_whose_remote_does_not_come_back_ends(tmp_path: Path) -> None:
     helper.used -= 2 * IDLE
     assert queue.names(store.confined)
     assert not helper.is_idle()
-    assert not helper.uploads.some()
-    assert helper.is_idle()
+    ready = threading.Event()
+    ready.set()
+    helper.uploads.run(ready, lambda: None)
+    end = time.monotonic() + SECONDS
+    while not helper.is_idle():
+        assert time.monotonic() < end, "it does not end"
+        time.sleep(0.02)
     assert queue.names(store.confined)
 
 

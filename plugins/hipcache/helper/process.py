@@ -160,7 +160,7 @@ class Helper:
                 environ = {str(name): str(value) for name, value in request["environ"].items()}
                 say(self.fetches.ahead(str(request["file"]), environ, say, build))
             elif request["op"] == "upload":
-                self.uploads.asked.set()
+                self.uploads.ask()
             elif request["op"] == "execute":
                 say(self._execute(request, say))
             elif request["op"] == "sync":

@@ -21,88 +21,127 @@ _AGAIN = 10.0  # seconds after which an upload that failed is tried again
 
 
 @dataclass
+class _Line:
+    """What one remote has got of the queue. `got`: names of items; `fault`: why its last upload failed; `asked`: there
+    may be something new; `hurry`: try again at once."""
+
+    remote: Remote
+    got: set[str] = field(default_factory=set)
+    fault: str = ""
+    asked: threading.Event = field(default_factory=threading.Event)
+    hurry: threading.Event = field(default_factory=threading.Event)
+    uploading: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
 class Uploads:
-    """`asked`: there may be something new in the queue; `fault`: why the last upload failed; `ended`: nothing more is
-    to be begun."""
+    """Each remote has a thread of its own, so that none waits for another one that is slow. An item leaves the queue
+    when all have it. `ended`: nothing more is to be begun."""
 
     config: Config
     store: LocalStore
     remotes: list[Remote]
-    asked: threading.Event = field(default_factory=threading.Event)
-    fault: str = ""
     ended: bool = False
-    _hurry: threading.Event = field(default_factory=threading.Event)
-    _uploading: threading.Lock = field(default_factory=threading.Lock)
+    _lines: list[_Line] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, ready: threading.Event, used: Callable[[], object]) -> None:
         """`ready`: the remotes are open; `used` is told of each upload."""
         ready.wait()
-        self.asked.set()
-        while True:
-            self.asked.wait(5.0)
-            self.asked.clear()
-            for remote in self.remotes:
-                if remote.breaker.is_to_be_probed():
-                    remote.probe()
-            if self.remotes and not any(remote.address.writes for remote in self.remotes):
-                self._drop_all()
-            while not self.ended and self.some():
-                used()
-            if self.fault:
-                self._hurry.wait(_AGAIN)
-            self._hurry.clear()
+        lines = [_Line(remote) for remote in self.remotes]
+        self._lines += [line for line in lines if line.remote.address.writes]
+        for line in lines:
+            threading.Thread(target=self._serve, args=(line, used), daemon=True).start()
+        self.ask()
+
+    def ask(self) -> None:
+        """There may be something new in the queue."""
+        if self.remotes and not any(remote.address.writes for remote in self.remotes):
+            self._drop_all()
+        for line in self._lines:
+            line.asked.set()
 
     def end(self) -> None:
-        """When the upload that is under way has ended."""
+        """When the uploads that are under way have ended."""
         self.ended = True
-        with self._uploading:
-            return
+        for line in self._lines:
+            with line.uploading:
+                continue
 
     def are_stuck_or_done(self) -> bool:
-        return bool(self.fault) or not queue.names(self.store.confined)
+        return not self.remotes or bool(self.fault()) or not self._names()
 
-    def some(self) -> bool:
+    def fault(self) -> str:
+        """Why nothing more can be sent now; empty while something can."""
+        there = self._names()
+        left = [line for line in self._lines if not there <= line.got]
+        return left[0].fault if left and all(line.fault for line in left) else ""
+
+    def _serve(self, line: _Line, used: Callable[[], object]) -> None:
+        while True:
+            line.asked.wait(5.0)
+            line.asked.clear()
+            if line.remote.breaker.is_to_be_probed():
+                line.remote.probe()
+            while line.remote.address.writes and not self.ended and self._some(line):
+                used()
+            if line.fault:
+                line.hurry.wait(_AGAIN)
+            line.hurry.clear()
+
+    def _some(self, line: _Line) -> bool:
         """Some items of the queue. False where there is nothing to do, or nothing can be done now."""
-        with self._uploading:
+        with line.uploading:
             try:
-                items = queue.read(self.store.confined, _BATCH)
+                items = queue.read(self.store.confined, _BATCH, line.got)
             except OSError:
                 return False
-            if not items or not self.remotes:
-                self.fault = ""
-                return False
-            for remote in self.remotes:
-                if remote.address.writes and not self._to(remote, items):
-                    return False
-            for item in items:
-                queue.remove(self.store.confined, item.name)
-            self.fault = ""
-            return True
+            line.fault = self._upload(line.remote, items) if items else ""
+            with self._lock:
+                if not line.fault:
+                    line.got.update(item.name for item in items)
+                self._remove_what_all_have()
+            return bool(items) and not line.fault
 
-    def _to(self, remote: Remote, items: list[queue.Item]) -> bool:
+    def _upload(self, remote: Remote, items: list[queue.Item]) -> str:
+        """The fault, or nothing."""
         try:
             tally = remote.open().upload(items, lambda size: None)
         except Exception as error:
-            self.fault = remote.failed_upload(error)
             statistics.record_remote(self.config.dir, {"errors": 1}, self.config.umask)
-            return False
+            return remote.failed_upload(error)
         counts = {"uploads": tally.uploads, "sent": tally.sent}
         statistics.record_remote(self.config.dir, counts, self.config.umask)
-        return True
+        return ""
+
+    def _remove_what_all_have(self) -> None:
+        """A queue that fills up waits for none that is at fault."""
+        there = self._names()
+        well = [line for line in self._lines if not line.fault]
+        waited_for = well if well and len(there) > queue.MOST // 2 else self._lines
+        for name in set.intersection(there, *(line.got for line in waited_for)):
+            queue.remove(self.store.confined, name)
+        for line in self._lines:
+            line.got &= there
+
+    def _names(self) -> set[str]:
+        with suppress(OSError):
+            return set(queue.names(self.store.confined))
+        return set()
 
     def _drop_all(self) -> None:
-        with suppress(OSError):
-            for name in queue.names(self.store.confined):
-                queue.remove(self.store.confined, name)
+        for name in self._names():
+            queue.remove(self.store.confined, name)
 
     def sync(self, say: Callable[[dict[str, Any]], object]) -> None:
         """Say what is left, until nothing is, or no more can be sent."""
-        self.fault = ""
-        self.asked.set()
-        self._hurry.set()
+        for line in self._lines:
+            line.fault = ""
+            line.hurry.set()
+        self.ask()
         while True:
-            left = len(queue.names(self.store.confined))
-            told = [self.fault, "see 'hipcache doctor'"] if self.fault and left else None
+            left, fault = len(self._names()), self.fault()
+            told = [fault, "see 'hipcache doctor'"] if fault and left else None
             say({"left": left, "told": told})
             if not left or told:
                 return

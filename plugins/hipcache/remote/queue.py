@@ -2,8 +2,8 @@
 
 `v1/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-RANDOM`, put there by rename: JSON
 {"keys": [key, ...], "next": [key, ...]}. `keys` are those of the records that it has stored, `next` all that it has
-asked for. The records and contents themselves are in the store, as long as they are not evicted. The queue has at most
-MOST items: from then on nothing is added.
+asked for. The records and contents themselves are in the store, as long as they are not evicted. An item leaves when
+all remotes that may be written have it. The queue has at most MOST items: from then on nothing is added.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from hipcache.confined import Confined
@@ -59,10 +59,10 @@ def names(store: Confined) -> list[str]:
     return sorted(last for last, status in found if last.startswith(_ITEM) and stat.S_ISREG(status.st_mode))
 
 
-def read(store: Confined, most: int) -> list[Item]:
-    """The oldest items; those that do not read are removed. Raises OSError."""
+def read(store: Confined, most: int, but: Collection[str] = ()) -> list[Item]:
+    """The oldest items, but those; what does not read is removed. Raises OSError."""
     found = []
-    for name in names(store)[:most]:
+    for name in [name for name in names(store) if name not in but][:most]:
         try:
             data = json.loads(store.read(f"{DIRECTORY}/{name}", _MOST_BYTES))
             keys, following = tuple(data["keys"]), tuple(data["next"])

@@ -1,0 +1,107 @@
+"""Uploads to several remotes: none waits for another one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hipcache.config import Config
+from hipcache.helper import uploading
+from hipcache.helper.remotes import open_remotes
+from hipcache.helper.uploading import Uploads
+from hipcache.remote import queue
+from hipcache.store.local import LocalStore
+from remote_lab import SECONDS, Server, free_port, nginx, running, uploaded_from
+from test_remote import patient
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Server]:
+    with running(nginx(tmp_path / "server")) as server:
+        yield server
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/team?timeout=30"
+
+
+def filled(root: Path, count: int) -> LocalStore:
+    """A store with so many results, all of them queued."""
+    store = LocalStore(root, max_bytes=1 << 30)
+    for number in range(count):
+        put(store, number)
+    return store
+
+
+def put(store: LocalStore, number: int) -> None:
+    key, digest = f"{number:064x}", store.put_blob(b"content %d" % number)
+    store.put_action(key, json.dumps({"outputs": [digest], "passing": [], "text": "", "seconds": 1.0}).encode())
+    assert queue.add(store.confined, [key], [])
+
+
+def begun(store: LocalStore, *urls: str) -> Uploads:
+    config = Config(dir=store.root, remote=urls)
+    uploads, ready = Uploads(config, store, open_remotes(config, store)), threading.Event()
+    ready.set()
+    uploads.run(ready, lambda: None)
+    return uploads
+
+
+def await_records(server: Server, count: int) -> None:
+    end = time.monotonic() + SECONDS
+    while len(list((server.place / "www/team/ac").glob("*"))) < count:
+        assert time.monotonic() < end, "they are not uploaded"
+        time.sleep(0.02)
+
+
+def test_a_silent_remote_holds_up_no_other_one(tmp_path: Path, web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploading, "_BATCH", 2)
+    store = filled(tmp_path / "store", 3)
+    with silent() as url:
+        uploads = begun(store, url, patient(web.url))
+        await_records(web, 3)
+        put(store, 3)
+        uploads.ask()
+        await_records(web, 4)
+        assert len(queue.names(store.confined)) == 4, "the silent one has none of them"
+        uploads.ended = True
+
+
+def test_what_all_remotes_have_leaves_the_queue(tmp_path: Path, web: Server) -> None:
+    store = filled(tmp_path / "store", 3)
+    uploads = begun(store, patient(web.url), patient(f"{web.url}/other"))
+    uploaded_from(tmp_path / "store")
+    for place in ("team/ac", "team/other/ac"):
+        assert len(list((web.place / "www" / place).iterdir())) == 3
+    uploads.end()
+
+
+def test_who_waits_for_all_is_told_of_the_one_that_fails_when_the_others_have_it(tmp_path: Path, web: Server) -> None:
+    store = filled(tmp_path / "store", 3)
+    uploads = begun(store, f"http://127.0.0.1:{free_port()}/team", patient(web.url))
+    said = []
+    uploads.sync(said.append)
+    await_records(web, 3)
+    assert said[-1]["left"] == 3
+    assert "remote 'http://127.0.0.1" in said[-1]["told"][0]
+    assert uploads.are_stuck_or_done()
+    uploads.ended = True
+
+
+def test_a_queue_that_fills_up_waits_for_no_remote_that_is_at_fault(
+    tmp_path: Path, web: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path / "store", 3)
+    monkeypatch.setattr(queue, "MOST", 4)
+    uploads = begun(store, f"http://127.0.0.1:{free_port()}/team", patient(web.url))
+    uploaded_from(tmp_path / "store")
+    uploads.ended = True
