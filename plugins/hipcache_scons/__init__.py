@@ -5,6 +5,7 @@
     action        the action of every HIP compile        what SCons calls
     link          the action of links, for relocatable device code
     iree          IREE modules, one for each device and target
+    ahead         what a build needs, fetched from the remote at once
     cached        one compile or link through the engine
     commands      the command of an action
     dependencies  real dependency lists as nodes

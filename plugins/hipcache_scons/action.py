@@ -18,7 +18,7 @@ from SCons.Errors import BuildError
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
 
-from hipcache_scons import cached, commands, dependencies, shadows, shell, toolchain
+from hipcache_scons import ahead, cached, commands, dependencies, shadows, shell, toolchain
 from hipcache_scons.dependencies import Reads
 
 _NO_COMPILER = """\
@@ -47,6 +47,8 @@ class HipAction(CommandAction):  # type: ignore[misc]
         environ = commands.environment(env)
         cache = cached.open_cache(environ)
         argv = commands.words(self, target, source, env, executor) if cached.is_on(env, cache) else None
+        if argv:
+            ahead.fetch_once(cache)
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
             ended = cached.compile(cache, argv, cwd) if argv else None
             if ended and ended.status:

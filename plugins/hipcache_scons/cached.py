@@ -116,6 +116,11 @@ def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     return _guarded(cache, argv, cwd, lambda *of: _confirmed(served, *of))
 
 
+def kept_as(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as the key of a whole compile has it."""
+    return (_KIND, *argv)
+
+
 def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """The same for a link of device code."""
     return _guarded(replace(cache, began=time.time()), argv, cwd, _link)
@@ -176,7 +181,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
         try:
             remember(
                 engine,
-                (_KIND, *argv),
+                kept_as(argv),
                 cwd,
                 cache.known,
                 replace(whole, outputs=replace(whole.outputs, rules=(Rule("", read),))),
@@ -199,7 +204,7 @@ def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...
         return served
     try:
         command, engine = _command(cache, engine, argv, cwd)
-        delivered.compare(engine, [command], (_KIND, *argv), cwd, cache.config)
+        delivered.compare(engine, [command], kept_as(argv), cwd, cache.config)
     except delivered.CompilerFails:
         return Ended(left=JobFailed("the compiler, which should confirm a hit,", 1))
     except HipcacheError as error:
@@ -227,7 +232,7 @@ def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
     """The compile served without the engine, if nothing has changed for it, and what may shadow is noted for it."""
     if "-o" not in argv[:-1] or cache.engine is None or not _may_be_direct(cache.config):
         return None
-    words = (_KIND, *argv)
+    words = kept_as(argv)
     output = os.path.join(cwd, argv[argv.index("-o") + 1])
     if not shadows.is_of(cache.engine, output, argv):
         return None

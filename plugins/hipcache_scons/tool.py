@@ -33,7 +33,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import cached, commands, iree, link
+from hipcache_scons import ahead, cached, commands, iree, link
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -165,6 +165,7 @@ def _emit(target: Any, source: Any, env: Any, variable: str) -> tuple[Any, Any]:
 
     for node in target:
         node.attributes.hip_flags = flags
+        ahead.note(node)
         for name in _side_files(str(node), flags(node), _archs(env)):
             env.Clean(node, env.File(f"#/{name}" if not name.startswith("/") else name))
     return target, source

@@ -30,10 +30,12 @@ _HINT = "name the build's compile_commands.json: CMake writes it with -DCMAKE_EX
 
 @dataclass(frozen=True)
 class Listed:
-    """A command of a build, without hipcache before it, and the directory that it runs in."""
+    """A command of a build, without hipcache before it, and the directory that it runs in. `parts`: who runs it puts it
+    together of the results that it asks for, and has no use for the whole (see `hipcache_scons/ahead`)."""
 
     argv: tuple[str, ...]
     cwd: str
+    parts: bool = False
 
 
 @dataclass
@@ -72,16 +74,18 @@ def listed(path: str) -> list[Listed]:
 def _listed(entry: dict[str, object]) -> Listed:
     given = entry.get("arguments")
     words = [str(word) for word in given] if isinstance(given, list) else shlex.split(str(entry["command"]))
-    return Listed(invocation.behind_launchers(words), os.path.realpath(str(entry["directory"])))
+    argv = invocation.behind_launchers(words)
+    return Listed(argv, os.path.realpath(str(entry["directory"])), entry.get("parts") is True)
 
 
 @dataclass
 class Prefetch:
-    """`fetch` puts what a remote has of these keys into the store: how many came, and from which."""
+    """`fetch` puts what a remote has of these keys into the store: how many came, and from which. Where it is told so,
+    of manifests the records alone."""
 
     store: Store
     adoption: Adoption
-    fetch: Callable[[Sequence[str]], tuple[int, str]]
+    fetch: Callable[[Sequence[str], bool], tuple[int, str]]
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -89,17 +93,18 @@ class Prefetch:
         named = {self.adoption.key(one.argv, one.cwd): one for one in those}
         left = {key: one for key, one in named.items() if not self._is_here(key, one)}
         found.local = len(those) - len(left)
-        self._fetch(list(left), found)
-        behind = {key: one for key, one in left.items() if not self._adopt(key, one)}
+        for parts in (False, True):
+            self._fetch([key for key, one in left.items() if one.parts is parts], found, parts)
+        behind = {key: one for key, one in left.items() if one.parts or not self._adopt(key, one)}
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)
         found.keys = self._fetch([name for name in asked if self.store.get_action(name) is None], found)
         return found
 
-    def _fetch(self, keys: Sequence[str], found: Found) -> int:
+    def _fetch(self, keys: Sequence[str], found: Found, records_alone: bool = False) -> int:
         came = 0
         for portion in _portions(keys):
-            hits, served = self.fetch(portion)
+            hits, served = self.fetch(portion, records_alone)
             came, found.served_by = came + hits, served or found.served_by
         return came
 

@@ -54,16 +54,18 @@ class Fetches:
                 self._builds[build] = Breaker(timeout, memory=_LONGEST_BUILD if build else MEMORY)
             return self._builds[build]
 
-    def fetch(self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool) -> dict[str, Any]:
+    def fetch(
+        self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool, manifests: bool = False
+    ) -> dict[str, Any]:
         """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
-        bound of his own."""
+        bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted."""
         told = self.fault
         served, asked = "", len(keys)
         for remote in self.remotes:
             if not (remote.address.reads and keys) or build.why:
                 continue
             began, received = time.monotonic(), remote.received
-            tally = self._from(remote, self._of_keys(remote, keys), alive, len(keys), ahead=ahead)
+            tally = self._from(remote, self._of_keys(remote, keys, manifests), alive, len(keys), ahead=ahead)
             if not ahead or remote.breaker.why:
                 build.spent(began, remote.received - received)
             if tally and tally.found:
@@ -73,16 +75,18 @@ class Fetches:
         return {"fetched": bool(served), "hits": asked - len(keys), "from": served, "told": told}
 
     @staticmethod
-    def _of_keys(remote: Remote, keys: list[str]) -> Callable[[Progress], Tally]:
+    def _of_keys(remote: Remote, keys: list[str], manifests: bool) -> Callable[[Progress], Tally]:
+        if manifests:
+            return lambda progress: remote.open().fetch_manifests(keys, progress)
         return lambda progress: remote.open().fetch(keys, progress)
 
     def ahead(self, file: str, environ: Mapping[str, str], alive: Alive, build: Breaker) -> dict[str, Any]:
         """All that the build with these commands needs; the answer as of `client.prefetch`."""
         told: list[str] | None = None
 
-        def fetch(keys: Sequence[str]) -> tuple[int, str]:
+        def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
             nonlocal told
-            answer = self.fetch(list(keys), alive, build, ahead=True)
+            answer = self.fetch(list(keys), alive, build, ahead=True, manifests=manifests)
             told = told or answer["told"]
             return answer["hits"], answer["from"]
 

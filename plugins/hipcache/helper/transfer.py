@@ -67,6 +67,17 @@ class Transfer:
         tally.misses = len(keys) - tally.hits
         return tally
 
+    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> Tally:
+        """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
+        tally = Tally()
+        for one in self._results(keys, tally, progress).values():
+            with suppress(StoreError):
+                if invocation.is_manifest(one.record):
+                    self.store.put_action(one.key, one.record)
+                    tally.found.append(one.key)
+        tally.hits, tally.misses = len(tally.found), len(keys) - len(tally.found)
+        return tally
+
     def fetch_invocation(
         self, key: str, choose: Callable[[Manifest], Invocation | None], progress: Progress
     ) -> tuple[Invocation | None, Tally]:
