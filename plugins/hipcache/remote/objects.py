@@ -31,7 +31,7 @@ from hipcache.remote.credentials import Credentials
 S = TypeVar("S")
 T = TypeVar("T")
 
-_AT_ONCE = 32
+_AT_ONCE = 64  # requests: those of one compile for 8 archs are one round trip
 # Seconds for one request with all its content: what is slower is worth nothing.
 _WHOLE = 30
 

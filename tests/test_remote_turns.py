@@ -1,0 +1,56 @@
+"""How many round trips in sequence a compile costs that a remote has: not more for more architectures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hip import ENGINE_ALONE, Lab, kernel, settle
+from remote_lab import SERVERS, running, uploaded
+from test_prefetch import Machines
+from test_remote import patient
+from test_remote_asked import UNSERVED, alone, served
+from turns_proxy import Turns, counted
+
+ARCHES = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", "gfx1031")
+
+
+@pytest.fixture(params=["nginx", "casd"])
+def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lab, list[str], bytes, Turns]]:
+    """A machine with an empty store, a command, its object, and the turns to a remote that has it."""
+    with running(SERVERS[request.param](tmp_path / "server")) as server, counted(server.port) as turns:
+        machines = Machines(tmp_path, patient(server.url))
+        first = machines.fresh()
+        words = machines.commands(first, *(f"--offload-arch={arch}" for arch in ARCHES))[0]
+        assert first.run([*ENGINE_ALONE, *words]).status == 0
+        content = (first.root / words[-1]).read_bytes()
+        uploaded(first)
+        (first.root / words[-1]).unlink()
+        url = f"{patient(server.url)}&read-only".replace(f":{server.port}", f":{turns.port}")
+        yield machines.fresh(HIPCACHE_REMOTE=url), words, content, turns
+        machines.team.end()
+
+
+def test_the_native_program_has_a_whole_compile_in_two_round_trips(far: tuple[Lab, list[str], bytes, Turns]) -> None:
+    lab, words, content, turns = far
+    native = alone(lab.root)
+    lab.write("new.hip", kernel("77"))
+    settle()
+    asked = [word.replace("k.hip", "new.hip") for word in words]
+    assert lab.run([native, *asked]).status == UNSERVED, "now the helper is up"
+    turns.begin()
+    assert served(lab, native, *words).status == 0
+    assert (lab.root / words[-1]).read_bytes() == content
+    assert turns.count == 2
+
+
+def test_the_engine_has_all_parts_in_three_round_trips(far: tuple[Lab, list[str], bytes, Turns]) -> None:
+    lab, words, content, turns = far
+    ended = lab.run([*ENGINE_ALONE, *words])
+    assert (ended.status, ended.err) == (0, b"")
+    assert (lab.root / words[-1]).read_bytes() == content
+    assert lab.stats()["compiles"]["hit"] == 1  # type: ignore[index]
+    units = lab.stats()["units"]
+    assert [units[arch] for arch in ARCHES] == [{"hits": 1, "misses": 0}] * len(ARCHES)  # type: ignore[index]
+    assert turns.count == 3
