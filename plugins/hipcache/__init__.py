@@ -1,3 +1,21 @@
 """hipcache: a compile cache for AMD HIP that caches every GPU architecture on its own."""
 
 __version__ = "0.1.0"
+
+# The subcommands. A compile asks whether its first word is one, and loads nothing for that.
+VERBS = (
+    "stats",
+    "explain",
+    "report",
+    "inspect",
+    "doctor",
+    "gc",
+    "clear",
+    "verify",
+    "export",
+    "import",
+    "sync",
+    "prefetch",
+    "config",
+    "iree-check",
+)

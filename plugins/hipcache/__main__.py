@@ -10,22 +10,9 @@ import signal
 import sys
 from contextlib import suppress
 
-SUBCOMMANDS = (
-    "stats",
-    "explain",
-    "report",
-    "inspect",
-    "doctor",
-    "gc",
-    "clear",
-    "verify",
-    "export",
-    "import",
-    "sync",
-    "prefetch",
-    "config",
-    "iree-check",
-)
+from hipcache import VERBS
+
+SUBCOMMANDS = VERBS
 # What the native launcher says where the command that follows was a direct hit, and is to be compared.
 SERVED = "--served"
 # What starts the process that holds the connections to a remote (remote/client.py).

@@ -17,27 +17,12 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn, TextIO
 
+from hipcache import VERBS as VERBS
 from hipcache import __version__
 from hipcache.errors import HipcacheError
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
 
-VERBS = (
-    "stats",
-    "explain",
-    "report",
-    "inspect",
-    "doctor",
-    "gc",
-    "clear",
-    "verify",
-    "export",
-    "import",
-    "sync",
-    "prefetch",
-    "config",
-    "iree-check",
-)
 OPTIONS = {
     "--cmakedir": "print the directory of HipCache.cmake",
     "--mesondir": "print the directory of the Meson files",
