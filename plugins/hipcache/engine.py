@@ -66,6 +66,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config)
     shares = not store.read_only
+    client = servers.client_of(config, environ)
     store.on_timeout = partial(notices.tell_of_lock, config, environ)
     return Engine(
         store=store,
@@ -78,7 +79,9 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         secret=store.seal.secret,
-        remote=servers.client_of(config, environ) if config.remote and shares else None,
+        remote=client if config.remote and shares else None,
         preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
-        executions=servers.executions_of(config, environ) if (config.executor or config.remote) and shares else None,
+        executions=servers.executions_of(client, config, environ)
+        if (config.executor or config.remote) and shares
+        else None,
     )

@@ -28,7 +28,7 @@ def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client
     return client
 
 
-def executions_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
+def executions_of(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
     def tell(fault: str, hint: str) -> None:
         _tell("executor", fault, hint, " ".join(config.executor), environ)
 
@@ -36,7 +36,7 @@ def executions_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Ex
     def executions() -> Executions:
         from hipcache.remote.execution import Executions
 
-        return Executions(client_of(config, environ)(), tell)
+        return Executions(client(), tell)
 
     return executions
 
