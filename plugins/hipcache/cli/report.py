@@ -49,19 +49,25 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     targets = Targets()
     if options.html:
-        try:
-            opened = open_store(settings, read_only=True)
-            size, now = opened.size(beside=True).bytes, time.time()
-            used = Counter[int]()
-            for when, taken in opened.used():
-                used[max(0, int((now - when) // _DAY))] += taken
-        except StoreError:
-            size, used = 0, Counter[int]()
+        size, used = _store(settings)
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, size, sorted(used.items()), targets.of)
+        told = page.Told(source, compiles, size, used, targets.of)
         options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
         print(f"report of {len(compiles)} compiles: '{options.html}'", file=session.out)
     if options.chrome_trace:
         options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles, targets.of)), encoding="utf-8")
         print(f"timeline of {len(compiles)} compiles: '{options.chrome_trace}'", file=session.out)
     return 0
+
+
+def _store(settings: config.Config) -> tuple[int, list[tuple[int, int]]]:
+    """(bytes of the store, (days since their last use, bytes) of its entries); nothing where there is none."""
+    try:
+        store = open_store(settings, read_only=True)
+        size, now = store.size(beside=True).bytes, time.time()
+        used = Counter[int]()
+        for when, taken in store.used():
+            used[max(0, int((now - when) // _DAY))] += taken
+    except StoreError:
+        return 0, []
+    return size, sorted(used.items())

@@ -30,15 +30,15 @@ from hipcache.report import statistics
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
 _OF_THE_WAY = {
-    *(
-        "HIPCACHE_DIR",
-        "HIPCACHE_EXECUTOR",
-        "HIPCACHE_PREFETCH",
-        "HIPCACHE_REMOTE",
-        "HIPCACHE_RESIDENT",
-        "HIPCACHE_VERIFY",
-    ),
-    *("HIPCACHE_LOG", "HIPCACHE_LOG_FORMAT", "HIPCACHE_STATS_LOG"),
+    "HIPCACHE_DIR",
+    "HIPCACHE_EXECUTOR",
+    "HIPCACHE_LOG",
+    "HIPCACHE_LOG_FORMAT",
+    "HIPCACHE_PREFETCH",
+    "HIPCACHE_REMOTE",
+    "HIPCACHE_RESIDENT",
+    "HIPCACHE_STATS_LOG",
+    "HIPCACHE_VERIFY",
 }
 
 
