@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import binascii
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -27,14 +28,24 @@ SHARED = (
     *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
     *("places.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
 )
+OF_LAUNCHER = (
+    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "watching.c"),
+)
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
 OBSERVER = ("observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
+# As native/engine.c: the build goes on while the package is not there.
 WITHOUT_COMPILER = """\
 #!python
-import sys
-from hipcache.__main__ import main
+import os, sys
+try:
+    from hipcache.__main__ import main
+except Exception as error:
+    os.write(2, os.fsencode(f"hipcache: cannot start: {error}\\n  install hipcache again\\n"))
+    if sys.argv[1:2] and sys.argv[1][:1] != "-" and sys.argv[1] not in "@SUBCOMMANDS@".split():
+        os.execvp(sys.argv[1], sys.argv[1:])
+    sys.exit(127)
 sys.exit(main())
 """
 
@@ -70,7 +81,7 @@ class LauncherHook(BuildHookInterface[Any]):
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(
                 launcher,
-                [*SHARED, "resident.c", "watching.c", "masquerade.c", "refused.c", "helper.c", "logs.c", "launcher.c"],
+                [*SHARED, *OF_LAUNCHER],
                 ways,
             )
             shared = ["-shared", "-fPIC", "-pthread"]
@@ -79,7 +90,7 @@ class LauncherHook(BuildHookInterface[Any]):
             if is_package():
                 raise
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
-            launcher.write_text(WITHOUT_COMPILER)
+            launcher.write_text(WITHOUT_COMPILER.replace("@SUBCOMMANDS@", self._subcommands()))
             launcher.chmod(0o755)  # installers keep the mode that stands in the wheel
             library.unlink(missing_ok=True)
         else:
@@ -99,12 +110,16 @@ class LauncherHook(BuildHookInterface[Any]):
         """Files beside the wheels would be uploaded with them."""
         shutil.rmtree(Path(self.directory) / "native", ignore_errors=True)
 
+    def _subcommands(self) -> str:
+        return " ".join((*runpy.run_path(str(Path(self.root) / "plugins/hipcache/__init__.py"))["VERBS"], "help"))
+
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
         counted = {"NOT_HIP": b"passed_through\tnot_hip\t0", "REFUSED": b"failed\t\t0"}  # report/statistics.py
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
         options += [f'-DHIPCACHE_VERSION="{self.metadata.version}"']
+        options += [f'-DSUBCOMMANDS="{self._subcommands()}"']
         options += [f'-D{name}_CRC="{binascii.crc32(line):08x}"' for name, line in counted.items()]
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
         for number, (compiler, told) in enumerate(ways):

@@ -6,12 +6,13 @@ import json
 import shutil
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import hip
 import pytest
 from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, settle
-from hipcache import __version__
+from hipcache import VERBS, __version__
 from hipcache.shared import KEY_FORMAT
 from hipcache.store.layout import pack_action, unpack_action
 from hipcache.store.local import NO_SEAL
@@ -144,3 +145,105 @@ sys.exit(main())
     again = lab.run([*ENGINE_ALONE, *lab.words()])
     assert (again.status, again.err) == (0, b"")
     assert (lab.root / "out.o").read_bytes() == expected
+
+
+def _as_by_pip(lab: Lab, directory: Path) -> tuple[str, Path]:
+    """The native program beside the script that pip makes for the engine, and the package that this one imports."""
+    package = directory / "site/hipcache"
+    shutil.copytree(Path(hip.__file__).parents[1] / "plugins/hipcache", package)
+    shutil.copy(hip.LAUNCHER[0], directory / "hipcache")
+    engine = directory / "hipcache-engine"
+    engine.write_text(f"""\
+#!{sys.executable}
+import sys
+sys.path.insert(0, {str(package.parent)!r})
+from hipcache.__main__ import main
+if __name__ == '__main__':
+    sys.exit(main())
+""")
+    engine.chmod(0o755)
+    return str(directory / "hipcache"), package
+
+
+def _hide(package: Path) -> None:
+    """A checkout's package would be found in its place; one that cannot be imported is as good as none."""
+    shutil.rmtree(package)
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'hipcache'\")\n")
+
+
+def _cut(module: str, before: str) -> Callable[[Path], None]:
+    def cut(package: Path) -> None:
+        text = (package / module).read_text()
+        (package / module).write_text(text[: text.index(before)] if before else "")
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _hide,
+        _cut("__init__.py", ""),
+        _cut("__main__.py", ""),
+        _cut("__main__.py", "    if argv[:1] == [STORAGE_HELPER]:"),
+        _cut("__main__.py", "raise"),
+        _cut("launcher.py", "def launch("),
+        lambda package: package.parents[1].joinpath("hipcache-engine").write_text(f"#!{sys.executable}\n"),
+        lambda package: package.parents[1].joinpath("hipcache-engine").unlink(),
+    ],
+    ids=[
+        "no package",
+        "empty",
+        "no main",
+        "half of main",
+        "a name cut",
+        "another module",
+        "half a script",
+        "no script",
+    ],
+)
+def test_a_package_that_is_not_there_or_not_whole_is_no_lost_build(
+    lab: Lab, tmp_path: Path, broken: Callable[[Path], object]
+) -> None:
+    """As while `pip install --upgrade` has removed the one and writes the other."""
+    know_tools(lab.environ)
+    expected = plain(lab)
+    program, package = _as_by_pip(lab, tmp_path)
+    assert lab.run([program, "--version"]).out.decode() == f"hipcache {__version__}\n"
+    broken(package)
+    ended = lab.run([program, *lab.words()])
+    assert (ended.status, ended.out) == (0, b"")
+    assert b"Traceback" not in ended.err
+    assert ended.err.startswith(b"hipcache: cannot start"), ended.err
+    assert (lab.root / "out.o").read_bytes() == expected
+    lab.write("k.hip", "no C++\n")
+    assert lab.run([program, *lab.words()]).status == lab.run(lab.words()).status == 1
+
+
+def test_a_subcommand_without_its_package_runs_no_program_of_that_name(lab: Lab, tmp_path: Path) -> None:
+    """ImageMagick's `import FILE` would write over the archive."""
+    program, package = _as_by_pip(lab, tmp_path)
+    _hide(package)
+    for verb in (*VERBS, "help"):
+        script = tmp_path / "bin" / verb
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!/bin/sh\n: > {tmp_path}/ran\n")
+        script.chmod(0o755)
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    for verb in ("import", "sync", "help"):
+        ended = lab.run([program, verb, "archive.tar.gz"], env=env)
+        assert (ended.status, b"install hipcache again" in ended.err) == (127, True)
+    (tmp_path / "hipcache-engine").unlink()
+    assert lab.run([program, "import", "archive.tar.gz"], env=env).status == 127
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_hit_that_cannot_be_compared_is_a_hit(lab: Lab, tmp_path: Path) -> None:
+    lab.warm()
+    expected = plain(lab)
+    program, package = _as_by_pip(lab, tmp_path)
+    _hide(package)
+    (lab.root / "out.o").unlink()
+    ended = lab.run([program, *lab.words()], env={"HIPCACHE_VERIFY": "1"})
+    assert (ended.status, (lab.root / "out.o").read_bytes()) == (0, expected)

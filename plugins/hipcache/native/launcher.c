@@ -3,6 +3,7 @@
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
+#include "engine.h"
 #include "helper.h"
 #include "logs.h"
 #include "masquerade.h"
@@ -19,7 +20,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -343,8 +343,6 @@ static bool may_be_remote(const settings *set, char *const *argv) {
     return compiles && has_remote(set) && !is_plain(argv);
 }
 
-static void start_engine(char **argv);
-
 static bool find(const settings *set, const request *asked, record *found) {
     return direct_find(asked, found) ||
            (may_be_remote(set, asked->argv) && helper_ask(asked, set->file ? &set->status : NULL, start_engine) &&
@@ -385,65 +383,6 @@ static bool serve(const settings *set, char *const *argv) {
         resident_start();
     direct_release(&found);
     return said;
-}
-
-static bool may_have(int resource, rlim_t least) {
-    struct rlimit limit;
-    return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least;
-}
-
-/* For Python's compiled modules? It does not see that one was written in part, and cannot start with such a one. */
-static bool has_room(const char *path) {
-    enum { LARGEST = 1 << 20 };
-    struct statvfs disk;
-    return may_have(RLIMIT_FSIZE, LARGEST) &&
-           (statvfs(path, &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= 4 * LARGEST);
-}
-
-/* The engine's program: beside this one, else where distributions have what is no command of users. */
-static bool find_engine(char path[PATH_MAX]) {
-    static const char *const places[] = {"hipcache-engine", "../libexec/hipcache/hipcache-engine"};
-    enum { LONGEST = sizeof "../libexec/hipcache/hipcache-engine" };
-    if (!own_path(path) || strlen(path) + LONGEST >= PATH_MAX)
-        return false;
-    char *name = (char *)base_name(path);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        strcpy(name, places[i]);
-        if (access(path, X_OK) == 0)
-            return true;
-    }
-    strcpy(name, places[0]); /* of which it is told that it is missing */
-    return true;
-}
-
-/* Starts the engine. A script is started through its own interpreter with -E: what PYTHONHOME and
- * the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
- * signal waits until then (__main__.py). */
-static void start_engine(char **argv) {
-    static char path[PATH_MAX], line[PATH_MAX];
-    if (!find_engine(path))
-        return;
-    FILE *script = fopen(path, "re");
-    const bool read = script && fgets(line, sizeof line, script);
-    if (script)
-        fclose(script);
-    line[strcspn(line, "\n")] = 0;
-    sigset_t interrupt, before;
-    sigemptyset(&interrupt), sigaddset(&interrupt, SIGINT);
-    sigprocmask(SIG_BLOCK, &interrupt, &before);
-    if (read && starts(line, "#!/") && strstr(base_name(line), "python") && !strchr(line, ' ')) {
-        size_t count = 0;
-        while (argv[count])
-            count++;
-        char **words = calloc(count + 3, sizeof *words);
-        if (words) {
-            words[0] = line + 2, words[1] = (char *)(has_room(path) ? "-E" : "-EB"), words[2] = path;
-            memcpy(words + 3, argv + 1, count * sizeof *words);
-            execv(words[0], words);
-        }
-    }
-    execv(path, argv);
-    sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The engine compiles what was served anew, and compares. Returns where there is none: the hit is as good as any. */
@@ -507,7 +446,7 @@ int main(int argc, char **argv) {
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
     fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program or in ../libexec/hipcache: %s\n", strerror(errno));
-    if (compiles)
+    if (argc > 1 && argv[1][0] != '-' && !is_subcommand(argv[1]))
         execvp(argv[1], argv + 1);
     fprintf(stderr, "  install hipcache again\n");
     return 127;

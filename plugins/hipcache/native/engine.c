@@ -1,0 +1,118 @@
+/* Starts the Python engine in the place of this process, and the compiler where Python finds that the engine is no whole
+ * one: while `pip install --upgrade` runs, its script is there and its package is not, or in part.
+ *
+ * SUBCOMMANDS are those of __init__.py, and "help": words with a space between two. */
+#define _GNU_SOURCE
+#include "engine.h"
+#include "masquerade.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* Runs the script as Python itself would. It ends with a status: of main() only a half that was cut behind a statement
+ * has none. What follows `--served` was delivered before. (Python ignores SIGPIPE and SIGXFSZ; SIGINT is held back, see
+ * start_engine. The names of subcommands: some are those of programs, too, and ImageMagick's `import FILE` writes that file.) */
+static const char START[] =
+    "import os, sys\n"
+    "def start(script, words):\n"
+    "    try:\n"
+    "        with open(script, 'rb') as file:\n"
+    "            text = file.read()\n"
+    "        exec(compile(text, script, 'exec'), {'__name__': '__main__', '__file__': script})\n"
+    "    except SystemExit as end:\n"
+    "        if end.code is not None:\n"
+    "            raise\n"
+    "        error = 'its modules are cut short'\n"
+    "    except Exception as caught:\n"
+    "        error = caught\n"
+    "    else:\n"
+    "        error = 'its script is cut short'\n"
+    "    served = words[:1] == ['--served']\n"
+    "    compiles = words and words[0][:1] != '-' and words[0] not in '" SUBCOMMANDS "'.split()\n"
+    "    if not (served or compiles or isinstance(error, (str, ImportError))):\n"
+    "        raise error\n"
+    "    import signal\n"
+    "    os.write(2, os.fsencode(f'hipcache: cannot start: {error}\\n  install hipcache again\\n'))\n"
+    "    if not compiles:\n"
+    "        sys.exit(0 if served else 127)\n"
+    "    for number in signal.SIGPIPE, signal.SIGXFSZ:\n"
+    "        signal.signal(number, signal.SIG_DFL)\n"
+    "    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])\n"
+    "    os.execvp(words[0], words)\n"
+    "sys.argv = sys.argv[1:]\n"
+    "sys.path[0] = os.path.dirname(sys.argv[0])\n"
+    "start(sys.argv[0], sys.argv[1:])\n";
+
+bool is_subcommand(const char *word) {
+    size_t size;
+    for (const char *name = SUBCOMMANDS; *name; name += size + strspn(name + size, " ")) {
+        size = strcspn(name, " ");
+        if (strlen(word) == size && memcmp(word, name, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool may_have(int resource, rlim_t least) {
+    struct rlimit limit;
+    return getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least;
+}
+
+/* For Python's compiled modules? It does not see that one was written in part, and cannot start with such a one. */
+static bool has_room(const char *path) {
+    enum { LARGEST = 1 << 20 };
+    struct statvfs disk;
+    return may_have(RLIMIT_FSIZE, LARGEST) &&
+           (statvfs(path, &disk) != 0 || (uint64_t)disk.f_bavail * disk.f_frsize >= 4 * LARGEST);
+}
+
+/* The engine's program: beside this one, else where distributions have what is no command of users. */
+static bool find_engine(char path[PATH_MAX]) {
+    static const char *const places[] = {"hipcache-engine", "../libexec/hipcache/hipcache-engine"};
+    enum { LONGEST = sizeof "../libexec/hipcache/hipcache-engine" };
+    if (!own_path(path) || strlen(path) + LONGEST >= PATH_MAX)
+        return false;
+    char *name = (char *)base_name(path);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        strcpy(name, places[i]);
+        if (access(path, X_OK) == 0)
+            return true;
+    }
+    strcpy(name, places[0]); /* of which it is told that it is missing */
+    return true;
+}
+
+/* A script is started by its own interpreter with -E: what PYTHONHOME and the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
+ * signal waits until then (__main__.py). */
+void start_engine(char **argv) {
+    static char path[PATH_MAX], line[PATH_MAX];
+    if (!find_engine(path))
+        return;
+    FILE *script = fopen(path, "re");
+    const bool read = script && fgets(line, sizeof line, script);
+    if (script)
+        fclose(script);
+    line[strcspn(line, "\n")] = 0;
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt), sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    if (read && starts(line, "#!/") && strstr(base_name(line), "python") && !strchr(line, ' ')) {
+        size_t count = 0;
+        while (argv[count])
+            count++;
+        char **words = calloc(count + 5, sizeof *words);
+        if (words) {
+            words[0] = line + 2, words[1] = (char *)(has_room(path) ? "-E" : "-EB"), words[2] = (char *)"-c";
+            words[3] = (char *)START, words[4] = path;
+            memcpy(words + 5, argv + 1, count * sizeof *words);
+            execv(words[0], words);
+        }
+    }
+    execv(path, argv);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
