@@ -97,7 +97,8 @@ class PreambleUse:
         front, plain = self.work.front, self.way("-preamble")
         argv = preamble.using(plain.argv, str(one.pch), one.candidate.size)
         try:
-            made = attempt(session, self.name, front, replace(plain, argv=argv, began=began, headers=one.headers))
+            headers = one.headers.sought(one.candidate.absent)
+            made = attempt(session, self.name, front, replace(plain, argv=argv, began=began, headers=headers))
         except JobFailed:
             return FAILED  # the plain pass says why
         said = made.done.stderr

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from hipcache.errors import JobFailed
@@ -44,11 +45,13 @@ _SHORTEST = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`."""
+    """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
+    the paths at which the source's own text has some of them sought in vain."""
 
     key: str
     names: tuple[str, ...]
     size: int
+    absent: frozenset[str] = frozenset()
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     reordered: bool = False
@@ -121,16 +124,23 @@ class Preambles:
                 leading = preamble.leading(file.read(1 << 16))
         except OSError:
             return []
-        whole = len(leading.names)
+        names, absent = self._named(front, leading.names)
+        whole = len(names)
         numbers = [one for one in range(whole, -1, -1) if one == whole or one <= _SHORTEST]
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
-                names = leading.names[:number]
-                key = preamble.key(front, names, self.session.command.cwd).digest
-                found.append(Candidate(key, names, leading.ends[number - 1] if number else 0))
+                key = preamble.key(front, names[:number], self.session.command.cwd).digest
+                size, sought = leading.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
+                found.append(Candidate(key, names[:number], size, sought))
         records = self.session.near.records([one.key for one in found])
         return [_with_record(one, records.get(one.key)) for one in found]
+
+    def _named(self, front: FrontEnd, leading: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
+        found = [preamble.found(name, front.source, front.search, self.session.files) for name in leading]
+        possible = list(takewhile(lambda one: one[0], found))
+        return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 
     def _ready(self, one: Candidate, stem: str) -> Preamble | None:
         """None where there is none, it is damaged, or a header is another one by now."""

@@ -6,20 +6,20 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.inflating import inflate
 from hipcache.inputs import recording
-from hipcache.inputs.observing import Observed
+from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.model import Dependency
 from hipcache.planning.frontend import FrontEnd, graph_file
 from hipcache.planning.streams import is_null
 from hipcache.session import Session
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 _LISTS = ("opened", "there", "directories", "absent", "links")
 
@@ -32,6 +32,10 @@ class Headers:
     read: tuple[str, ...]
     observed: Observed
     reads: ReadSet | None
+
+    def sought(self, absent: Iterable[str]) -> Headers:
+        """The same where these paths were looked at, too, and nothing was there."""
+        return replace(self, observed=self.observed.joined(Observed(absent=set(map(plain, absent)))))
 
     def pack(self) -> bytes:
         """But for the read set. Zlib-compressed JSON: the lists of `Observed`, and "read"."""

@@ -5,8 +5,9 @@ A preamble is a header that has these includes and nothing else, precompiled wit
     clang -cc1 ... -emit-pch -x hip -                                     (the includes are on standard input)
     clang -cc1 ... -include-pch P -preamble-bytes=N,1 -fno-validate-pch   (N: where they end in the source)
 
-It ends before the first line that is no include in angles, no comment and not blank. A header in quotes would be looked
-for beside the text, which lies nowhere. The header that newer drivers put before every HIP source is in each preamble.
+It ends before the first line that is no include, no comment and not blank. The text lies nowhere, so it names a
+header in quotes by the place where clang finds it (`found`). Each preamble begins with the header that newer drivers
+put before every HIP source.
 A comment must be one of which no warning tells (another one that begins in it, bytes that are no text) and that is no
 line break to clang (a lone carriage return): the pass does not read it.
 
@@ -15,10 +16,13 @@ line break to clang (a lone carriage return): the pass does not read it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
 from hipcache.inputs.keys import Key, make_key
+from hipcache.inputs.search import SearchPath
+from hipcache.inputs.trace import Files
 from hipcache.planning import backend
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
@@ -32,7 +36,9 @@ MOST_INCLUDES = 12
 
 _BLANK = re.compile(rb"[ \t]*\n")
 _COMMENT = re.compile(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
-_INCLUDE = re.compile(rb"[ \t]*#[ \t]*include[ \t]*<([\w./+-]+)>[ \t]*(?://[^\n\\]*)?\n")
+_INCLUDE = re.compile(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
+# In a name in quotes they might be taken for something else.
+_UNCLEAR = re.compile(r'["\\?\x00-\x1f\x7f]')
 _ODD = re.compile(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
 _NO_FILES = re.compile(rb"<(?:stdin|built-in|command line|scratch space)>")
@@ -73,7 +79,7 @@ _LASTING_PRAGMAS = re.compile(
 
 @dataclass(frozen=True)
 class Leading:
-    """Includes at the head of a source: their names, and where each ends, in bytes."""
+    """Includes at the head of a source: their names, in angles or quotes, and where each ends, in bytes."""
 
     names: tuple[str, ...]
     ends: tuple[int, ...]
@@ -93,6 +99,24 @@ def leading(text: bytes) -> Leading:
             names.append(include.group(1).decode())
             ends.append(at)
     return Leading(tuple(names), tuple(ends))
+
+
+def found(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
+    """(another name, by which a text that lies nowhere includes the same header in the same way; the path at which it
+    is sought before, in vain). Empty names where there is no such name: the source's path is relative, or
+    directories are searched for names in quotes alone.
+
+    Clang looks beside the source, and opens what is there by a path that begins as the source's; then it goes on as for
+    a name in angles (clang/lib/Lex/HeaderSearch.cpp, LookupFile)."""
+    plain = name[1:-1]
+    if name.startswith("<"):
+        return name, ""
+    path = os.path.join(os.path.dirname(source), plain)
+    if not source.startswith("/") or _UNCLEAR.search(path):
+        return "", ""
+    if files.exists(path):
+        return f'"{path}"', ""
+    return ("", "") if search.quote or files.is_there(path) else (f"<{plain}>", path)
 
 
 def _is_mere_text(part: bytes) -> bool:
@@ -166,7 +190,7 @@ def _options(front: FrontEnd) -> Iterator[Option]:
 
 
 def text_of(names: tuple[str, ...]) -> bytes:
-    return "".join(f"#include <{name}>\n" for name in names).encode()
+    return os.fsencode("".join(f"#include {name}\n" for name in names))
 
 
 def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
