@@ -14,7 +14,7 @@ _hipcache() {
         gc) words="--max-size --older-than --not-used-by --dry-run --help" ;;
         clear) words="--help" ;;
         verify) words="--compile --sample --json --help" ;;
-        export) words="--since --help" ;;
+        export) words="--since --used-by --help" ;;
         import) words="--help" ;;
         sync) words="--timeout --help" ;;
         prefetch) words="--timeout --step --help" ;;

@@ -31,6 +31,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from verify' -l sample -r -d 'so
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l json -d 'print JSON'
 complete -c hipcache -n __fish_use_subcommand -a export -d 'write entries of the store into one file, for another store'
 complete -c hipcache -n '__fish_seen_subcommand_from export' -l since -r -d 'only what was used since an hour before the file MARK was written ('\''stats --json > MARK'\''): uses are noted once an hour'
+complete -c hipcache -n '__fish_seen_subcommand_from export' -l used-by -r -d 'only what the objects of a build have used: its directory, or its compile_commands.json'
 complete -c hipcache -n __fish_use_subcommand -a import -d 'put the entries of an exported file into the store'
 complete -c hipcache -n __fish_use_subcommand -a sync -d 'wait until what is queued for the remote is sent'
 complete -c hipcache -n '__fish_seen_subcommand_from sync' -l timeout -r -d 'at most so long (default: 600)'

@@ -1,4 +1,5 @@
-"""`hipcache gc --not-used-by BUILD`: what the objects of a build used stays, and where that is not known, all does."""
+"""What the objects of a build used: it stays in `hipcache gc --not-used-by BUILD`, where all does if that is not known,
+and goes with `hipcache export --used-by BUILD`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
 from hipcache import used
 from hipcache.errors import HipcacheError
 from hipcache.inputs.keys import digest_file
+from hipcache.store import archive
 from hipcache.store.layout import action_name, blob_name
 from hipcache.store.local import LocalStore
 from programs import Program
@@ -88,7 +90,7 @@ def test_where_it_is_not_known_nothing_is_removed(lab: Lab) -> None:
     assert gc(lab, "--not-used-by", both, "--dry-run"), "one that was not built has used nothing"
     lab.write("unknown.o", "made by another compiler")
     told = refused(lab, both)
-    assert "what an object of" in told and "unknown.o" in told and "nothing was removed; build it once more" in told
+    assert "what an object of" in told and "unknown.o" in told and "nothing was done; build it once more" in told
 
 
 def test_links_of_device_code_below_the_directory_count(lab: Lab) -> None:
@@ -115,7 +117,7 @@ def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
     lab.warm()
     store = LocalStore(lab.store, max_bytes=0)
     built = used.Build("build", str(lab.root), frozenset([str(lab.root / "out.o")]))
-    names = used.by(built, store, "", int)
+    names = used.all_by(built, store, "", int)
     assert blob_name(digest_file(lab.root / "out.o")) in names
     assert "tools/any" in names and blob_name("0" * 64) not in names
     for name in [name for name in entries(lab) if name.startswith("actions/")]:
@@ -123,3 +125,29 @@ def test_a_store_that_has_lost_its_records_keeps_the_rest(lab: Lab) -> None:
     assert action_name("0" * 64) not in names
     with pytest.raises(HipcacheError, match="knows no object"):
         used.by(built, store, "", int)
+
+
+def test_what_a_build_used_goes_with_export_and_serves_elsewhere(lab: Lab) -> None:
+    mine = lab.root / "mine"
+    mine.mkdir()
+    lab.compile("-O1", output="k.o")
+    for _ in range(2):
+        lab.compile("-O2", output="mine/k.o")
+    directory = build(lab, "mine", lab.words("-O2", output="mine/k.o"), lab.words(output="mine/other.o"))
+    (mine / "other.o").write_text("made by another compiler")
+    ended = lab.hipcache("export", "--used-by", directory, lab.root / "all.tar.gz")
+    assert ended.err.decode() == (
+        f"without 1 object of '{directory}' that the store does not know, such as '{mine}/other.o'\n"
+    )
+    assert ended.status == 0
+    names = {f"{entry.tree}/{entry.name[:2]}/{entry.name[2:]}" for entry in archive.read(lab.root / "all.tar.gz")}
+    assert names < entries(lab)
+    there = {"HIPCACHE_DIR": str(lab.root / "there")}
+    assert lab.hipcache("import", lab.root / "all.tar.gz", env=there).status == 0
+    lab.environ.update(there)
+    lab.count_anew()
+    assert lab.compile("-O2", output="mine/k.o").outcome == HIT
+    assert lab.compile("-O1", output="k.o").outcome == MISS
+    ended = lab.hipcache("export", "--used-by", build(lab, "new", lab.words(output="new/k.o")), lab.root / "b.tar.gz")
+    assert (ended.status, b"knows no object of" in ended.err) == (1, True)
+    assert not (lab.root / "b.tar.gz").exists()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from hipcache.store.layout import (
     BLOBS,
     STATISTICS,
     DamagedEntry,
+    blob_name,
     charge,
     is_sealed,
     pack_action,
@@ -48,12 +49,12 @@ USE_STEP = 3600 * NANO
 _HEX = frozenset("0123456789abcdef")
 
 
-def entries(store: LocalStore, since: int | None, told: Told) -> Iterator[Entry]:
+def entries(store: LocalStore, since: int | None, told: Told, only: Container[str] | None = None) -> Iterator[Entry]:
     """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
-    epoch) and the contents that those records name. Damaged ones are left out. `told` is given the number so far.
-    Raises OSError."""
+    epoch) and the contents that those records name; of them those whose names below `v1/` are in `only`, if it is
+    given. Damaged ones are left out. `told` is given the number so far. Raises OSError."""
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
-    times = {tree: dict(_listed(store, tree)) for tree in (BLOBS, ACTIONS)}
+    times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
     used = {
         tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP}
         for tree, found in times.items()
@@ -64,7 +65,8 @@ def entries(store: LocalStore, since: int | None, told: Told) -> Iterator[Entry]
     if since is not None:
         for name, time in going.items():
             for digest in _needs(reader.get_record(name) or b""):
-                needed[digest] = max(time, needed.get(digest, 0))
+                if only is None or blob_name(digest) in only:
+                    needed[digest] = max(time, needed.get(digest, 0))
     number = 0
     for digest in sorted(needed):
         content = reader.get_blob(digest) if (reader.blob_size(digest) or 0) <= archive.MOST_CONTENT else None
@@ -80,11 +82,12 @@ def entries(store: LocalStore, since: int | None, told: Told) -> Iterator[Entry]
             yield Entry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
 
 
-def _listed(store: LocalStore, tree: str) -> Iterator[tuple[str, int]]:
+def _listed(store: LocalStore, tree: str, only: Container[str] | None) -> Iterator[tuple[str, int]]:
     for shard, _ in store.confined.listing(tree):
         if len(shard) == 2 and _HEX.issuperset(shard):
             for last, status in store.confined.listing(f"{tree}/{shard}"):
-                if stat.S_ISREG(status.st_mode) and len(last) == 62 and _HEX.issuperset(last):
+                good = stat.S_ISREG(status.st_mode) and len(last) == 62 and _HEX.issuperset(last)
+                if good and (only is None or f"{tree}/{shard}/{last}" in only):
                     yield shard + last, status.st_mtime_ns
 
 

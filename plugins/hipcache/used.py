@@ -1,12 +1,13 @@
-"""Which entries of a store the objects of one build have used: those that `hipcache gc --not-used-by` leaves.
+"""Which entries of a store the objects of one build have used: those that `hipcache gc --not-used-by` leaves, and
+`hipcache export --used-by` takes.
 
 The record of a whole compile (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
 direct hit notes the use of the same ones. So all records are read, and those count that wrote an object of the build,
 or a file below its directory. Of several for one object (other flags) those count that wrote the bytes which are there.
 A link has no such record: the keys of its units are in the history.
 
-Answers of drivers, scans of headers and memos of tools stay: nobody noted whose they are, and they are small. Where it
-is not known what an object has used, nothing is removed.
+Answers of drivers, scans of headers and memos of tools are all among them: nobody noted whose they are, and they are
+small.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from hipcache.errors import HipcacheError
@@ -28,7 +30,7 @@ from hipcache.verify import named
 
 # The kind in the key of a unit of a link (planners/device_link.py).
 _LINK = "device link"
-_HINT = "nothing was removed; build it once more with this store, or use --older-than or --max-size"
+_HINT = "nothing was done; build it once more with this store"
 
 
 class Build(NamedTuple):
@@ -38,6 +40,11 @@ class Build(NamedTuple):
     directory: str
     objects: frozenset[str]
 
+    @classmethod
+    def at(cls, path: Path, objects: frozenset[str]) -> Build:
+        """Of a build directory, or of its list of compiles."""
+        return cls(str(path), str((path if path.is_dir() else path.parent).absolute()), objects)
+
 
 class Names(frozenset[str]):
     """Names of entries below `v1/`; those of memos are all among them."""
@@ -46,11 +53,29 @@ class Names(frozenset[str]):
         return super().__contains__(name) or (isinstance(name, str) and name.startswith(f"{TOOLS}/"))
 
 
-def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Names:
+class Used(NamedTuple):
+    """`names`: the entries; `unknown`: the objects of the build of which the store does not tell it."""
+
+    names: Names
+    unknown: tuple[str, ...]
+
+
+def all_by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Names:
+    """As `by`. Raises HipcacheError also where it is not known of all objects."""
+    names, unknown = by(build, store, basedir, told)
+    if unknown:
+        count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
+        raise HipcacheError(
+            f"the store does not tell what {count} of '{build.name}' used, such as '{unknown[0]}'", _HINT
+        )
+    return names
+
+
+def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Used:
     """`basedir`: HIPCACHE_BASEDIR, or nothing; `told` is given the number of records that were read. Raises
-    HipcacheError where the store does not tell what one of the objects has used."""
+    HipcacheError where the store knows no object of the build."""
     if not build.objects:
-        raise HipcacheError(f"'{build.name}' lists no compile of HIP", "nothing was removed; name another build")
+        raise HipcacheError(f"'{build.name}' lists no compile of HIP", "nothing was done; name another build")
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     listed = {_place(path): path for path in build.objects}
     below = _place(os.path.join(build.directory, ""))
@@ -81,12 +106,7 @@ def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], obje
         names = _of_others(reader, found) if os.path.lexists(place) else set()
         kept |= names or set()
         unknown += [place] if names is None else []
-    if unknown:
-        count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
-        raise HipcacheError(
-            f"the store does not tell what {count} of '{build.name}' used, such as '{unknown[0]}'", _HINT
-        )
-    return Names(kept)
+    return Used(Names(kept), tuple(unknown))
 
 
 class _Made(NamedTuple):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hipcache import carrying, config
+from hipcache import carrying, config, used
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
+from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
+from hipcache.verify import compiles
 
 SUMMARY = "write entries of the store into one file, for another store"
 
@@ -24,16 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only what was used since an hour before the file MARK was written ('stats --json > MARK'): uses are"
         " noted once an hour",
     )
+    parser.add_argument(
+        "--used-by",
+        type=Path,
+        metavar="BUILD",
+        help="only what the objects of a build have used: its directory, or its compile_commands.json",
+    )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings, read_only=True)
+    only = _used_by(options.used_by, store, str(settings.basedir or ""), session) if options.used_by else None
     with Progress(session.err, "entries written") as progress:
-        count = archive.write(options.file, carrying.entries(store, _since(options.since), progress.at))
+        count = archive.write(options.file, carrying.entries(store, _since(options.since), progress.at, only))
     size = human_size(options.file.stat().st_size)
     print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=session.out)
     return 0
+
+
+def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> used.Names:
+    """Raises HipcacheError."""
+    build = used.Build.at(path, compiles.objects(path, session.environ))
+    with Progress(session.err, "entries looked at") as progress:
+        names, unknown = used.by(build, store, basedir, progress.at)
+    if unknown:
+        count = plural(len(unknown), "object")
+        print(f"without {count} of '{path}' that the store does not know, such as '{unknown[0]}'", file=session.err)
+    return names
 
 
 def _since(mark: Path | None) -> int | None:

@@ -34,13 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings)
-    build = _build(options.not_used_by, session)
+    path = options.not_used_by
+    build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")
     with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
         freed = store.collect(
             options.max_size,
             unused_for=options.older_than,
-            keeping=(lambda: used.by(build, store, basedir, looked.at)) if build else None,
+            keeping=(lambda: used.all_by(build, store, basedir, looked.at)) if build else None,
             dry_run=options.dry_run,
             progress=removed.at,
         )
@@ -49,14 +50,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
     holds = f"the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}"
     print(f"{done}; {holds}", file=session.out)
     return 0
-
-
-def _build(path: Path | None, session: Session) -> used.Build | None:
-    """Raises HipcacheError."""
-    if path is None:
-        return None
-    directory = path if path.is_dir() else path.parent
-    return used.Build(str(path), str(directory.absolute()), compiles.objects(path, session.environ))
 
 
 def _size(text: str) -> int:
