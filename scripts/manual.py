@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache import __version__, cli
-from hipcache.outcome import REASONS
 from hipcache.report.advice import ADVICE
+from hipcache.report.outcome import REASONS
 from hipcache.settings import VARIABLES, Setting
 
 ROOT = Path(__file__).parent.parent

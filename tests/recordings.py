@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from hipcache.errors import PassThrough
-from hipcache.outcome import REASONS
 from hipcache.planning import plan
 from hipcache.planning.plan import Plan
+from hipcache.report.outcome import REASONS
 
 Parsed = TypeVar("Parsed")
 

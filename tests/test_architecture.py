@@ -8,12 +8,12 @@ from pathlib import Path
 
 import hipcache
 import pytest
-from hipcache.kinds import KINDS
-from hipcache.outcome import OUTCOMES, REASONS
+from hipcache.loop.kinds import KINDS
 from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
 from hipcache.planning.driver_options import LEFT, why_left
 from hipcache.report.advice import ADVICE
+from hipcache.report.outcome import OUTCOMES, REASONS
 
 ROOT = Path(hipcache.__file__).parent
 
@@ -22,25 +22,24 @@ ROOT = Path(hipcache.__file__).parent
 LAYERS = r"""
     __main__
     cli.export cli.import_
-    carrying
-    launcher cli.verify cli.doctor cli.sync
+    cli.carrying
+    launcher.launch cli.verify cli.doctor cli.sync
     cli.servers cli.gc
     verify.delivered verify.compiles
     verify.served_by
-    several verify.fresh
-    front
-    kinds
+    loop.several verify.fresh
+    loop.front
+    loop.kinds
     planners.program
     planners.object
     planners.failing
-    planners.assembler planners.gate planners.iree planners.link world
+    planners.assembler planners.gate planners.iree planners.link loop.world
     planners.bundled_link planners.wrapped_link planners.source
     planners
-    compiled
-    direct.remember
+    direct.remember loop.account
     direct.whole
     direct.surroundings
-    account execution.unbundling execution.passes
+    execution.unbundling execution.passes
     execution.preamble_use
     execution.attempt execution.preambles
     execution.pass_trace planners.wrapper_tools execution.wrapper_link
@@ -48,10 +47,10 @@ LAYERS = r"""
     execution.remote execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
     planning.asking planning.asking_links
-    planning.driver session planning.wrapper cache.manifest helper.process
+    planning.driver execution.session planning.wrapper cache.manifest helper.process
     helper.fetching helper.uploading cli.prefetch
     helper.ahead
-    build cache.spelled verify.entries helper.remotes used
+    loop.build cache.spelled verify.entries helper.remotes cli.used
     verify.named helper.transfer
     cache.read_sets cache.translation helper.carried
     cache.entries cache.observed cache.pending
@@ -61,11 +60,11 @@ LAYERS = r"""
     delivery.rules
     planning.answers
     engine planning.wrapper_plan planning.units
-    servers
+    engine.servers
     report.notices cache.shared
     cli.inspect
     delivery.files cache execution.inputs execution.in_process \
-        ending planning.link_plan cli.explain report.telling execution planners.device_link
+        launcher.ending planning.link_plan cli.explain report.telling execution planners.device_link
     model
     model.progress
     model.graph
@@ -101,7 +100,7 @@ LAYERS = r"""
     store.archive
     store.layout
     planning.assembler verify.difference cli.stats_text cli.markdown report.interval
-    masquerade report.sums
+    launcher.masquerade report.sums
     inputs.comments
     inputs.lexed planning.iree_checks planning.standard_input iree.dlpack
     iree.fit
@@ -110,21 +109,21 @@ LAYERS = r"""
     inputs.shown
     inputs.basedir remote.envelope remote.invocation remote.queue
     planning.responses
-    planning.streams plain
-    atomic outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span inputs.keys \
-        inputs.pasted \
+    planning.streams launcher.plain
+    disk.atomic report.outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span \
+        inputs.keys inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \
         processes.room processes.ptrace processes.syscalls processes.together store.locks cli.arches cli.foreign \
-        cli.screen native.observing store.space store.access inflating remote.objects
+        cli.screen native.observing store.space store.access disk.inflating remote.objects
     remote.reapi
-    confined
-    hashing iree.flatbuffer remote.credentials remote.needs helper.asks remote.sockets
+    disk.confined
+    disk.hashing iree.flatbuffer remote.credentials remote.needs helper.asks remote.sockets
     native.hashing remote.address
     inputs.portions
-    aside builders errors inputs.memos native
-    report.advice report.targets direct store making planning inputs processes report verify hipcache removal \
-        permissions settings iree
-    helper remote remote.backend remote.breaker remote.reapi_pb2 sizes values shared
+    processes.aside inputs.builders errors inputs.memos native
+    report.advice report.targets direct store making planning inputs processes report verify hipcache disk.removal \
+        disk.permissions settings iree
+    helper remote disk launcher loop remote.backend remote.breaker remote.reapi_pb2 values shared
 """
 _LINES = [line.split() for line in LAYERS.replace("\\\n", " ").strip().splitlines()]
 LEVEL = {module: len(_LINES) - number for number, line in enumerate(_LINES) for module in line}
@@ -138,19 +137,19 @@ STILL_IMPORT = {
     "direct.remember": 13,
     "engine": 15,
     "helper.remotes": 14,
-    "launcher": 20,
+    "launcher.launch": 20,
     "planning.units": 13,
-    "session": 20,
+    "execution.session": 20,
     "store.local": 15,
     "verify.delivered": 15,
 }
 MOST_LINES = 300
 
-# `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where
-# the engine cannot go on, and `plain` where there is nothing for it to do.
-STARTS_PROCESSES = {"processes.runner", "ending"}
+# `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
+# engine cannot go on, and `plain` where there is nothing for it to do.
+STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
 READS_ENVIRONMENT = {"__main__"}
-KNOWS_WORKING_DIRECTORY = {"launcher", "cli.explain", "builders"}
+KNOWS_WORKING_DIRECTORY = {"launcher.launch", "cli.explain", "inputs.builders"}
 
 
 def _name(path: Path) -> str:
@@ -256,7 +255,7 @@ def test_a_module_has_300_lines_at_most(module: str) -> None:
 def test_each_kind_of_command_has_its_planner_below_the_front() -> None:
     """They are imported by their names, which `_imports` does not see."""
     for kind in KINDS:
-        assert LEVEL[f"planners.{kind.name}"] < LEVEL["kinds"] < LEVEL["front"]
+        assert LEVEL[f"planners.{kind.name}"] < LEVEL["loop.kinds"] < LEVEL["loop.front"]
         assert not kind.program or f"planning.{kind.name}" in SOURCES
         assert callable(kind.planner)
 
@@ -280,7 +279,9 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "ending", "plain", "processes.watch"}))
+@pytest.mark.parametrize(
+    "module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "launcher.plain", "processes.watch"})
+)
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, Lab, only_19
-from hipcache import carrying
 from hipcache.cache.entries import Entry, pack, unpack
-from hipcache.cli import Session, dispatch
+from hipcache.cli import Session, carrying, dispatch
 from hipcache.store import archive
 from hipcache.store.layout import pack_action
 from hipcache.store.local import NO_SEAL, LocalStore

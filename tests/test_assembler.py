@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hip import FAILED, HIT, LAUNCHER, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script, settle, toolchain
-from hipcache import several
 from hipcache.config import Config
 from hipcache.engine import open_engine
 from hipcache.errors import PassThrough
+from hipcache.loop import several
 from hipcache.planning import assembler
 from hipcache.planning.command import parse
 from hipcache.processes.runner import Completed, SubprocessRunner

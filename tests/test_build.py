@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hipcache.build import World, build
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.in_process import InProcess
 from hipcache.inputs.keys import digest_bytes
+from hipcache.loop.build import World, build
 from hipcache.model.action import Action, Cache, Function, Literal, Output, Policy, Ref, Source
 from hipcache.model.graph import Delivery, Graph
 from hipcache.storage.memory import MemoryActions, MemoryContents, MemoryFlight
@@ -273,13 +273,13 @@ def test_an_action_that_needs_one_that_is_not_there_is_refused(memory: Memory, p
 
 def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hip import LLVM
-    from hipcache import kinds, several
     from hipcache.config import Config
     from hipcache.engine import open_engine
-    from hipcache.kinds import Kind
+    from hipcache.execution.session import Session
+    from hipcache.loop import kinds, several
+    from hipcache.loop.kinds import Kind
     from hipcache.planners import Planned
     from hipcache.planning.command import parse
-    from hipcache.session import Session
 
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from hip import HIP_IN_SHORT, HIT, LLVM, MISS, Compiled, Lab, kernel, only_15, only_19
-from hipcache import builders, cli
-from hipcache.builders import Room
-from hipcache.inputs import packed
+from hipcache import cli
+from hipcache.inputs import builders, packed
+from hipcache.inputs.builders import Room
 
 
 def room(cwd: Path, **environ: str) -> Room | None:

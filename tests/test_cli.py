@@ -16,8 +16,8 @@ from hipcache import __main__ as program
 from hipcache import __version__, cli
 from hipcache.cli import Session, arches, directories, dispatch, screen
 from hipcache.errors import HipcacheError
-from hipcache.outcome import CompileOutcome, UnitOutcome
 from hipcache.report import statistics, stats_log
+from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.store.local import LocalStore
 
 MISS = CompileOutcome(

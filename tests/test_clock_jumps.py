@@ -16,9 +16,9 @@ from hipcache.config import Config, config_path
 from hipcache.direct.record import NO_STATE
 from hipcache.direct.remember import remember
 from hipcache.engine import open_engine
-from hipcache.front import make
 from hipcache.inputs.recording import TICK
 from hipcache.inputs.watched import FILE, Watched, are_old, look
+from hipcache.loop.front import make
 from hipcache.planning.command import parse
 from hipcache.report.history import History
 from hipcache.store.layout import HEADER_BYTES

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from hipcache.errors import PassThrough
-from hipcache.outcome import REASONS
 from hipcache.planning.command import Command, compiles_and_links, is_hip, parse
 from hipcache.planning.driver_options import SEPARATE
 from hipcache.planning.responses import expand, tokenize
+from hipcache.report.outcome import REASONS
 
 
 def read(*words: str, environ: Mapping[str, str] | None = None, cwd: str = "/src") -> Command:

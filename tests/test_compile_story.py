@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from fake_compiler import Compiler, host_template
 from hipcache.cli.explain import describe
-from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.front import make
+from hipcache.loop.account import Compiled, make
 from hipcache.planning import command
 from hipcache.processes.runner import Killed
 from hipcache.processes.slots import SharedSlots

@@ -9,8 +9,7 @@ import pytest
 from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.processes import room
-from hipcache.settings import SETTINGS, VARIABLES
-from hipcache.sizes import parse_size
+from hipcache.settings import SETTINGS, VARIABLES, parse_size
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:

@@ -12,8 +12,8 @@ import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain, write_files
 from hipcache import cli
 from hipcache.cli.explain import describe
-from hipcache.outcome import OUTCOMES, REASONS
 from hipcache.report.history import History, Record, UnitRecord
+from hipcache.report.outcome import OUTCOMES, REASONS
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 from hipcache.values import replace

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from fake_compiler import host_template
 from hip import ARCHS, BARE, FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Lab, in_terminal, only_15, only_19
-from hipcache import outcome
 from hipcache.errors import CommandFailed, JobFailed
+from hipcache.report import outcome
 from hipcache.report.history import Record
 from test_compile_story import World
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hip import ENGINE_ALONE, HIT, LAUNCHER, MISS, Lab, only_19
-from hipcache import used
+from hipcache.cli import used
 from hipcache.errors import HipcacheError
 from hipcache.inputs.keys import digest_file
 from hipcache.store import archive

@@ -10,7 +10,7 @@ import pytest
 from hip import DEVICE_LIBRARIES, Compiled, Lab, only_19, rewrite, settle
 from hipcache import config
 from hipcache.engine import Engine, open_engine
-from hipcache.front import make
+from hipcache.loop.front import make
 from hipcache.planning import command, preamble
 from hipcache.processes.runner import SubprocessRunner, Traced
 from hipcache.values import replace

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipcache.config import Config
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError
 from hipcache.helper.process import Helper
 from hipcache.helper.remotes import Remote

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.outcome import CompileOutcome, UnitOutcome
 from hipcache.report import build, stats_log
+from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 CHROMIUM = shutil.which("chromium")
 ARCHS = ("gfx906", "gfx90a:xnack+", "gfx1030")

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hipcache import builders, shared
+from hipcache import shared
+from hipcache.inputs import builders
 
 CHECKOUT = Path(__file__).parent.parent
 sys.path.insert(0, str(CHECKOUT / "scripts"))

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
-from hipcache.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report import statistics
+from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report.sums import OF_EXECUTIONS, REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Lab, only_19
 from hipcache import cli
-from hipcache.outcome import CompileOutcome, UnitOutcome
 from hipcache.report import logged, stats_log
+from hipcache.report.outcome import CompileOutcome, UnitOutcome
 
 WORD = '-DWORD="a\\ b"'
 MISS = CompileOutcome(

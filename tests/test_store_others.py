@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.config import Config
-from hipcache.outcome import CompileOutcome
 from hipcache.report import conditions, notices, statistics
+from hipcache.report.outcome import CompileOutcome
 from hipcache.store import locks
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store

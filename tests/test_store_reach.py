@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from hipcache.errors import StoreError
-from hipcache.outcome import CompileOutcome
 from hipcache.report import statistics
 from hipcache.report.history import History, Record
+from hipcache.report.outcome import CompileOutcome
 from hipcache.store.layout import Layout
 from hipcache.store.local import LocalStore
 from hipcache.verify import entries

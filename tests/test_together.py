@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 
 import pytest
-from hipcache import aside
 from hipcache.inputs import comments, includes, portions
+from hipcache.processes import aside
 from hipcache.processes.together import Pool
 
 PATIENCE = 20  # seconds; some milliseconds are enough

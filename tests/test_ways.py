@@ -14,10 +14,10 @@ import pytest
 from cmake_project import CHECKOUT, CMAKES, COMPILER, HIPCACHE, MODULE_PATH, MODULES, PROGRAMS, Project, hip_source
 from hip import HIP_IN_SHORT, LAUNCHER, script
 from hip import statistics as statistics_of
-from hipcache import plain
-from hipcache.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.launcher import plain
 from hipcache.planning import assembler
 from hipcache.report import statistics
+from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome
 
 EXAMPLE = CHECKOUT / "examples" / "make"
 DEBIAN_FLAGS = "--rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
@@ -372,8 +372,8 @@ def test_plain_cxx_passes_without_the_engine(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "hipcache", COMPILER, "-c", tmp_path / "x.cpp"]
     project.run(*command, "-o", tmp_path / "x.o")
     said = project.run(*command, "-o", tmp_path / "x.o").stdout
-    assert "hipcache.plain" in said
-    for module in ("hipcache.launcher", "dataclasses", "pathlib", "json", "subprocess"):
+    assert "hipcache.launcher.plain" in said
+    for module in ("hipcache.launcher.launch", "dataclasses", "pathlib", "json", "subprocess"):
         assert f" {module}\n" not in said
 
 

@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
     if argv is None:
-        from hipcache.masquerade import unmask
+        from hipcache.launcher.masquerade import unmask
 
         command = unmask(sys.argv[0], sys.argv[1:], os.environ)
         if isinstance(command, str):
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return serve(argv[1:], os.environ)
     if argv[:1] == [SERVED]:
-        from hipcache.launcher import check_served
+        from hipcache.launcher.launch import check_served
 
         return check_served(argv[1:], os.environ)
     if not argv or argv[0] in SUBCOMMANDS or argv[0] == "help" or argv[0].startswith("-"):
@@ -57,13 +57,13 @@ def main(argv: list[str] | None = None) -> int:
             return _say_unknown(argv[0], nearest)
 
     try:
-        from hipcache.plain import pass_by
+        from hipcache.launcher.plain import pass_by
 
         # A compiler that does not start is the launcher's affair.
         with suppress(OSError):
             pass_by(argv, os.environ)
 
-        from hipcache.launcher import launch
+        from hipcache.launcher.launch import launch
 
         return launch(argv, os.environ)
     except Exception as error:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipcache import builders
 from hipcache.errors import ConfigError
+from hipcache.inputs import builders
 from hipcache.processes import room
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest, parse_size
 from hipcache.shared import MOST_CONFIG
-from hipcache.sizes import parse_size
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:

@@ -16,21 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from hipcache import config as settings
-from hipcache import native, outcome, several
-from hipcache.compiled import Compiled
+from hipcache import native
 from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine, open_engine
 from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, StoreError, left_by
 from hipcache.inputs.readset import ReadSet
-from hipcache.outcome import CompileOutcome
+from hipcache.loop import several
+from hipcache.loop.account import Compiled
 from hipcache.planning import tools, wrapper
 from hipcache.planning.command import Command, parse
 from hipcache.processes.runner import Killed
-from hipcache.report import conditions, telling
+from hipcache.report import conditions, outcome, telling
 from hipcache.report.conditions import Condition
 from hipcache.report.history import History, Record
+from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass, replace
 from hipcache.verify import delivered
 

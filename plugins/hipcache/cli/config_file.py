@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache import atomic, config
+from hipcache import config
+from hipcache.disk import atomic
 from hipcache.errors import ConfigError
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
 

@@ -7,9 +7,10 @@ import json
 import os
 import time
 
-from hipcache import config, outcome
+from hipcache import config
 from hipcache.cli import Session, explain_build
 from hipcache.errors import HipcacheError
+from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
 from hipcache.report.history import History, Record, UnitRecord
 from hipcache.report.targets import Targets

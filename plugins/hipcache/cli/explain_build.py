@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from hipcache.cli.screen import plural
 from hipcache.config import Config
-from hipcache.outcome import OUTCOMES
 from hipcache.report import build
 from hipcache.report.history import Record
+from hipcache.report.outcome import OUTCOMES
 
 _MOST_CAUSES = 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hipcache import carrying, config, used
-from hipcache.cli import Session
+from hipcache import config
+from hipcache.cli import Session, carrying, used
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.store import archive

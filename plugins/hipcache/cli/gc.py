@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hipcache import config, used
-from hipcache.cli import Session
+from hipcache import config
+from hipcache.cli import Session, used
 from hipcache.cli.screen import Progress, human_size, plural
-from hipcache.sizes import parse_size
+from hipcache.settings import parse_size
 from hipcache.store.opening import open_store
 from hipcache.verify import compiles
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hipcache import carrying, config
-from hipcache.carrying import DAMAGED, LEFT, NEW, THERE
-from hipcache.cli import Session
+from hipcache import config
+from hipcache.cli import Session, carrying
+from hipcache.cli.carrying import DAMAGED, LEFT, NEW, THERE
 from hipcache.cli.screen import Progress, plural
 from hipcache.store.opening import open_store
 

@@ -8,8 +8,8 @@ import json
 import os
 from pathlib import Path
 
-from hipcache import atomic
 from hipcache.cli import FAULT, Session
+from hipcache.disk import atomic
 from hipcache.errors import HipcacheError
 from hipcache.iree import fit, module
 from hipcache.iree.fit import Wanted

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hipcache.cli import arches
 from hipcache.cli.screen import human_size, human_time, percent
-from hipcache.outcome import HOST, LINK
+from hipcache.report.outcome import HOST, LINK
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from hipcache.cli.screen import human_size, human_time, percent
-from hipcache.outcome import HIT, HOST, LINK
 from hipcache.report import build, drawing, logged
+from hipcache.report.outcome import HIT, HOST, LINK
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass

@@ -7,8 +7,8 @@ import os
 
 from hipcache import config
 from hipcache.cli import Session
+from hipcache.engine.servers import client_of
 from hipcache.errors import HipcacheError
-from hipcache.servers import client_of
 
 SUMMARY = "fetch what a whole build needs from the remote, before it begins"
 SECONDS = 20.0

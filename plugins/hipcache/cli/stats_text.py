@@ -6,7 +6,7 @@ import time
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
-from hipcache.outcome import FAILED, HIT, HOST, LINK, MISS, OUTCOMES, PARTIAL, PASSED_THROUGH
+from hipcache.report.outcome import FAILED, HIT, HOST, LINK, MISS, OUTCOMES, PARTIAL, PASSED_THROUGH
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 

@@ -15,8 +15,8 @@ from hipcache.cli import Session
 from hipcache.cli.screen import Progress, plural
 from hipcache.config import Config
 from hipcache.engine import open_engine
-from hipcache.outcome import DIFFERENT
 from hipcache.processes.together import Pool
+from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from hipcache.values import replace

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import atomic
+from hipcache.disk import atomic
 from hipcache.errors import PassThrough
 from hipcache.model import Delivery, End, Graph, Output
 from hipcache.storage import ContentStore

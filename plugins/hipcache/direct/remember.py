@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache.direct import elsewhere, guards, invocations, variables
+from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.record import (
     NO_STATE,
@@ -24,9 +24,9 @@ from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
 from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
-from hipcache.outcome import CompileOutcome
 from hipcache.planning.answers import VOLATILE
 from hipcache.report import statistics
+from hipcache.report.outcome import CompileOutcome
 
 # Settings that tell how, and from where, a compile is served, and not what it comes to.
 _OF_THE_WAY = {
@@ -119,6 +119,8 @@ def remember(
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and whole.anywhere and not terminal and contents and system_contents:
+            from hipcache.direct import invocations
+
             reads = invocations.project_reads(guarded, files, whole.digests)
             made = invocations.Made(record, shared, system_guarded, tuple(reads), whole.tools, whole.asked)
             if named := made.keep(engine.store, argv, cwd, engine.basedir):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from hipcache.direct import variables
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
 from hipcache.inputs import watched
 from hipcache.inputs.readset import status_of
 from hipcache.inputs.trace import Untraceable
@@ -16,7 +17,6 @@ from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command, Unwrapped
 from hipcache.planning.responses import expand
-from hipcache.session import Session
 
 # Of the host, where no option names one; "generic" is that of AArch64.
 _USUAL = ("", "x86-64", "generic")

@@ -18,9 +18,10 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from hipcache import aside, native
+from hipcache import native
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.memos import Memos
+from hipcache.processes import aside
 
 _BEGINNING = 8
 _FAMILIES = (

@@ -9,13 +9,13 @@ from hipcache.cache.entries import unpack
 from hipcache.delivery import files, rules
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
+from hipcache.execution.session import Session
 from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.model import Cache, End, Graph
 from hipcache.planning.asking import Asked, AskedToAssemble
-from hipcache.session import Session
 from hipcache.values import dataclass
 
 # What the kernel says in a file there changes without the file's status.

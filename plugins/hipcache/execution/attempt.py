@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hipcache.execution import pass_trace
 from hipcache.execution.read_files import Headers
+from hipcache.execution.session import Session
 from hipcache.model import PassTrace
 from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
-from hipcache.session import Session
 from hipcache.values import dataclass
 
 

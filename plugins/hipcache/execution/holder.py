@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session, decode
 from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
 from hipcache.planning.wrapper_plan import WrapperPlan
-from hipcache.session import Session, decode
 
 # What the wrapper names its files after (--save-temps keeps them, in its directory).
 _NAME = "program"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hipcache.delivery import files
 from hipcache.errors import HostLinkFailed
 from hipcache.execution.local import place, said
+from hipcache.execution.session import Session, decode
 from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import value_after
-from hipcache.session import Session, decode
 
 _NO_INPUT = ": error: no input files\n"
 

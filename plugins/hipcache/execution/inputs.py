@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.inflating import inflate
+from hipcache.disk.inflating import inflate
 from hipcache.model import Action, End, File, Held, Literal, Lost, Output
 from hipcache.storage import ContentStore
 from hipcache.values import dataclass

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session, decode
 from hipcache.inputs.recording import TICK
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
-from hipcache.session import Session, decode
 from hipcache.values import dataclass
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.execution.local import said
+from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.readset import ReadSet
@@ -20,7 +21,6 @@ from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.model import Held, Ran, Trace
 from hipcache.processes.runner import Traced
-from hipcache.session import Session
 
 
 def run(

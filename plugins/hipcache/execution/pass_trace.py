@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipcache.execution.read_files import Headers, check_streams, listed, read_files, recorded
+from hipcache.execution.session import Session
 from hipcache.inputs import observing, place
 from hipcache.inputs.identity import is_script
 from hipcache.inputs.observing import Observed
@@ -13,7 +14,6 @@ from hipcache.inputs.trace import Unobserved, Untraceable
 from hipcache.model import PassTrace
 from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
-from hipcache.session import Session
 
 
 def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:

@@ -11,12 +11,12 @@ from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
+from hipcache.execution.session import Session, decode
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, Pass, PassTrace, Ran
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
 from hipcache.planning.frontend import FrontEnd, auxiliary_file
-from hipcache.session import Session, decode
 
 if TYPE_CHECKING:
     from hipcache.execution.preamble_use import WithPreamble

@@ -24,9 +24,9 @@ from hipcache.execution.preambles import (
     Preamble,
     Preambles,
 )
+from hipcache.execution.session import Session
 from hipcache.model import Pass
 from hipcache.planning import preamble
-from hipcache.session import Session
 from hipcache.values import dataclass, replace
 
 # (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to

@@ -20,13 +20,13 @@ from pathlib import Path
 
 from hipcache.errors import JobFailed
 from hipcache.execution.read_files import Headers, recorded
+from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile
 from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
-from hipcache.session import Session
 from hipcache.values import dataclass, field, replace
 
 MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"

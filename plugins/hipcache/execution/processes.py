@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hipcache.execution import Executor
 from hipcache.execution.local import LocalProcess
-from hipcache.session import Session
+from hipcache.execution.session import Session
 
 
 def executor(session: Session) -> Executor:

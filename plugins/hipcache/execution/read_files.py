@@ -9,8 +9,9 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hipcache.disk.inflating import inflate
 from hipcache.errors import PassThrough
-from hipcache.inflating import inflate
+from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
@@ -18,7 +19,6 @@ from hipcache.making import depfile
 from hipcache.model import Dependency
 from hipcache.planning.frontend import FrontEnd, graph_file
 from hipcache.planning.streams import is_null
-from hipcache.session import Session
 from hipcache.values import dataclass, replace
 
 _LISTS = ("opened", "there", "directories", "absent", "links")

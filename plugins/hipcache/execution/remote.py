@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from hipcache.execution.local import LocalProcess, places
+from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
 from hipcache.remote.execution import Done, Executions, Slot, Task
-from hipcache.session import Session
 from hipcache.values import dataclass
 
 _PAUSE = 0.01

@@ -10,9 +10,9 @@ on its own: that it found nothing is kept in the store, an action that holds `_N
 from __future__ import annotations
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session, decode
 from hipcache.inputs.keys import make_key
 from hipcache.planning.link_plan import Unbundle
-from hipcache.session import Session, decode
 
 _NOTHING = b"no device code"
 _EMPTY = b"!<arch>\n"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from hipcache.errors import PassThrough
 from hipcache.execution import holder, host_link
 from hipcache.execution.local import place, said
+from hipcache.execution.session import Session
 from hipcache.model import Action, Inputs, Output, Ran, Step
 from hipcache.planning import driver
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
-from hipcache.session import Session
 
 # Begins the names of a device link's inputs. What is said of them names no file of the user's.
 INPUT = "hipcache-input-"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hipcache.cli.screen import plural
 from hipcache.direct.adopted import Adoption
 from hipcache.errors import HipcacheError
-from hipcache.plain import is_plain
+from hipcache.launcher.plain import is_plain
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.store import Store

@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from hipcache import aside
 from hipcache.inputs import lexed
+from hipcache.processes import aside
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"

@@ -13,8 +13,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from hipcache import aside
 from hipcache.inputs import directives, lexed, lexer_span, pasted, portions, shown
+from hipcache.processes import aside
 from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).

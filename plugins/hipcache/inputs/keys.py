@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from hipcache import aside, shared
-from hipcache.hashing import blake3
+from hipcache import shared
+from hipcache.disk.hashing import blake3
+from hipcache.processes import aside
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.

@@ -5,9 +5,10 @@ A large text is lexed beside the main thread, which hears signals meanwhile.
 
 from __future__ import annotations
 
-from hipcache import aside, native
+from hipcache import native
 from hipcache.inputs import lexer, lexer_span, vocabulary
 from hipcache.native import Lexed
+from hipcache.processes import aside
 
 ALL, BARE, RAW = lexer_span.ALL, lexer_span.BARE, lexer_span.RAW
 

@@ -17,7 +17,7 @@ import os
 import zlib
 from typing import NamedTuple
 
-from hipcache.inflating import inflate
+from hipcache.disk.inflating import inflate
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]

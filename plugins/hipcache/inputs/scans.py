@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from hipcache.inflating import inflate
+from hipcache.disk.inflating import inflate
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status

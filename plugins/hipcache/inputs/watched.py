@@ -28,7 +28,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
-from hipcache.hashing import blake3
+from hipcache.disk.hashing import blake3
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation

@@ -1,7 +1,7 @@
 """Planners: a command becomes a graph of actions, in one module for each kind of command.
 
-A new kind is a module with a `Planner` named `plan`, and a line in `hipcache.kinds`. A planner runs nothing but the
-driver, which it asks for its plan.
+A new kind is a module with a `Planner` named `plan`, and a line in `loop/kinds`. A planner runs nothing but the driver,
+which it asks for its plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.direct.whole import Whole
-    from hipcache.session import Session
+    from hipcache.execution.session import Session
 
 Ends = Mapping[str, End]
 

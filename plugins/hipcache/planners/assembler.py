@@ -11,13 +11,13 @@ from pathlib import Path
 
 from hipcache.direct.whole import whole_of
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.trace import Untraceable
 from hipcache.model import Action, Delivery, Diagnostics, File, Graph, Output, Policy, Process, Ref, Unit
 from hipcache.planners import Planned, refuse_script
 from hipcache.planning import asking, assembler
 from hipcache.planning.assembler import AssemblerJob
-from hipcache.session import Session
 
 _NAME = "assembler"
 _CODE = "code"

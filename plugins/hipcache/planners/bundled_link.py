@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from hipcache.errors import PassThrough
 from hipcache.execution import host_link
+from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
 from hipcache.planners.device_link import CODE
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after
-from hipcache.session import Session
 
 
 def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:

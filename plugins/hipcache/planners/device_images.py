@@ -8,10 +8,10 @@ from collections.abc import Set
 from itertools import combinations
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
 from hipcache.inputs import embedded
 from hipcache.inputs.embedded import HIP, Embedded, UnknownFile
 from hipcache.planning.wrapper_plan import Input, WrapperPlan
-from hipcache.session import Session
 from hipcache.values import dataclass
 
 TRIPLE = "amdgcn-amd-amdhsa"

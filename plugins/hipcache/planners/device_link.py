@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hipcache.model import Action, Output, Policy, Process, Source, Unit, Word
-from hipcache.outcome import LINK
+from hipcache.report.outcome import LINK
 
 CODE = "code"
 

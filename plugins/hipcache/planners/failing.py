@@ -14,13 +14,13 @@ from pathlib import Path
 from hipcache.delivery import files, rules
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
+from hipcache.execution.session import Session, decode
 from hipcache.model import End, ended
 from hipcache.planners.source import SourceGraph, dependency_rules
 from hipcache.planning import driver
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import messages_file
 from hipcache.planning.jobs import split
-from hipcache.session import Session, decode
 
 
 def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hipcache.cache.manifest import NEVER
 from hipcache.model import Bound, Pass
-from hipcache.outcome import FAILED
 from hipcache.planners.source import SourceGraph
+from hipcache.report.outcome import FAILED
 
 
 def of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:

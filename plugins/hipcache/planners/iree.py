@@ -11,10 +11,10 @@ import os
 
 from hipcache.errors import PassThrough
 from hipcache.execution import observed
+from hipcache.execution.session import Session
 from hipcache.model import Action, Cache, Delivery, Graph, Inputs, Output, Policy, Ran, Step, Unit
 from hipcache.planners import Planned, iree_surroundings
 from hipcache.planning import iree, iree_checks, iree_program, standard_input
-from hipcache.session import Session
 
 _NAME = "iree-compile"
 # The name that `hipcache verify` knows (`verify/named`).

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hipcache.execution import host_link
+from hipcache.execution.session import Session
 from hipcache.model import Graph
 from hipcache.planners import Planned, bundled_link, refuse_script, wrapped_link
 from hipcache.planning import asking_links
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import LinkPlan, value_after
 from hipcache.planning.wrapper_plan import WrapperPlan
-from hipcache.session import Session
 
 
 def plan(session: Session, columns: int | None) -> Planned:

@@ -8,13 +8,13 @@ from functools import partial
 
 from hipcache.direct.whole import Whole, whole_of
 from hipcache.errors import JobFailed, PassThrough
+from hipcache.execution.session import Session
 from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
 from hipcache.planning import asking
 from hipcache.planning.cuid import make_cuid
 from hipcache.planning.plan import Plan
-from hipcache.session import Session
 from hipcache.values import replace
 
 

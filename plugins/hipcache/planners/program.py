@@ -13,6 +13,7 @@ import os
 from functools import partial
 
 from hipcache.execution import unbundling
+from hipcache.execution.session import Session
 from hipcache.model import Action, Cache, Delivery, Graph, Policy, Process, Slot
 from hipcache.planners import Ends, Planned, link, refuse_script
 from hipcache.planners.device_link import CODE
@@ -20,7 +21,6 @@ from hipcache.planners.object import cuid_of
 from hipcache.planners.source import SourceGraph, dependency_rules, source_graph
 from hipcache.planning import asking_links, program_plan
 from hipcache.planning.program_plan import Other, ProgramPlan, outputs_of
-from hipcache.session import Session
 from hipcache.values import replace
 
 # More than a source has passes.

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hipcache.delivery import rules
+from hipcache.execution.session import Session
 from hipcache.making import splice
 from hipcache.model import (
     EACH_TIME,
@@ -39,13 +40,12 @@ from hipcache.model import (
     Unit,
     Word,
 )
-from hipcache.outcome import HOST
 from hipcache.planners.device_code import DeviceCode, marked, words
 from hipcache.planning import auxiliary, units
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import ObjectUnit, Units
-from hipcache.session import Session
+from hipcache.report.outcome import HOST
 from hipcache.values import dataclass
 
 _HOST, _BUNDLE, _OBJECT = "host pass", "bundle", "object"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from hipcache.execution import wrapper_link
+from hipcache.execution.session import Session
 from hipcache.execution.wrapper_link import INPUT
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model import Action, Graph, Literal, Ref, Source, Word
@@ -19,7 +20,6 @@ from hipcache.planners import device_images, device_link, wrapper_tools
 from hipcache.planners.device_images import File
 from hipcache.planners.device_link import CODE
 from hipcache.planning.wrapper_plan import WrapperPlan
-from hipcache.session import Session
 
 
 def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:

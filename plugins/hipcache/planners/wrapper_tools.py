@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
 from hipcache.planners.device_images import TRIPLE
 from hipcache.planning import driver, tools
 from hipcache.planning.jobs import split
 from hipcache.planning.lld import known_link
 from hipcache.planning.wrapper_plan import WrapperPlan
-from hipcache.session import Session
 
 
 def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:

@@ -17,8 +17,8 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 
+from hipcache.disk.inflating import inflate
 from hipcache.engine import Engine
-from hipcache.inflating import inflate
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation

@@ -31,7 +31,7 @@ from typing import Any
 
 import hipcache
 from hipcache.config import Config
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart

@@ -15,7 +15,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.values import dataclass
 
 DIRECTORY = "remote"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from hipcache.outcome import HIT, MISS, PARTIAL, UnitOutcome
 from hipcache.report.history import Record
+from hipcache.report.outcome import HIT, MISS, PARTIAL, UnitOutcome
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass

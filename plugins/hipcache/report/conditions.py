@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hipcache import config, native
 from hipcache.config import Config
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError
 from hipcache.store import space
 from hipcache.store.faults import HINTS

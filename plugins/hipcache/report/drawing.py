@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from hipcache.outcome import HIT, MISS, PARTIAL
 from hipcache.report.build import lanes
+from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.report.stats_log import Compile
 
 _WIDTH, _LANE, _MARGIN = 1000, 18, 24

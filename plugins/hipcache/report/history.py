@@ -15,10 +15,10 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from hipcache.inflating import inflate
+from hipcache.disk.inflating import inflate
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
-from hipcache.outcome import HIT
+from hipcache.report.outcome import HIT
 from hipcache.store.notes import Notes
 from hipcache.values import asdict, dataclass, replace
 

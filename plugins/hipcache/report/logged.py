@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from hipcache.outcome import HIT, MISS, PARTIAL
 from hipcache.report import stats_log, sums
+from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.report.targets import is_check
 from hipcache.values import replace
 

@@ -37,10 +37,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from hipcache.confined import MOST_STATISTICS, Confined
+from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
-from hipcache.outcome import CompileOutcome
 from hipcache.report import sums
+from hipcache.report.outcome import CompileOutcome
 from hipcache.report.sums import EXECUTED, LOCKED, REMOTE, VERIFIED, Statistics
 
 FOLD_AT = 1 << 20

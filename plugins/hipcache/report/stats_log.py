@@ -28,8 +28,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hipcache.errors import HipcacheError
-from hipcache.outcome import CompileOutcome, UnitOutcome
 from hipcache.report import sums
+from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.values import dataclass
 
 FORMAT = 1

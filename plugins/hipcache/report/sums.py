@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from hipcache.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
+from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
 from hipcache.store import StoreSize
 from hipcache.values import asdict, dataclass, field
 

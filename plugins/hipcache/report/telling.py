@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hipcache import outcome
 from hipcache.config import Config
-from hipcache.outcome import CompileOutcome
-from hipcache.report import statistics
+from hipcache.report import outcome, statistics
+from hipcache.report.outcome import CompileOutcome
 
 if TYPE_CHECKING:
     from hipcache.report.history import Record

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hipcache import atomic
+from hipcache.disk import atomic
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model.contents import Digest
 from hipcache.values import dataclass, field

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 
 
 def is_private(store: Confined) -> bool:

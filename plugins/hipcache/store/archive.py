@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from hipcache.confined import VERSION
+from hipcache.disk.confined import VERSION
 from hipcache.errors import HipcacheError
 from hipcache.store.layout import ACTIONS, BLOBS, HEADER_BYTES, random_name
 

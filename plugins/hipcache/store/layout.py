@@ -53,7 +53,7 @@ import errno
 import os
 
 from hipcache import shared
-from hipcache.confined import VERSION, Confined, is_strange
+from hipcache.disk.confined import VERSION, Confined, is_strange
 from hipcache.store.seal import Seal
 
 MAGIC = b"\x89hcA1\r\n\x1a"

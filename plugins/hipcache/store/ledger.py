@@ -31,8 +31,8 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hipcache.confined import Confined
-from hipcache.hashing import blake3
+from hipcache.disk.confined import Confined
+from hipcache.disk.hashing import blake3
 from hipcache.store import locks
 from hipcache.store.layout import LEDGER
 

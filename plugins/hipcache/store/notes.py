@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 
-from hipcache.confined import MOST_NOTE
+from hipcache.disk.confined import MOST_NOTE
 from hipcache.errors import StoreError
 from hipcache.store.entries import Entries
 from hipcache.store.layout import read_all

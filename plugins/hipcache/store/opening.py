@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipcache.config import Config
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.store import access, seal
 from hipcache.store.local import LocalStore
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hipcache.confined import MOST_BLOB, Confined, is_strange
+from hipcache.disk.confined import MOST_BLOB, Confined, is_strange
 from hipcache.store import locks, space
 from hipcache.store.layout import TMP, random_name
 

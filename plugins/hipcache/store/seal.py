@@ -19,8 +19,8 @@ import stat
 from pathlib import Path
 
 from hipcache import shared
+from hipcache.disk.hashing import blake3
 from hipcache.errors import StoreError
-from hipcache.hashing import blake3
 from hipcache.values import dataclass
 
 CONTEXT = shared.SEAL_CONTEXT

@@ -23,7 +23,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
-from hipcache.confined import MOST_STATISTICS, Confined
+from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.store import locks, scratch
 from hipcache.store.layout import (
     ACTIONS,

@@ -15,11 +15,11 @@ from typing import Any
 
 from hipcache.engine import Engine
 from hipcache.errors import HipcacheError, JobFailed, PassThrough
-from hipcache.outcome import DIFFERENT, SAME, VARYING
+from hipcache.execution.session import Session
 from hipcache.planning import auxiliary, tools
 from hipcache.planning.command import Command, parse_each
 from hipcache.planning.driver_options import SEPARATE
-from hipcache.session import Session
+from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.values import dataclass
 from hipcache.verify import fresh, served_by
 from hipcache.verify.difference import Difference, archs_of

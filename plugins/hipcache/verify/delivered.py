@@ -18,15 +18,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hipcache import atomic, several
 from hipcache.config import Config
 from hipcache.direct import record
+from hipcache.disk import atomic
 from hipcache.engine import Engine
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.outcome import DIFFERENT, SAME, VARYING
+from hipcache.execution.session import Session
+from hipcache.loop import several
 from hipcache.planning.command import Command
 from hipcache.report import statistics, telling
-from hipcache.session import Session
+from hipcache.report.outcome import DIFFERENT, SAME, VARYING
 from hipcache.values import replace
 from hipcache.verify import fresh, reports
 from hipcache.verify.difference import Difference, archs_of

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 from hipcache.verify import named

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
+from hipcache.execution.session import Session
 from hipcache.planners.object import cuid_of
 from hipcache.planning import asking, iree, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
-from hipcache.session import Session
 from hipcache.values import dataclass
 
 

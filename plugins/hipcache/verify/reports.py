@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache import __version__
-from hipcache.confined import Confined
+from hipcache.disk.confined import Confined
 from hipcache.store.layout import random_name
 from hipcache.verify.difference import Difference
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache.build import build
 from hipcache.engine import Engine
 from hipcache.execution import Executor
+from hipcache.execution.session import Session
+from hipcache.loop.build import build
+from hipcache.loop.world import world_of
 from hipcache.model import Bound, Function, Inputs, Pass, Process, Ran, Step
 from hipcache.planners import source
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
-from hipcache.session import Session
 from hipcache.values import dataclass, replace
-from hipcache.world import world_of
 
 
 def store(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hipcache import account, kinds
-from hipcache.build import build
-from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import HostLinkFailed, JobFailed
+from hipcache.execution.session import Session
+from hipcache.loop import account, kinds
+from hipcache.loop.account import Compiled
+from hipcache.loop.build import build
+from hipcache.loop.world import world_of
 from hipcache.model import End
 from hipcache.planners import Planned
 from hipcache.planning.command import Command
-from hipcache.session import Session
-from hipcache.world import world_of
 
 
 def make(engine: Engine, command: Command, columns: int | None) -> Compiled:

@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.cache import entries as passes
+from hipcache.disk.hashing import blake3
+from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
-from hipcache.hashing import blake3
 from hipcache.helper import carried
-from hipcache.inflating import inflate
 from hipcache.store import archive
 from hipcache.store.archive import Entry
 from hipcache.store.layout import (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from hipcache.build import World
 from hipcache.cache import Caches
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
 from hipcache.cache.observed import ObservedCache
 from hipcache.execution import Executor
+from hipcache.execution.session import Session
+from hipcache.loop.build import World
 from hipcache.model import Pass, Process, Trace
-from hipcache.session import Session
 from hipcache.storage.local import LocalFlight
 
 

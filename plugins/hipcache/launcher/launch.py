@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from hipcache import config as settings
-from hipcache import ending, kinds, outcome
 from hipcache.config import Config
-from hipcache.ending import Interrupted, become, die, end_by_signals, take_signals
 from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, Refused, left_by
 from hipcache.inputs.trace import RACY
-from hipcache.outcome import CompileOutcome
+from hipcache.launcher import ending
+from hipcache.launcher.ending import Interrupted, become, die, end_by_signals, take_signals
+from hipcache.loop import kinds
 from hipcache.planning import tools
 from hipcache.planning.command import Command
-from hipcache.report import conditions, notices, telling
+from hipcache.report import conditions, notices, outcome, telling
 from hipcache.report.conditions import Condition
+from hipcache.report.outcome import CompileOutcome
 
 if TYPE_CHECKING:
-    from hipcache.compiled import Compiled
     from hipcache.direct.whole import Whole
     from hipcache.engine import Engine
+    from hipcache.loop.account import Compiled
     from hipcache.processes.runner import Runner
 
 
@@ -85,8 +86,8 @@ def _compile(
     argv: list[str], commands: tuple[Command, ...], config: Config, environ: Mapping[str, str], cwd: str, racy: float
 ) -> int:
     """`commands`: as of `kinds.read`."""
-    from hipcache import several
     from hipcache.engine import open_engine
+    from hipcache.loop import several
     from hipcache.processes.runner import Killed
 
     runner: Runner | None = None

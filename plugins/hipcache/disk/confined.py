@@ -21,8 +21,8 @@ import stat
 from collections.abc import Callable, Mapping
 
 from hipcache import shared
-from hipcache.permissions import PRIVATE, close_to_readers, directory_mode, for_writers, settle
-from hipcache.removal import discard_at, discard_unchanged_at, remove_at
+from hipcache.disk.permissions import PRIVATE, close_to_readers, directory_mode, for_writers, settle
+from hipcache.disk.removal import discard_at, discard_unchanged_at, remove_at
 
 TYPE_CHECKING = False  # as a type checker sees it; `typing` takes too long to import
 if TYPE_CHECKING:

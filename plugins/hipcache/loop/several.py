@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hipcache import front
-from hipcache.compiled import Compiled
 from hipcache.engine import Engine
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
+from hipcache.loop import front
+from hipcache.loop.account import Compiled
 from hipcache.planning.command import Command
 
 if TYPE_CHECKING:

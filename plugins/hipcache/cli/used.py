@@ -22,8 +22,8 @@ from typing import NamedTuple
 from hipcache.errors import HipcacheError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
-from hipcache.outcome import HIT, MISS, PARTIAL
 from hipcache.report.history import History, Record
+from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
 from hipcache.store.local import LocalStore
 from hipcache.verify import named

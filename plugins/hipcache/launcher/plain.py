@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from hipcache.confined import MOST_STATISTICS, Confined
+from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.planning import tools
 
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])

@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hipcache import servers
 from hipcache.config import Config
+from hipcache.engine import servers
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY

@@ -1,0 +1,1 @@
+"""Files and their contents: opened below a store, written whole, removed, hashed, unpacked."""

@@ -1,0 +1,1 @@
+"""The entry of a compile: whose command it is, and how this process ends, whatever happens."""
