@@ -462,12 +462,34 @@ def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
         ("#pragma GCC visibility push(default)\n", False, False),
         ("# pragma pack(push, 1)\n", True, False),
         ("#pragma STDC FP_CONTRACT ON\n", True, False),
+        ("#pragma nv_diag_suppress 108\n#pragma region x\n#pragma warning(push)\n", False, True),
+        (
+            '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wall"\n#pragma GCC diagnostic pop\n',
+            False,
+            True,
+        ),
+        ("#pragma GCC diagnostic push\n", False, False),
+        ("#pragma clang diagnostic pop\n#pragma clang diagnostic push\n", False, False),
+        ('#pragma clang diagnostic ignored "-Wall"\n', False, False),
+        ('#pragma clang diagnostic ignored "-Wall"\n', True, True),
         ("int __COUNTER__X;\n", False, True),
         ("int x = __COUNTER__;\n", True, False),
     ],
 )
 def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:
     assert (preamble.fault(text.encode(), system=system) == "") == good
+
+
+def test_a_header_of_the_users_that_switches_a_warning_for_itself(prelab: Lab) -> None:
+    header = prelab.root / "inc/value.hpp"
+    own = (
+        '#pragma nv_diag_suppress 108\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wunused-result"\n'
+    )
+    own += "[[nodiscard]] int kept();\ninline void quiet() { kept(); }\n#pragma GCC diagnostic pop\n"
+    header.write_text(header.read_text() + own)
+    for number in (1, 2, 3):
+        assert "warning" in build(prelab, number, body="void dropped() { kept(); }\n").messages
+    assert counts(prelab) == {"used": BOTH, "made": BOTH, "checked": BOTH, "different": 0}
 
 
 def quoting(lab: Lab, number: int, name: str = "deep/quoted.hpp") -> str:

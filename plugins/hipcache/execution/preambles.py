@@ -46,7 +46,7 @@ _SHORTEST = 3
 @dataclass(frozen=True)
 class Candidate:
     """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
-    the paths at which the source's own text has some of them sought in vain."""
+    the paths at which the source's own text has some of them sought in vain; `why`: it could not be made."""
 
     key: str
     names: tuple[str, ...]
@@ -55,6 +55,7 @@ class Candidate:
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     reordered: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Preambles:
         wanted = next((one for one in longer if one.wanted >= least), None)
         for one in longer:
             if one != wanted and one.wanted <= _LONGER:
-                self._put(one, one.wanted + 1)
+                self._put(one, one.wanted + 1, one.why)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         refused = any(one.wanted < 0 for one in candidates)
         why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
@@ -248,6 +249,7 @@ def _with_record(one: Candidate, record: bytes | None) -> Candidate:
             wanted=_FIRST if outputs else int(found.get("wanted", 0)),
             outputs=outputs,
             reordered=bool(found.get("reordered")),
+            why=str(found.get("why", "")),
         )
     except (ValueError, TypeError, AttributeError):
         return one

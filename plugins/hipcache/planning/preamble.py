@@ -69,6 +69,9 @@ _LEFT = re.compile(
 _WORDS = re.compile(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
 _PRAGMA = re.compile(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
 _LOCAL_PRAGMAS = re.compile(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
+# Those that clang does not know, or not without options that are excluded: other compilers', editors', OpenMP's.
+_FOREIGN_PRAGMAS = re.compile(rb"nv_\w+|hd_warning_disable\b|warning\b|region\b|endregion\b|omp\b")
+_DIAGNOSTICS = re.compile(rb"(?:clang|GCC)[ \t]+diagnostic[ \t]+(\w+)")
 # Headers of the system take back what they set, since they are made to be included before anything. These last longer.
 _LASTING_PRAGMAS = re.compile(
     rb"pack\b|options\b|align\b|weak\b|redefine_extname\b|ms_struct\b|comment\b|init_seg\b|vtordisp\b|float_control\b"
@@ -227,11 +230,22 @@ def fault(text: bytes, *, system: bool) -> str:
         return ""
     if b"_Pragma" in text and not system:
         return "it has a _Pragma"
+    pushed = 0
     for pragma in _PRAGMA.finditer(text):
         what = pragma.group(1)
-        if _LASTING_PRAGMAS.match(what) if system else not _LOCAL_PRAGMAS.match(what):
+        diagnostic = _DIAGNOSTICS.match(what)
+        if diagnostic and not system:
+            pushed += {b"push": 1, b"pop": -1}.get(diagnostic.group(1), 0)
+            lasts = pushed < 1 and diagnostic.group(1) != b"pop"
+        else:
+            lasts = bool(_LASTING_PRAGMAS.match(what)) if system else not _is_local(what)
+        if lasts or pushed < 0:
             return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
-    return ""
+    return "it pushes a state of warnings, and does not pop it" if pushed else ""
+
+
+def _is_local(pragma: bytes) -> bool:
+    return bool(_LOCAL_PRAGMAS.match(pragma) or _FOREIGN_PRAGMAS.match(pragma))
 
 
 def back_end(front: FrontEnd, bitcode: str, output: str) -> list[str]:
