@@ -26,10 +26,11 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 SOURCES = Path("plugins/hipcache/native")
 SHARED = (
     *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
-    *("places.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+    *("places.c", "project.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
 )
 OF_LAUNCHER = (
-    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "watching.c"),
+    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "settings.c"),
+    "watching.c",
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")

@@ -18,7 +18,7 @@ _hipcache() {
         import) words="--help" ;;
         sync) words="--timeout --help" ;;
         prefetch) words="--timeout --step --help" ;;
-        config) words="--json --help" ;;
+        config) words="--json --system --store --project --help" ;;
         iree-check) words="--device --target --manifest --quiet --dlpack --help" ;;
         *) COMPREPLY=($(compgen -f -- "$current")); return ;;
     esac

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hipcache import __version__, cli
+from hipcache import __version__, cli, shared
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import REASONS
 from hipcache.settings import VARIABLES, Setting
+from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE
 
 ROOT = Path(__file__).parent.parent
 # What a value may be, by kind of setting.
@@ -36,7 +37,8 @@ KINDS = {
 # For each setting a value that somebody would write.
 EXAMPLES = {
     "dir": "/var/cache/hipcache",
-    "config_file": "/etc/hipcache.yaml",
+    "config_file": "/home/me/ci.yaml",
+    "system_config": "/opt/site/hipcache.yaml",
     "disable": "1",
     "readonly": "1",
     "recache": "1",
@@ -163,7 +165,8 @@ def hipcache_page() -> str:
         body += entry(variable, setting.sentence)
     body += [
         ".SH FILES",
-        *entry("~/.config/hipcache/hipcache.yaml", "The configuration file."),
+        *entry("~/.config/hipcache/hipcache.yaml", "The user's configuration file."),
+        *entry("/etc/hipcache.yaml", "The system-wide one; the store and a project may have one, too."),
         *entry("~/.cache/hipcache", "The store. It can be removed at any time while nothing compiles."),
         ".SH EXIT STATUS",
         "That of the compiler. A subcommand ends with 0, with 1 where it found a fault, and with 2 for wrong usage.",
@@ -206,12 +209,21 @@ def settings_page() -> str:
         "One YAML mapping with the settings of",
         ".BR hipcache (1).",
         "$XDG_CONFIG_HOME stands in place of ~/.config where it is set, and HIPCACHE_CONFIG may name another file.",
-        "A variable of the environment wins over the file; an empty value counts as none.",
+        "A variable of the environment wins over all files; an empty value counts as none.",
         "A key may be written as the variable is. 'hipcache config' shows each value and where it comes from.",
+        ".SH FILES",
+        "A later one wins over those before it.",
+        *entry(f"{shared.SYSTEM_CONFIG}, or HIPCACHE_SYSTEM_CONFIG", "System-wide: any key."),
+        *entry("~/.config/hipcache/hipcache.yaml, or HIPCACHE_CONFIG", "The user's: any key."),
+        *entry(f"{shared.STORE_SETTINGS} in the store's directory", f"The store's: {', '.join(STORE.allowed)}."),
+        *entry(
+            f"{shared.PROJECT_SETTINGS} in the working directory, or the nearest directory above it",
+            f"A project's: {', '.join(PROJECT.allowed)}. A relative basedir is below the file's directory.",
+        ),
         ".SH KEYS",
     ]
     for variable, setting in VARIABLES.items():
-        if setting.key != "config_file":
+        if setting.key not in NAMES_A_FILE:
             body += entry(f"{setting.key} ({variable})", setting.sentence, f"Value: {_value(setting)}.")
     body += [
         ".SH EXAMPLE",
@@ -235,16 +247,35 @@ def _value(setting: Setting) -> str:
 _SETTINGS = """\
 # Settings
 
-Each is a variable of the environment, and a key of the same name in the config file, `~/.config/hipcache/hipcache.yaml`
-(or the file that `HIPCACHE_CONFIG` names). The variable wins; an empty value counts as none. `hipcache config` shows
-each value, and where it comes from:
+Each is a variable of the environment, and a key of the same name in config files. An empty value counts as none.
+`hipcache config` shows each value, and where it comes from:
 
 ```sh
 hipcache config
 hipcache config set max_size 20GiB
 hipcache config get max_size
 hipcache config unset max_size
+hipcache config --project set basedir .
 ```
+
+## Config files
+
+A later one wins over those before it, and a variable of the environment over all of them:
+
+| | file | `config set` | may have |
+|---|---|---|---|
+| system-wide | `/etc/hipcache.yaml`, or what `HIPCACHE_SYSTEM_CONFIG` names | `--system` | all keys |
+| the user's | `~/.config/hipcache/hipcache.yaml`, or what `HIPCACHE_CONFIG` names | | all keys |
+| the store's | `hipcache.yaml` in `HIPCACHE_DIR` | `--store` | `max_size`, `readonly`, `umask` |
+| a project's | `.hipcache.yaml` where it compiles, or above | `--project` | `basedir`, `disable`, `readonly` |
+
+A checkout may be a stranger's, and a store is shared by others. So neither says where anything is read from, written or
+sent to (store, log, remote, executor), which programs run, whose records count, or how often hits are checked; a key
+that it may not have is an error that names it, and the build goes on without the cache. A project's `basedir` is the
+directory of its file, or one below: `basedir: .` lets all checkouts share. These two files count only if they are no
+links, and belong to you, to root, or to the owner of the directory that they lie in.
+
+## All settings
 
 | variable | key | meaning | default | example |
 |---|---|---|---|---|
@@ -268,7 +299,7 @@ stats` counts them, `hipcache explain OBJECT` tells the one of an object, [optio
 
 def settings_manual() -> str:
     rows = [
-        f"| `{variable}` | {'-' if variable == 'HIPCACHE_CONFIG' else f'`{setting.key}`'} | {_cell(setting.sentence)}"
+        f"| `{variable}` | {'-' if setting.key in NAMES_A_FILE else f'`{setting.key}`'} | {_cell(setting.sentence)}"
         f" | {f'`{setting.default}`' if setting.default else 'not set'} | `{EXAMPLES[setting.key]}` |"
         for variable, setting in VARIABLES.items()
     ]

@@ -120,6 +120,7 @@ LAYERS = r"""
     disk.hashing iree.flatbuffer remote.credentials remote.needs helper.asks remote.sockets
     native.hashing remote.address
     inputs.portions
+    settings_files
     processes.aside inputs.builders errors inputs.memos native
     report.advice report.targets direct store making planning inputs processes report verify hipcache disk.removal \
         disk.permissions settings iree
@@ -149,7 +150,7 @@ MOST_LINES = 300
 # engine cannot go on, and `plain` where there is nothing for it to do.
 STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
 READS_ENVIRONMENT = {"__main__"}
-KNOWS_WORKING_DIRECTORY = {"launcher.launch", "cli.explain", "inputs.builders"}
+KNOWS_WORKING_DIRECTORY = {"launcher.launch", "cli.explain", "cli.config", "config", "inputs.builders"}
 
 
 def _name(path: Path) -> str:

@@ -10,6 +10,7 @@ from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.processes import room
 from hipcache.settings import SETTINGS, VARIABLES, parse_size
+from hipcache.settings_files import NAMES_A_FILE
 
 
 def environ(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -75,7 +76,7 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "format": "json",
     }
     for variable, setting in VARIABLES.items():
-        if setting.key == "config_file":
+        if setting.key in NAMES_A_FILE:
             continue
         value = sample[setting.kind]
         expected = getattr(config.load({"HOME": "/h", variable: value}), setting.key)
@@ -93,7 +94,7 @@ def test_addresses_are_a_list_in_the_file_and_words_in_a_variable(tmp_path: Path
 
 def test_the_table_states_the_defaults_in_force(tmp_path: Path) -> None:
     settings = config.load(environ(tmp_path))
-    spelt = {s.variable: s.default for s in SETTINGS if s.default and s.key != "config_file"}
+    spelt = {s.variable: s.default for s in SETTINGS if s.default and s.key not in NAMES_A_FILE}
     again = config.load({"HOME": str(tmp_path), **spelt})
     assert all(getattr(again, s.key) == getattr(settings, s.key) for s in SETTINGS)
 

@@ -24,7 +24,8 @@ class Setting:
 
 SETTINGS = (
     Setting("dir", "directory", "~/.cache/hipcache", "Where the store is; $XDG_CACHE_HOME/hipcache where that is set."),
-    Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The config file; environment only."),
+    Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The user's config file; environment only."),
+    Setting("system_config", "file", "/etc/hipcache.yaml", "The system-wide config file; environment only."),
     Setting("disable", "flag", "0", "Run the compiler alone: nothing is looked up, stored or counted."),
     Setting("readonly", "flag", "0", "Serve hits, but never write to the store."),
     Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),

@@ -190,7 +190,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
                 terminal=columns is not None,
                 ended=[done.outcome],
                 history=[History.name(record)],
-                settings=settings.config_path(cache.known),
+                settings=settings.watched_paths(cache.config, cache.known),
                 system=cache.config.system_paths,
             )
         except Exception as error:  # the compile is done, whatever happens here

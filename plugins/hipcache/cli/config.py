@@ -1,17 +1,21 @@
-"""`hipcache config`: every setting, its value, and where that comes from; `set` and `unset` change the config file."""
+"""`hipcache config`: every setting, its value, and where that comes from; `set` and `unset` change a config file."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, config_file
 from hipcache.cli.screen import Screen, human_size
+from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.settings import VARIABLES
+from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER
 
 SUMMARY = "show every setting and where it comes from, or change one"
 # How many words follow.
@@ -37,6 +41,16 @@ class _Command(argparse.Action):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+    files = parser.add_mutually_exclusive_group()
+    for scope, name in ((SYSTEM, "system"), (STORE, "store"), (PROJECT, "project")):
+        files.add_argument(
+            f"--{name}",
+            dest="scope",
+            action="store_const",
+            const=scope,
+            default=USER,
+            help=f"set or unset it in the {scope.name} config file, not in the user's",
+        )
     parser.add_argument(
         "command", nargs="*", action=_Command, help="get KEY, set KEY VALUE or unset KEY: set max_size 20GiB"
     )
@@ -44,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     if options.command:
-        return _one(options.command, options.json, session)
+        return _one(options, session)
     settings = config.load(session.environ, strict=True)
     values = _values(settings)
     origins = {variable: settings.origins[setting.key] for variable, setting in VARIABLES.items()}
@@ -73,20 +87,25 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def _one(words: Sequence[str], as_json: bool, session: Session) -> int:
-    """`words`: as `_Command` takes them."""
-    name, *rest = words
+def _one(options: argparse.Namespace, session: Session) -> int:
+    name, *rest = options.command
     found = config_file.setting(rest[0])
     if name == "get":
         settings = config.load(session.environ, strict=True)
         value = _values(settings)[found.variable]
-        print(json.dumps(_plain(value)) if as_json else _show(found.variable, value, settings), file=session.out)
+        print(json.dumps(_plain(value)) if options.json else _show(found.variable, value, settings), file=session.out)
         return 0
-    path = config_file.write(found.key, rest[1] if name == "set" else "", session.environ)
+    path = config_file.place(options.scope, session.environ, os.getcwd())
+    config_file.write(found.key, rest[1] if name == "set" else "", session.environ, path, options.scope)
     told = f"{found.key}: {rest[1]}" if name == "set" else f"{found.key} is not set any more"
     print(f"{told}, in '{path}'", file=session.out)
     if session.environ.get(found.variable):
         print(f"hipcache: the variable {found.variable} is set, and wins over the file", file=session.err)
+    elif name == "set":
+        with suppress(ConfigError):  # of another file
+            origin = config.load(session.environ).origins[found.key]
+            if not origin.startswith(f"{path}:"):
+                print(f"hipcache: '{origin}' sets it too, and wins over this file", file=session.err)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Sets and removes a line of the config file; all other lines, comments among them, stay as they are."""
+"""Sets and removes a line of a config file; all other lines, comments among them, stay as they are."""
 
 from __future__ import annotations
 
@@ -6,39 +6,52 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache import config
+from hipcache import config, settings_files
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
+from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE, SYSTEM, USER, Scope
+from hipcache.shared import PROJECT_SETTINGS
 
 
 def setting(name: str) -> Setting:
     """The setting of that name, written as a key (`max_size`) or as a variable. Raises ConfigError."""
-    known = {found.key: found for found in SETTINGS if found.key != "config_file"}
+    known = {found.key: found for found in SETTINGS if found.key not in NAMES_A_FILE}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
         raise ConfigError(f"unknown setting '{name}'", nearest(name, list(VARIABLES)))
     return known[key]
 
 
-def write(name: str, value: str, environ: Mapping[str, str]) -> Path:
-    """Give the setting that value, or none where it is empty; the file that has changed. The setting, the value and
-    what stands in the file are checked before. Raises ConfigError, OSError."""
-    found = setting(name)
-    path = config.config_path(environ)
+def place(scope: Scope, environ: Mapping[str, str], cwd: str) -> Path:
+    """The file of that scope, which need not be there. Raises ConfigError."""
+    if scope is SYSTEM:
+        return settings_files.system_path(environ)
+    if scope is STORE:
+        return settings_files.store_path(config.load(environ).dir)
+    if scope is PROJECT:
+        return settings_files.project_file(cwd) or Path(cwd, PROJECT_SETTINGS)
+    path = settings_files.user_path(environ)
     if path is None:
         raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_CONFIG")
-    if value:
+    return path
+
+
+def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: Scope = USER) -> None:
+    """Give the setting that value in the file, or none where it is empty. The setting, the value and what stands in the
+    file are checked before. Raises ConfigError, OSError."""
+    found = setting(name)
+    settings_files.refuse(found, scope, f"setting '{found.key}'")
+    if value and not (scope is PROJECT and found.key == "basedir"):
         config.check(found, value, environ)
     text = ""
     if path.exists():
-        config.read_file(path)
+        settings_files.read(path, scope)
         text = path.read_text(encoding="utf-8")
     edited = _edited(text, found, value, path)
     _check(edited, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_whole(path, edited.encode(), through_links=True)
-    return path
+    atomic.write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER))
 
 
 def _check(text: str, path: Path) -> None:

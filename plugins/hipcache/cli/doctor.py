@@ -139,7 +139,10 @@ def check_settings(session: Session) -> Iterator[Check]:
     except ConfigError as error:
         yield Check(FAULT, error.message, error.hint)
         return
-    yield Check(OK, f"config file '{settings.config_file}'" if settings.config_file else "no config file")
+    for file in settings.files:
+        yield Check(OK, f"config file '{file}'")
+    if not settings.files:
+        yield Check(OK, "no config file")
     if settings.disable:
         yield Check(NOTE, f"hipcache is switched off ({settings.origins['disable']})", "unset HIPCACHE_DISABLE")
     if settings.recache:

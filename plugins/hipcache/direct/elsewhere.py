@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache import __version__
 from hipcache.direct.guards import GUARD
-from hipcache.direct.record import NO_STATE, DirectRecord, Rule, variables_digest
+from hipcache.direct.record import NO_STATE, DirectRecord, Rule, of_project, variables_digest
 from hipcache.inputs.basedir import MARK, Basedir
 from hipcache.inputs.keys import make_key
 from hipcache.making import depfile
@@ -40,7 +40,8 @@ def key(argv: Sequence[str], cwd: str, basedir: str) -> str:
     """As `record.key`."""
     portable = Basedir(basedir).portable
     words = [("word", portable(word)) for word in argv]
-    inputs = [("version", __version__), ("directory", portable(cwd)), *words]
+    files = [(name, portable(path)) for name, path in of_project(cwd)]
+    inputs = [("version", __version__), ("directory", portable(cwd)), *files, *words]
     return make_key(DIRECT_KIND_ELSEWHERE, inputs).digest
 
 

@@ -55,6 +55,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hipcache import __version__, shared
 from hipcache.inputs.keys import digest_bytes, make_key
 from hipcache.inputs.watched import Watched
+from hipcache.settings_files import project_file
 from hipcache.shared import terminated
 from hipcache.values import dataclass
 
@@ -149,7 +150,14 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
     went to one."""
     words = [("word", word) for word in argv]
     kind = shared.DIRECT_KIND_ON_TERMINAL if terminal else shared.DIRECT_KIND
-    return make_key(kind, [("version", __version__), ("directory", cwd), *words]).digest
+    return make_key(kind, [("version", __version__), ("directory", cwd), *of_project(cwd), *words]).digest
+
+
+def of_project(cwd: str) -> list[tuple[str, str]]:
+    """The project's config file in a key: where one comes or goes, another record counts. The record watches what is in
+    it, as it does all others, for which it is known where they would be."""
+    found = project_file(cwd)
+    return [("settings", str(found))] if found else []
 
 
 def variables_digest(environ: Mapping[str, str], ignored: Iterable[str]) -> str:

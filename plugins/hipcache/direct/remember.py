@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from hipcache.direct.record import (
     DirectRecord,
     is_of_system,
     key,
+    of_project,
     pack_list,
     state_digest,
     system_digest,
@@ -53,16 +54,15 @@ def remember(
     terminal: bool,
     ended: Sequence[CompileOutcome],
     history: Sequence[str],
-    settings: Path | None,
+    settings: Iterable[Path],
     system: Sequence[str],
 ) -> None:
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
     `terminal`: did the messages go to one (where COLUMNS matters)? `ended`: how each compile of it ended; `history`:
-    see `DirectRecord`; `settings`: where the config file is looked for; `system`: directories of what is not worked on.
-    Only speed is lost where the record cannot be kept."""
-    if settings is None:
-        return
-    depends = (*whole.depends, Watched(FILE if os.path.lexists(settings) else ABSENT, str(settings)))
+    see `DirectRecord`; `settings`: where config files are looked for, besides the project's; `system`: directories of
+    what is not worked on. Only speed is lost where the record cannot be kept."""
+    config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
+    depends = (*whole.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
     outputs = whole.outputs
     if not all(one.path.startswith("/") for one in depends):
         return
@@ -114,7 +114,7 @@ def remember(
         shared = None
         if whole.everywhere and not terminal:
             tools = [file for files in whole.tools.values() for file in files]
-            places = elsewhere.places((*argv, str(settings)), environ, tools)
+            places = elsewhere.places((*argv, *config_files), environ, tools)
             shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from concurrent.futures import TimeoutError as NotYet  # no TimeoutError before 
 from contextlib import suppress
 from typing import Any
 
-from hipcache.config import Config
+from hipcache.config import Config, basedir_at
 from hipcache.direct.adopted import Adoption, Searches
 from hipcache.helper.ahead import Prefetch, ahead_of_build
 from hipcache.helper.asks import Asked
@@ -90,15 +91,18 @@ class Fetches:
             told = told or answer["told"]
             return answer["hits"], answer["from"]
 
-        return {**ahead_of_build(file, Prefetch(self.store, self._adoption(environ), fetch)), "told": told}
+        return {
+            **ahead_of_build(file, Prefetch(self.store, self._adoption(environ, os.path.dirname(file)), fetch)),
+            "told": told,
+        }
 
-    def _adoption(self, environ: Mapping[str, str]) -> Adoption:
-        base = environ.get("HIPCACHE_BASEDIR", "") or str(self.config.basedir or "")
+    def _adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
+        base = basedir_at(self.config, environ, cwd)
         return Adoption(self.store, environ, base, self._searches)
 
     def whole(self, asked: Asked, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
-        adoption = self._adoption(asked.environ)
+        adoption = self._adoption(asked.environ, asked.cwd)
 
         def choose(manifest: Manifest) -> Invocation | None:
             known = adoption.fitting(manifest, asked.argv)

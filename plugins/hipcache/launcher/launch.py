@@ -208,7 +208,7 @@ def _remember(
             terminal=terminal,
             ended=[one.outcome for one in done],
             history=[History.name(one.record) for one in done],
-            settings=settings.config_path(environ),
+            settings=settings.watched_paths(config, environ),
             system=config.system_paths,
         )
     except Exception as error:  # the compile is done, whatever happens here

@@ -47,6 +47,7 @@ typedef struct {
     bool resident; /* may the resident be asked? */
     const uint8_t *secret; /* KEY_BYTES, with which records are sealed (seal.c); NULL: they are not */
     const char *base;      /* the base directory, if records for every checkout are to be tried; else NULL */
+    const char *project;   /* the project's config file (project.c); empty where there is none */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
@@ -128,6 +129,10 @@ bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]);
 void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]); /* of the record's file; in place */
 const uint8_t *seal_magic(const uint8_t *secret);
 void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]);
+
+/* project.c: is it a config file that counts, though others can write where it is? And the project's of a directory. */
+bool settings_count(const char *path, struct stat *found);
+bool settings_of_project(const char *directory, char path[PATH_MAX], struct stat *found); /* else `path` is empty */
 
 /* refused.c: true where the driver does not know an option of the command; then `text` is what it says. */
 bool refused_by_driver(const request *asked, bytes *text);

@@ -2,7 +2,7 @@
  * none. What is said: helper/asks.py; what a helper is: helper/process.py.
  *
  * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket whose
- * name is the digest of what decides about them here, the variables below and the state of the config file. Whoever
+ * name is the digest of what decides about them here, the variables below and the states of config files. Whoever
  * finds no door makes it, and gives it to the helper that it starts: from then on others can connect, and wait for its
  * start in its backlog. The file DOOR.lock is locked by the helper for as long as it lives; it has a byte from a start
  * on until that helper is up, so that one that cannot start is not started by each compile.
@@ -39,7 +39,7 @@ enum {
 
 /* Do they decide which helper it is? The second list as _CREDENTIALS in remote/client.py. */
 static bool decides(const char *variable) {
-    static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_UMASK=",
+    static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_UMASK=",
         "HIPCACHE_MAX_SIZE=", "HIPCACHE_REMOTE=", "HIPCACHE_EXECUTOR=", "HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "PYTHONPATH=", NULL};
     static const char *const credentials[] = {"AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY",
         "NO_PROXY", "ALL_PROXY", "GRPC_", NULL};
@@ -57,7 +57,7 @@ static int by_text(const void *one, const void *other) {
 }
 
 /* The name of the door. */
-static bool name_door(const request *asked, const struct stat *config, char name[64]) {
+static bool name_door(const request *asked, bytes config, char name[64]) {
     char *found[MOST_VARIABLES], digits[2 * DIGEST_BYTES + 1];
     uint8_t digest[DIGEST_BYTES];
     size_t count = 0;
@@ -72,8 +72,7 @@ static bool name_door(const request *asked, const struct stat *config, char name
     append(&text, HIPCACHE_VERSION, sizeof HIPCACHE_VERSION);
     for (size_t i = 0; i < count; i++)
         append(&text, found[i], strlen(found[i]) + 1);
-    if (config)
-        append_status(&text, config);
+    append(&text, config.at, config.size);
     if (!text.failed)
         blake3(text.at, text.size, digest);
     const bool good = !text.failed;
@@ -237,7 +236,7 @@ static bool is_down(const request *asked) {
 }
 
 /* As `answer_of`, of a question of this kind, that may take so many milliseconds; 'n' where it cannot be asked. */
-static char ask(const request *asked, const char *kind, const struct stat *config, int64_t patience,
+static char ask(const request *asked, const char *kind, bytes config, int64_t patience,
                 void (*start_engine)(char **words), bytes *text) {
     char name[64], path[PATH_MAX], said = 'n';
     bytes question = {0};
@@ -265,11 +264,11 @@ static char ask(const request *asked, const char *kind, const struct stat *confi
     return said;
 }
 
-bool helper_ask(const request *asked, const struct stat *config, void (*start_engine)(char **words)) {
+bool helper_ask(const request *asked, bytes config, void (*start_engine)(char **words)) {
     return ask(asked, "ask", config, PATIENCE, start_engine, NULL) == 'y';
 }
 
-ahead helper_fetch_ahead(const request *asked, const char *file, const struct stat *config,
+ahead helper_fetch_ahead(const request *asked, const char *file, bytes config,
                          void (*start_engine)(char **words), bytes *text) {
     char *words[] = {(char *)file, NULL};
     request question = *asked;

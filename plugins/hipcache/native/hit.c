@@ -43,6 +43,8 @@ static bool key_of(const request *asked, kind of, char text[HEX_BYTES + 1]) {
     key_text(&key, "version"), key_text(&key, HIPCACHE_VERSION);
     key_text(&key, "directory");
     bool whole = key_named(&key, asked->directory, base);
+    if (asked->project[0])
+        key_text(&key, "settings"), whole = key_named(&key, asked->project, base) && whole;
     for (char *const *word = asked->argv; *word; word++)
         key_text(&key, "word"), whole = key_named(&key, *word, base) && whole;
     whole = whole && !key.failed;

@@ -8,6 +8,7 @@
 #include "logs.h"
 #include "masquerade.h"
 #include "resident.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,166 +30,10 @@ static bool ends(const char *text, const char *with) {
     return size >= tail && strcmp(text + size - tail, with) == 0;
 }
 
-static const char *value(const char *name) {
-    const char *found = getenv(name);
-    return found ? found : "";
-}
-
-/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false where it is not known. */
-static bool below(char path[PATH_MAX], const char *variable, const char *below_home, const char *rest) {
-    const char *base = value(variable), *home = value("HOME");
-    if (base[0] == '/')
-        return snprintf(path, PATH_MAX, "%s/hipcache%s", base, rest) < PATH_MAX;
-    return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
-}
-
-/* What the launcher has to know of the settings. */
-typedef struct {
-    char store[PATH_MAX];
-    bool file;     /* is there a config file? */
-    bool silent;   /* has it nothing to say: is there none (nor should be), or is it empty? */
-    bool resident; /* may the resident be asked, and started? */
-    bool remote;   /* may a remote be set in the config file, and nothing there that forbids to ask it? */
-    struct stat status; /* of the config file, if there is one */
-    unsigned long part, of; /* how many hits of how many are compared with a compile anew */
-    bool sealed;   /* have records a seal? Then with this secret: */
-    uint8_t secret[KEY_BYTES];
-    char key[PATH_MAX]; /* the file that it is in; empty where there is none */
-    logs logs;
-} settings;
-
-static bool is_yes(const char *word) {
-    static const char *const words[] = {"1", "true", "yes", "on"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(word, words[i]) == 0)
-            return true;
-    return false;
-}
-
-/* As config.py reads it; none where it is no share: the engine says so. */
-static void share_of(const char *text, settings *found) {
-    char more;
-    found->part = 0, found->of = 1;
-    const int read = sscanf(text, "%9lu / %9lu %c", &found->part, &found->of, &more);
-    if ((read != 2 && (read != 1 || strchr(text, '/'))) || found->of == 0)
-        found->part = 0, found->of = 1;
-}
-
 /* Is it this compile's turn? A draw of its own for each (verify/delivered.py). */
 static bool is_drawn(const settings *set) {
     uint64_t random;
     return set->part && getrandom(&random, sizeof random, 0) == sizeof random && random % set->of < set->part;
-}
-
-/* Of a remote, which the engine alone asks; a plain one, so that it is no part of something longer. */
-static bool is_address(const char *text) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-:?=&%~,";
-    return strspn(text, plain) == strlen(text);
-}
-
-/* What config.py takes for a log; what else it knows to read (~), or refuses, is its affair. */
-static bool set_log(char path[PATH_MAX], const char *text) {
-    return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
-}
-
-static bool set_format(logs *found, const char *text) {
-    found->json = strcmp(text, "json") == 0;
-    return found->json || strcmp(text, "text") == 0;
-}
-
-static bool find_logs(logs *found) {
-    const char *log = value("HIPCACHE_LOG"), *stats = value("HIPCACHE_STATS_LOG"), *format = value("HIPCACHE_LOG_FORMAT");
-    return (!log[0] || set_log(found->log, log)) && (!stats[0] || set_log(found->stats, stats)) &&
-           (!format[0] || set_format(found, format));
-}
-
-/* One line of the plainest kind: `key: value` without quotes. */
-static bool read_line(const char *line, settings *found, bool *named) {
-    char key[32], words[PATH_MAX], more;
-    if (line[0] == 0 || line[0] == '#')
-        return true;
-    if (starts(line, "remote: ") || starts(line, "HIPCACHE_REMOTE: "))
-        return is_address(line + strcspn(line, " ") + 1);
-    if (sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) != 2 ||
-        strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") != strlen(words))
-        return false;
-    if (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0) {
-        const bool good = words[0] == '/' && (!*named || value("HIPCACHE_DIR")[0]);
-        *named = true;
-        snprintf(found->store, PATH_MAX, "%s", words);
-        return good;
-    }
-    if (strcmp(key, "key") == 0 || strcmp(key, "HIPCACHE_KEY") == 0) {
-        snprintf(found->key, PATH_MAX, "%s", words);
-        return words[0] == '/';
-    }
-    if (strcmp(key, "log") == 0 || strcmp(key, "HIPCACHE_LOG") == 0)
-        return set_log(found->logs.log, words);
-    if (strcmp(key, "stats_log") == 0 || strcmp(key, "HIPCACHE_STATS_LOG") == 0)
-        return set_log(found->logs.stats, words);
-    if (strcmp(key, "log_format") == 0 || strcmp(key, "HIPCACHE_LOG_FORMAT") == 0)
-        return set_format(&found->logs, words);
-    if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
-        found->resident = is_yes(words);
-    else if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
-        share_of(words, found);
-    return true;
-}
-
-/* The settings of a config file, if all of its lines are of the plainest kind. `unsealed`, `unlogged`: certainly,
- * none of them is that of the key, or of a log. */
-static bool read_file(const char *file, settings *found, bool *named, bool *unsealed, bool *unlogged) {
-    static char text[MOST_CONFIG + 2];
-    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t size = fd >= 0 ? read(fd, text, MOST_CONFIG + 1) : -1;
-    bool good = size >= 0 && size <= MOST_CONFIG && !memchr(text, 0, (size_t)size);
-    if (fd >= 0)
-        close(fd);
-    found->remote = good && strcasestr(text, "remote") && !strcasestr(text, "disable") && !strcasestr(text, "readonly") && !strcasestr(text, "recache");
-    *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
-    *unlogged = good && !strcasestr(text, "log") && !strchr(text, '\\');
-    for (char *line = text, *end; good && *line; line = end) {
-        end = line + strcspn(line, "\n");
-        if (*end)
-            *end++ = 0;
-        good = read_line(line, found, named);
-    }
-    return good;
-}
-
-/* The secret of the store's records; false where the engine must say what is wrong with it. */
-static bool find_secret(settings *found) {
-    const char *named = value("HIPCACHE_KEY");
-    if (named[0])
-        snprintf(found->key, PATH_MAX, "%s", named);
-    found->sealed = found->key[0] != 0;
-    return !found->sealed || (found->key[0] == '/' && seal_read_secret(found->key, found->secret));
-}
-
-static bool find_settings(settings *found) {
-    char file[PATH_MAX];
-    const char *config = value("HIPCACHE_CONFIG"), *directory = value("HIPCACHE_DIR"), *resident = value("HIPCACHE_RESIDENT");
-    bool named = directory[0] != 0, unsealed = true, unlogged = true;
-    if (config[0] ? snprintf(file, sizeof file, "%s", config) >= PATH_MAX || config[0] != '/'
-                  : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
-        return false;
-    found->file = lstat(file, &found->status) == 0;
-    found->silent = found->file ? S_ISREG(found->status.st_mode) && found->status.st_size == 0 : !config[0];
-    found->resident = true;
-    if (found->file && found->status.st_size && !read_file(file, found, &named, &unsealed, &unlogged)) {
-        if (!directory[0] || !unlogged || !(unsealed || value("HIPCACHE_KEY")[0]))
-            return false;
-        found->resident = false; /* what stands there, only the engine can read */
-    }
-    if (resident[0])
-        found->resident = is_yes(resident);
-    if (value("HIPCACHE_VERIFY")[0])
-        share_of(value("HIPCACHE_VERIFY"), found);
-    if (!find_secret(found) || !find_logs(&found->logs))
-        return false;
-    if (directory[0])
-        return directory[0] == '/' && snprintf(found->store, PATH_MAX, "%s", directory) < PATH_MAX;
-    return named || below(found->store, "XDG_CACHE_HOME", ".cache", "");
 }
 
 /* Perhaps a source of a GPU's assembler, and one that is worth it (planning/assembler.py: WORTH)? */
@@ -224,30 +69,16 @@ static bool is_plain(char *const *argv) {
     return compiles && !assembles_for_gpu(argv + 1);
 }
 
-/* `but_file`: besides that which names the config file. */
-static bool has_settings(bool but_file) {
-    for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_") && !(but_file && starts(*variable, "HIPCACHE_CONFIG=")) && !starts(*variable, "HIPCACHE_DIR=") &&
-            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
-            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
-            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE=") &&
-            !starts(*variable, "HIPCACHE_LOG=") && !starts(*variable, "HIPCACHE_LOG_FORMAT=") &&
-            !starts(*variable, "HIPCACHE_STATS_LOG="))
-            return true;
-    return false;
-}
-
 /* Is the statistics' line that plain.py writes; the checksum is that of the text. */
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 
 /* Counts a compile that is not served. `line`: as the statistics have it. */
 static bool count(const settings *set, char *const *argv, const char *line) {
-    char directory[PATH_MAX];
     const bytes counted = LENT((uint8_t *)line, strlen(line));
     if (!statistics_append(set->store, counted.at, counted.size))
         return false;
-    if ((set->logs.log[0] || set->logs.stats[0]) && getcwd(directory, sizeof directory))
-        logs_append(&set->logs, &(ended_compile){directory, argv, 0, counted, NULL});
+    if (set->logs.log[0] || set->logs.stats[0])
+        logs_append(&set->logs, &(ended_compile){set->directory, argv, 0, counted, NULL});
     return true;
 }
 
@@ -280,10 +111,9 @@ static const char REFUSED[] = "\n" REFUSED_CRC "\tfailed\t\t0\n";
 
 /* Is it one that the driver refuses? Then that is told, and counted. */
 static bool is_refused(const settings *set, char *const *argv) {
-    char directory[PATH_MAX];
     bytes text;
-    const request asked = {set->store, directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL};
-    if (!set->silent || has_settings(true) || !getcwd(directory, sizeof directory) || !statistics_have_room(set->store) ||
+    const request asked = {set->store, set->directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL, set->project};
+    if (!set->silent || has_settings(true) || !statistics_have_room(set->store) ||
         !refused_by_driver(&asked, &text) || !count(set, argv, REFUSED))
         return false;
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
@@ -324,17 +154,6 @@ static void pass_misspelt_standard(const settings *set, char *const *argv) {
         execv(program, argv);
 }
 
-/* Is a remote set, which may be asked, as far as that is understood here? */
-static bool has_remote(const settings *set) {
-    const char *named = getenv("HIPCACHE_REMOTE");
-    if (named ? !named[0] : !set->remote)
-        return false;
-    for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") || starts(*variable, "HIPCACHE_RECACHE="))
-            return false;
-    return true;
-}
-
 /* May one have that compile, and is it to be asked? */
 static bool may_be_remote(const settings *set, char *const *argv) {
     bool compiles = false;
@@ -345,20 +164,17 @@ static bool may_be_remote(const settings *set, char *const *argv) {
 
 static bool find(const settings *set, const request *asked, record *found) {
     return direct_find(asked, found) ||
-           (may_be_remote(set, asked->argv) && helper_ask(asked, set->file ? &set->status : NULL, start_engine) &&
+           (may_be_remote(set, asked->argv) && helper_ask(asked, set->statuses, start_engine) &&
             direct_find(asked, found));
 }
 
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
-    char directory[PATH_MAX];
     record found;
     sigset_t ending, before;
-    if (!getcwd(directory, sizeof directory))
-        return false;
     const uint8_t *secret = set->sealed ? set->secret : NULL;
-    const char *base = is_plain_base(value("HIPCACHE_BASEDIR")) ? value("HIPCACHE_BASEDIR") : NULL;
-    const request asked = {set->store, directory, argv, environ, isatty(2), set->resident, secret, base};
+    const char *named = getenv("HIPCACHE_BASEDIR"), *base = named && is_plain_base(named) ? named : NULL;
+    const request asked = {set->store, set->directory, argv, environ, isatty(2), set->resident, secret, base, set->project};
     if (!find(set, &asked, &found))
         return false;
     /* Ctrl-C waits for the fraction of a millisecond in which a file of ours has no name yet. */
@@ -375,7 +191,7 @@ static bool serve(const settings *set, char *const *argv) {
     signal(SIGPIPE, on_pipe);
     if (said) {
         direct_count(&asked, &found);
-        logs_append(&set->logs, &(ended_compile){directory, argv, found.began, found.counted, &found});
+        logs_append(&set->logs, &(ended_compile){set->directory, argv, found.began, found.counted, &found});
     }
     signal(SIGXFSZ, on_size);
     PHASE("count");
@@ -397,15 +213,14 @@ static void compare(int argc, char **argv) {
 
 /* `hipcache prefetch [--step] [FILE]`, where the helper does it, and nothing is wrong. */
 static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
-    char directory[PATH_MAX];
     bytes text = {0};
     const bool step = argc > 2 && strcmp(argv[2], "--step") == 0;
     const int files = argc - 2 - step;
     const char *file = files == 1 ? argv[2 + step] : "compile_commands.json";
-    if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH") || !getcwd(directory, sizeof directory))
+    if (files > 1 || file[0] == '-' || !has_remote(set) || getenv("HIPCACHE_PREFETCH"))
         return false;
-    const request asked = {set->store, directory, argv, environ, false, false, NULL, NULL};
-    const ahead came = helper_fetch_ahead(&asked, file, set->file ? &set->status : NULL, start_engine, &text);
+    const request asked = {set->store, set->directory, argv, environ, false, false, NULL, NULL, set->project};
+    const ahead came = helper_fetch_ahead(&asked, file, set->statuses, start_engine, &text);
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);
     else if (came == AHEAD_TOO_LONG)

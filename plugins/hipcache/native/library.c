@@ -16,7 +16,10 @@ int hipcache_interface(void) { return 7; }
  * `counted` (what the statistics got) are the caller's to free. */
 int hipcache_hit(const char *store, const char *directory, char *const *argv, char *const *environ, int terminal,
                  int resident, const uint8_t *secret, bytes *messages, bytes *rule, bytes *counted) {
-    const request asked = {store, directory, argv, environ, terminal != 0, resident != 0, secret, NULL};
+    char project[PATH_MAX];
+    struct stat status;
+    settings_of_project(directory, project, &status);
+    const request asked = {store, directory, argv, environ, terminal != 0, resident != 0, secret, NULL, project};
     record found;
     if (!direct_find(&asked, &found))
         return 0;

@@ -15,6 +15,9 @@
 #define BASEDIR_MARK "<basedir>"
 #define MOST_BLOB 4294967296ll
 #define MOST_STATISTICS 67108864
+#define SYSTEM_CONFIG "/etc/hipcache.yaml"
+#define STORE_SETTINGS "hipcache.yaml"
+#define PROJECT_SETTINGS ".hipcache.yaml"
 #define MOST_CONFIG 65536
 #define LEXER_BARE 1
 #define LEXER_ALL 2

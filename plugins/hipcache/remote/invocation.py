@@ -26,9 +26,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 from hipcache import __version__
-from hipcache.inputs.keys import make_key
+from hipcache.inputs.keys import digest_file, make_key
+from hipcache.settings_files import project_file
 from hipcache.values import dataclass, replace
 
 # Of one command: it may be for other archs in another configuration.
@@ -110,6 +112,10 @@ def key(argv: Sequence[str], cwd: str, portable: Callable[[str], str]) -> str:
     """Of the manifest of a command. `portable` puts the mark in the base directory's place."""
     words = [word for word in plain(argv) if not word.startswith(_ARCHES)]
     inputs = [("version", __version__), ("directory", portable(cwd)), *(("word", portable(word)) for word in words)]
+    project = project_file(cwd)
+    if project:  # who has another one has other settings
+        with suppress(OSError):
+            inputs += [("settings", portable(str(project))), ("settings", digest_file(project))]
     return make_key("invocation manifest", inputs).digest
 
 

@@ -1,0 +1,231 @@
+/* Reads the settings for the launcher, as config.py does. Whatever is not plain at first sight is the engine's affair. */
+#define _GNU_SOURCE
+#include "settings.h"
+#include "masquerade.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *value(const char *name) {
+    const char *found = getenv(name);
+    return found ? found : "";
+}
+
+/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false where it is not known. */
+static bool below(char path[PATH_MAX], const char *variable, const char *below_home, const char *rest) {
+    const char *base = value(variable), *home = value("HOME");
+    if (base[0] == '/')
+        return snprintf(path, PATH_MAX, "%s/hipcache%s", base, rest) < PATH_MAX;
+    return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
+}
+
+static bool is_yes(const char *word) {
+    static const char *const words[] = {"1", "true", "yes", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* As config.py reads it; none where it is no share: the engine says so. */
+static void share_of(const char *text, settings *found) {
+    char more;
+    found->part = 0, found->of = 1;
+    const int read = sscanf(text, "%9lu / %9lu %c", &found->part, &found->of, &more);
+    if ((read != 2 && (read != 1 || strchr(text, '/'))) || found->of == 0)
+        found->part = 0, found->of = 1;
+}
+
+/* Of a remote, which the engine alone asks; a plain one, so that it is no part of something longer. */
+static bool is_address(const char *text) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-:?=&%~,";
+    return strspn(text, plain) == strlen(text);
+}
+
+/* What config.py takes for a log; what else it knows to read (~), or refuses, is its affair. */
+static bool set_log(char path[PATH_MAX], const char *text) {
+    return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
+}
+
+static bool set_format(logs *found, const char *text) {
+    found->json = strcmp(text, "json") == 0;
+    return found->json || strcmp(text, "text") == 0;
+}
+
+static bool find_logs(logs *found) {
+    const char *log = value("HIPCACHE_LOG"), *stats = value("HIPCACHE_STATS_LOG"), *format = value("HIPCACHE_LOG_FORMAT");
+    return (!log[0] || set_log(found->log, log)) && (!stats[0] || set_log(found->stats, stats)) &&
+           (!format[0] || set_format(found, format));
+}
+
+/* One line of the plainest kind: `key: value` without quotes. `allowed`: as of `read_file`. */
+static bool read_line(const char *line, const char *const *allowed, settings *found, bool *named) {
+    char key[32], words[PATH_MAX], more;
+    if (line[0] == 0 || line[0] == '#')
+        return true;
+    for (; allowed; allowed++)
+        if (!*allowed)
+            return false;
+        else if (starts(line, *allowed) && line[strlen(*allowed)] == ':')
+            break;
+    if (starts(line, "remote: ") || starts(line, "HIPCACHE_REMOTE: "))
+        return is_address(line + strcspn(line, " ") + 1);
+    if (sscanf(line, "%31[a-zA-Z_]: %4095s %c", key, words, &more) != 2 ||
+        strspn(words, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-") != strlen(words))
+        return false;
+    if (strcmp(key, "dir") == 0 || strcmp(key, "HIPCACHE_DIR") == 0) {
+        const bool good = words[0] == '/' && !*named;
+        *named = true;
+        snprintf(found->store, PATH_MAX, "%s", words);
+        return good;
+    }
+    if (strcmp(key, "key") == 0 || strcmp(key, "HIPCACHE_KEY") == 0) {
+        snprintf(found->key, PATH_MAX, "%s", words);
+        return words[0] == '/';
+    }
+    if (strcmp(key, "log") == 0 || strcmp(key, "HIPCACHE_LOG") == 0)
+        return set_log(found->logs.log, words);
+    if (strcmp(key, "stats_log") == 0 || strcmp(key, "HIPCACHE_STATS_LOG") == 0)
+        return set_log(found->logs.stats, words);
+    if (strcmp(key, "log_format") == 0 || strcmp(key, "HIPCACHE_LOG_FORMAT") == 0)
+        return set_format(&found->logs, words);
+    if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
+        found->resident = is_yes(words);
+    else if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
+        share_of(words, found);
+    return true;
+}
+
+/* The settings of a config file, if all of its lines are of the plainest kind. `allowed`: the keys that it may have;
+ * NULL: any. `unsealed`, `unlogged`: certainly, none of its lines is that of the key, or of a log. */
+static bool read_file(const char *file, const char *const *allowed, settings *found, bool *unsealed, bool *unlogged) {
+    static char text[MOST_CONFIG + 2];
+    bool named = false;
+    const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const ssize_t size = fd >= 0 ? read(fd, text, MOST_CONFIG + 1) : -1;
+    bool good = size >= 0 && size <= MOST_CONFIG && !memchr(text, 0, (size_t)size);
+    if (fd >= 0)
+        close(fd);
+    if (good)
+        text[size] = 0;
+    found->remote = found->remote || (good && strcasestr(text, "remote"));
+    found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") || strcasestr(text, "recache");
+    *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
+    *unlogged = good && !strcasestr(text, "log") && !strchr(text, '\\');
+    for (char *line = text, *end; good && *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = 0;
+        good = read_line(line, allowed, found, &named);
+    }
+    return good;
+}
+
+/* A file of this machine's, or of this user's; false where the engine must read it. `number`: among the statuses. */
+static bool take_file(const char *file, uint8_t number, settings *found) {
+    struct stat status;
+    bool unsealed, unlogged;
+    if (lstat(file, &status) != 0)
+        return true;
+    found->file = true;
+    found->silent = found->silent && S_ISREG(status.st_mode) && status.st_size == 0;
+    append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
+    if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unlogged))
+        return true;
+    found->resident = false; /* what stands there, only the engine can read */
+    return value("HIPCACHE_DIR")[0] && unlogged && (unsealed || value("HIPCACHE_KEY")[0]);
+}
+
+/* A store's, or a project's. */
+static bool take_foreign(const char *file, const struct stat *status, const char *const *allowed, settings *found) {
+    bool unsealed, unlogged;
+    found->file = true, found->silent = false;
+    return status->st_size == 0 || read_file(file, allowed, found, &unsealed, &unlogged);
+}
+
+static bool take_store(settings *found) {
+    static const char *const allowed[] = {"max_size", "readonly", "umask", NULL};
+    char file[PATH_MAX];
+    const uint8_t number = 2;
+    struct stat status;
+    if (snprintf(file, sizeof file, "%s/" STORE_SETTINGS, found->store) >= PATH_MAX)
+        return false;
+    if (!settings_count(file, &status))
+        return true;
+    append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
+    return take_foreign(file, &status, allowed, found);
+}
+
+static bool take_project(settings *found) {
+    static const char *const allowed[] = {"basedir", "disable", "readonly", NULL};
+    struct stat status;
+    return !settings_of_project(found->directory, found->project, &status) || take_foreign(found->project, &status, allowed, found);
+}
+
+/* The secret of the store's records; false where the engine must say what is wrong with it. */
+static bool find_secret(settings *found) {
+    const char *named = value("HIPCACHE_KEY");
+    if (named[0])
+        snprintf(found->key, PATH_MAX, "%s", named);
+    found->sealed = found->key[0] != 0;
+    return !found->sealed || (found->key[0] == '/' && seal_read_secret(found->key, found->secret));
+}
+
+static bool find_store(settings *found) {
+    const char *named = value("HIPCACHE_DIR");
+    if (named[0])
+        return named[0] == '/' && snprintf(found->store, PATH_MAX, "%s", named) < PATH_MAX;
+    return found->store[0] || below(found->store, "XDG_CACHE_HOME", ".cache", "");
+}
+
+bool find_settings(settings *found) {
+    char file[PATH_MAX];
+    const char *system = value("HIPCACHE_SYSTEM_CONFIG"), *user = value("HIPCACHE_CONFIG");
+    found->statuses = (bytes)BEGINS_IN(found->room);
+    found->resident = true;
+    found->of = 1;
+    if (!getcwd(found->directory, sizeof found->directory))
+        return false;
+    if (user[0] ? snprintf(file, sizeof file, "%s", user) >= PATH_MAX || user[0] != '/'
+                : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
+        return false;
+    found->silent = !user[0] || access(file, F_OK) == 0;
+    if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, found) ||
+        !take_file(file, 1, found) || !find_store(found) || !take_store(found) || !take_project(found))
+        return false;
+    if (value("HIPCACHE_RESIDENT")[0])
+        found->resident = is_yes(value("HIPCACHE_RESIDENT"));
+    if (value("HIPCACHE_VERIFY")[0])
+        share_of(value("HIPCACHE_VERIFY"), found);
+    return find_secret(found) && find_logs(&found->logs);
+}
+
+bool has_settings(bool but_file) {
+    for (char **variable = environ; *variable; variable++)
+        if (starts(*variable, "HIPCACHE_") && !(but_file && (starts(*variable, "HIPCACHE_CONFIG=") || starts(*variable, "HIPCACHE_SYSTEM_CONFIG="))) && !starts(*variable, "HIPCACHE_DIR=") &&
+            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
+            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
+            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE=") &&
+            !starts(*variable, "HIPCACHE_LOG=") && !starts(*variable, "HIPCACHE_LOG_FORMAT=") &&
+            !starts(*variable, "HIPCACHE_STATS_LOG="))
+            return true;
+    return false;
+}
+
+bool has_remote(const settings *set) {
+    const char *named = getenv("HIPCACHE_REMOTE");
+    if (set->forbids || (named ? !named[0] : !set->remote))
+        return false;
+    for (char **variable = environ; *variable; variable++)
+        if (starts(*variable, "HIPCACHE_DISABLE=") || starts(*variable, "HIPCACHE_READONLY=") || starts(*variable, "HIPCACHE_RECACHE="))
+            return false;
+    return true;
+}
+

@@ -1,0 +1,35 @@
+/* What the launcher has to know of the settings: the rules are those of config.py and settings_files.py. */
+#ifndef HIPCACHE_SETTINGS_H
+#define HIPCACHE_SETTINGS_H
+
+#include "direct.h"
+#include "logs.h"
+
+typedef struct {
+    char directory[PATH_MAX]; /* the working directory */
+    char store[PATH_MAX], project[PATH_MAX]; /* the project's config file; empty where there is none */
+    bool file;     /* is there a config file? */
+    bool silent;   /* have they nothing to say: is there none (nor should be), or is the user's empty? */
+    bool resident; /* may the resident be asked, and started? */
+    bool remote;   /* may a remote be set in a config file? */
+    bool forbids;  /* may anything there forbid to ask one? */
+    bytes statuses; /* of those that decide which storage helper it is: each its number and its status */
+    uint8_t room[4 * 64];
+    unsigned long part, of; /* how many hits of how many are compared with a compile anew */
+    bool sealed;            /* have records a seal? Then with this secret: */
+    uint8_t secret[KEY_BYTES];
+    char key[PATH_MAX]; /* the file that it is in; empty where there is none */
+    logs logs;
+} settings;
+
+/* False where the engine must read them. */
+bool find_settings(settings *found);
+
+/* Are there variables of settings, besides those that are of no matter here? `but_file`: besides those that name a
+ * config file. */
+bool has_settings(bool but_file);
+
+/* Is a remote set, which may be asked, as far as that is understood here? */
+bool has_remote(const settings *set);
+
+#endif

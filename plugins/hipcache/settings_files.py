@@ -1,0 +1,223 @@
+"""The config files: where each is, what it may set, and its text by settings.
+
+Later ones win, the environment over all of them:
+
+    system    /etc/hipcache.yaml, or HIPCACHE_SYSTEM_CONFIG                      anything
+    user      ~/.config/hipcache/hipcache.yaml, or HIPCACHE_CONFIG               anything
+    store     hipcache.yaml in the store's directory                             max_size, readonly, umask
+    project   .hipcache.yaml in the working directory, or the nearest above it   basedir, disable, readonly
+
+A store is shared by others, and a checkout may be a stranger's. So neither says where anything is read from, written or
+sent to, which programs run, whose records count, or how often hits are checked. These two count only if they are
+regular files (no links) of this user, of root, or of the owner of the directory that they lie in: in /tmp anybody can
+write one. `native/settings.c` and `native/project.c` find the same files.
+
+Each is YAML, one mapping; its keys are the variables' names (`HIPCACHE_MAX_SIZE: 20G`) or those in short (`max_size`).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hipcache import shared
+from hipcache.errors import ConfigError
+from hipcache.settings import PREFIX, VARIABLES, Setting, nearest
+from hipcache.shared import MOST_CONFIG
+from hipcache.values import dataclass
+
+DEFAULT, ENVIRONMENT = "default", "environment"
+# Environment only: a file cannot name another one.
+NAMES_A_FILE = ("config_file", "system_config")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which file it is, and the keys that it may have; none: all of them."""
+
+    name: str
+    allowed: tuple[str, ...] = ()
+
+
+SYSTEM, USER = Scope("system-wide"), Scope("user's")
+STORE = Scope("store's", ("max_size", "readonly", "umask"))
+PROJECT = Scope("project's", ("basedir", "disable", "readonly"))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A value as it was written. `place` is for errors ("FILE:LINE: key 'x'"), `origin` for `hipcache config`."""
+
+    text: str
+    place: str
+    origin: str
+
+
+def expand(path: str, environ: Mapping[str, str]) -> str:
+    return str(_home(environ)) + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if not home.startswith("/"):
+        raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_DIR and HIPCACHE_CONFIG")
+    return Path(home)
+
+
+def user_directory(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
+    """The XDG base directory, in which a relative value is to be ignored, and `hipcache` in it."""
+    base = environ.get(variable, "")
+    return (Path(base) if base.startswith("/") else _home(environ) / below_home) / "hipcache"
+
+
+def system_path(environ: Mapping[str, str]) -> Path:
+    """Where the system-wide file is looked for. Raises ConfigError."""
+    named = environ.get(PREFIX + "SYSTEM_CONFIG", "")
+    if named and not named.startswith("/"):
+        raise ConfigError(
+            f"environment variable 'HIPCACHE_SYSTEM_CONFIG': '{named}' is not an absolute path",
+            "write it from the root; there need be no such file",
+        )
+    return Path(named or shared.SYSTEM_CONFIG)
+
+
+def user_path(environ: Mapping[str, str]) -> Path | None:
+    """Where the user's file is looked for; None where there is no home directory."""
+    named = environ.get(PREFIX + "CONFIG", "")
+    try:
+        if named:
+            return Path(expand(named, environ)).absolute()
+        return user_directory(environ, "XDG_CONFIG_HOME", ".config") / "hipcache.yaml"
+    except ConfigError:
+        return None
+
+
+def user_file(environ: Mapping[str, str]) -> tuple[Path | None, str]:
+    """That file, if it is there, and what names it. Raises ConfigError."""
+    named = environ.get(PREFIX + "CONFIG", "")
+    if named:
+        file = Path(expand(named, environ))
+        if not os.path.isfile(file):
+            raise ConfigError(
+                f"environment variable 'HIPCACHE_CONFIG': there is no file '{named}'",
+                "create it, or unset HIPCACHE_CONFIG to use the config file of the user",
+            )
+        return file.absolute(), ENVIRONMENT
+    found = user_path(environ)
+    return (found if found and os.path.exists(found) else None), DEFAULT
+
+
+def store_path(store: Path) -> Path:
+    return store / shared.STORE_SETTINGS
+
+
+def project_file(cwd: str) -> Path | None:
+    """The nearest one that counts. `cwd`: absolute."""
+    for directory in _parents(cwd):
+        path = os.path.join(directory, shared.PROJECT_SETTINGS)
+        if counts(path):
+            return Path(path)
+    return None
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path not in ("/", ""):
+        yield path
+        path = os.path.dirname(path)
+
+
+def counts(path: Path | str) -> bool:
+    """Is it a store's or a project's file, and of somebody who may say what is in it?"""
+    try:
+        found = os.lstat(path)
+        return stat.S_ISREG(found.st_mode) and (
+            found.st_uid in (0, os.getuid()) or found.st_uid == os.stat(os.path.dirname(path)).st_uid
+        )
+    except OSError:
+        return False
+
+
+def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
+    """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
+    and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`. Raises
+    ConfigError."""
+    import yaml
+
+    try:
+        document = yaml.compose(_content(file), Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"config file '{file}' is not UTF-8 text", "save it as UTF-8") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}" if mark else str(file)
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise ConfigError(f"{place}: not YAML: {problem}", "write lines such as 'max_size: 10GiB'") from error
+    if document is None:
+        return {}
+    if not isinstance(document, yaml.MappingNode):
+        line = document.start_mark.line + 1
+        raise ConfigError(f"{file}:{line}: expected settings", "write lines such as 'max_size: 10GiB'")
+
+    # Those of NAMES_A_FILE are known here only so that they can be refused with a better message.
+    keys = {name: setting for v, setting in VARIABLES.items() for name in (v, v.removeprefix(PREFIX).lower())}
+    texts: dict[str, Text] = {}
+    seen = set()
+    for key_node, value_node in document.value:
+        origin = f"{file}:{key_node.start_mark.line + 1}"
+        name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+        place = f"{origin}: key '{name}'"
+        if name not in keys:
+            # A wrong key is matched against those that are written like it.
+            style = [known for known in keys if known.startswith(PREFIX) == name.startswith(PREFIX)]
+            raise ConfigError(f"{origin}: unknown key '{name}'", nearest(name, style))
+        setting = keys[name]
+        refuse(setting, scope, place)
+        if setting.key in seen:
+            raise ConfigError(f"{place} is set twice", "remove one of the two lines")
+        seen.add(setting.key)
+        if setting.kind == "addresses" and isinstance(value_node, yaml.SequenceNode):
+            values = [node.value for node in value_node.value if isinstance(node, yaml.ScalarNode)]
+            texts[setting.key] = Text(" ".join(values), place, origin)
+            continue
+        if not isinstance(value_node, yaml.ScalarNode):
+            raise ConfigError(f"{place} needs one value", f"for example '{name}: {setting.default or '/path'}'")
+        if value_node.value and value_node.tag != "tag:yaml.org,2002:null":
+            texts[setting.key] = Text(value_node.value, place, origin)
+    if scope is PROJECT and "basedir" in texts:
+        texts["basedir"] = _below(file.parent, texts["basedir"])
+    return texts
+
+
+def refuse(setting: Setting, scope: Scope, place: str) -> None:
+    """Raises ConfigError where files of this scope may not have that setting. `place`: which one, for the message."""
+    variable = next(name for name, known in VARIABLES.items() if known is setting)
+    if setting.key in NAMES_A_FILE:
+        raise ConfigError(f"{place} cannot be set in a config file", f"set {variable} in the environment")
+    if scope.allowed and setting.key not in scope.allowed:
+        raise ConfigError(
+            f"{place} cannot be set in a {scope.name} config file",
+            f"it may have {', '.join(scope.allowed)}; set {setting.key} in the user's config file, or {variable}",
+        )
+
+
+def _content(file: Path) -> str:
+    """Raises OSError, UnicodeDecodeError, ConfigError."""
+    with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
+        content = opened.read(MOST_CONFIG + 1)
+    if len(content) > MOST_CONFIG:
+        raise ConfigError(f"config file '{file}' has more than {MOST_CONFIG} bytes", "write settings only into it")
+    return content.decode("utf-8")
+
+
+def _below(directory: Path, written: Text) -> Text:
+    """A project names its base directory from its own, and none outside."""
+    path = os.path.normpath(os.path.join(directory, written.text))
+    if path != str(directory) and not path.startswith(f"{directory}/"):
+        raise ConfigError(
+            f"{written.place}: '{written.text}' is not in the project", "write '.', or a directory below the file's"
+        )
+    return Text(path, written.place, written.origin)
