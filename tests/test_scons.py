@@ -5,6 +5,7 @@ What was rebuilt is read from SCons' own output, what was compiled from hipcache
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ import pytest
 from cmake_project import ARCHES, CHECKOUT, HIP_IN_SHORT, MODULE_PATH, PROGRAMS, hip_source
 from hip import DEVICE_LIBRARIES, in_terminal, know_tools, settle, statistics, watched_compiler, write_files
 from hipcache.report import stats_log
+from hipcache.report.targets import Targets
 from poison import poison
 
 pytestmark = pytest.mark.takes_turns("project")
@@ -762,6 +764,27 @@ def test_silent_runs_print_nothing_and_comstr_is_used(newest: Project) -> None:
     assert newest.build("-s").out == ""
 
 
+def test_the_runtime_is_for_what_is_no_hip(newest: Project) -> None:
+    flags = 'print(env.subst("$CXXFLAGS $_LIBDIRFLAGS $_LIBFLAGS"))'
+    newest.construct(f"""\
+env.HipRuntime()
+{flags}
+env = Environment(tools=["default", "hipcache"], toolpath=["{TOOLS}"], HIPPATH="/rocm")
+env.HipRuntime()
+{flags}
+print(env.subst("$HIPCOM"))
+""")
+    here, there, command = newest.build().out.splitlines()[:3]
+    assert here.split() == ["-D__HIP_PLATFORM_AMD__=1", "-lamdhip64"]
+    assert there.split() == ["-D__HIP_PLATFORM_AMD__=1", "-isystem", "/rocm/include", "-L/rocm/lib", "-lamdhip64"]
+    assert "amdhip64" not in command and "-isystem" not in command
+
+
+def test_shared_objects_have_a_text_of_their_own(newest: Project) -> None:
+    newest.construct('env["SHHIPCOMSTR"] = "SHARED $TARGET"\nenv.SharedHipObject("one.hip")')
+    assert newest.build().out == "SHARED one.os\n"
+
+
 def test_warnings_are_clangs_and_come_again_with_a_hit(project: Project) -> None:
     project.write({"one.hip": '#include "hip_in_short.hpp"\n#warning "mind the step"\n'})
     project.construct('env.HipObject("one.hip")')
@@ -896,6 +919,42 @@ env.HipObject("one.hip")
     again = project.build()
     assert re.search(r"answers (1|True) (1|True) True False", again.out)
     assert again.up_to_date
+
+
+def test_programs_and_libraries_are_listed_as_targets(project: Project) -> None:
+    """For explain and report; by names that tell two of one name in two directories apart."""
+    project.write({f"{name}.hip": hip_source(name) for name in ("one", "two")}).write({"main.cpp": "int main() {}\n"})
+    project.construct("""\
+VariantDir("b/x", "."), VariantDir("b/y", ".")
+env.StaticLibrary("b/x/kernels", ["b/x/one.hip", "b/x/main.cpp"])
+env.SharedLibrary("b/y/kernels", "b/y/one.hip")
+env.Clone(tools=["hipcache"]).LoadableModule("b/y/plugin", "b/y/two.hip")
+env.StaticLibrary("b/plain", "b/x/main.cpp")
+""")
+    there, built = project.root / "b/.hipcache-targets.json", project.root / "b"
+    project.build("-n")
+    assert not there.exists()
+    project.build()
+    assert sorted(json.loads(there.read_text())["targets"]) == ["x/libkernels.a", "y/libkernels.so", "y/libplugin.so"]
+    targets, names = Targets(), ["x/libkernels.a", "y/libkernels.so"]
+    assert [targets.of(f"{built}/{path}") for path in ("x/one.o", "y/one.os")] == names
+    assert targets.of(f"{built}/y/two.os") == targets.of(f"{built}/y/libplugin.so") == "plugin"
+    assert targets.names(f"{built}/y/two.os") == {"plugin", "libplugin.so", f"{built}/y/libplugin.so"}
+    before = there.stat()
+    again = project.build("--debug=explain")
+    assert not again.compiled, again.out
+    assert there.stat() == before
+    explained = subprocess.run(
+        [PROGRAMS / "hipcache", "explain", "plugin"],
+        env=project.variables(),
+        cwd=built,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "two.os" in explained.stdout and "one.o" not in explained.stdout, explained
+    project.build("-c")
+    assert not there.exists() and not list(built.glob(".hip*"))
 
 
 def test_clones_share_an_engine_and_parallel_jobs_are_all_counted(project: Project) -> None:

@@ -20,6 +20,8 @@ WHATEVER = (  # no list of targets
     '{"objects": [{}]}',
     '[{"name": "x"}]',
     '[{"filename": [1]}]',
+    '{"targets": [1]}',
+    '{"targets": {"x": [1]}}',
     "[" * 100_000,
     "null",
 )
@@ -68,6 +70,7 @@ def test_lists_that_do_not_read_leave_it_to_the_place(tmp_path: Path, text: str)
         {f"{reply}/index-1.json": text},
         {f"{reply}/index-1.json": known, f"{reply}/codemodel": text},
         {f"{reply}/index-1.json": known},
+        {".hipcache-targets.json": text},
     ):
         build = tmp_path / str(len(list(tmp_path.iterdir())))
         write_files(build, files)

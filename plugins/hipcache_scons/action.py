@@ -18,7 +18,7 @@ from SCons.Errors import BuildError
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
 
-from hipcache_scons import ahead, cached, commands, dependencies, shadows, shell, toolchain
+from hipcache_scons import ahead, cached, commands, dependencies, shadows, shell, targets, toolchain
 from hipcache_scons.dependencies import Reads
 
 _NO_COMPILER = """\
@@ -62,6 +62,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
                 if argv and ended:
                     cached.tell_plain(cache, argv, cwd, ended, bool(result))
         if not result:
+            targets.made_one()
             self._read[node] = Reads(files, started)
         return result
 

@@ -63,7 +63,11 @@ def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: 
     # In a variant directory the source that is compiled may be another file than the node.
     explicit = {str(node.get_abspath()) for source in sources for node in (source, source.rfile(), source.srcnode())}
     read = [target.fs.File(path) for path in reads.files if path not in explicit]
-    nodes = list(dict.fromkeys([*scanned, *programs, *read]))
+    # Of a header in a variant directory below its sources SCons' finder makes a second node (Dir.srcdir_find_file).
+    by_path: dict[str, Any] = {}
+    for node in (*scanned, *programs, *read):
+        by_path.setdefault(str(node.get_abspath()), node)
+    nodes = list(by_path.values())
     for node in nodes:
         _sign(node, reads.started)
     target.implicit = nodes

@@ -12,7 +12,7 @@
 
     IREECOMPILE, IREERUNMODULE    IREE's compiler, and its program that runs a module
 
-`env.IreeModule()` and `env.IreeTest()`: see `iree`.
+`env.HipRuntime()`: see `runtime`. `env.IreeModule()` and `env.IreeTest()`: see `iree`.
 
 CPPDEFINES, CPPPATH and CPPFLAGS count as for C++.
 """
@@ -33,7 +33,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import ahead, cached, commands, iree, link
+from hipcache_scons import ahead, cached, commands, iree, link, runtime, targets
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -91,6 +91,8 @@ def generate(env: Any, **settings: Any) -> None:
     if "SMARTLINK" in env and not isinstance(env["SMARTLINK"], _SmartLink):
         env["SMARTLINK"] = _SmartLink(env["SMARTLINK"])
     link.install(env)
+    runtime.install(env)
+    targets.install(env)
     iree.install(env)
     if env["HIPCACHE"]:
         # Says now, while the SConstruct is read, what keeps it from caching.

@@ -1,8 +1,9 @@
-"""The build tool's targets that objects belong to, as CMake's file API and Meson's introspection list them.
+"""The build tool's targets that objects belong to, as CMake's file API, Meson's introspection and our SCons tool list
+them.
 
 Formats, each read as far as it is needed: https://cmake.org/cmake/help/latest/manual/cmake-file-api.7.html (object kind
-"codemodel", version 2) and https://mesonbuild.com/IDE-integration.html (`intro-targets.json`). Where a build directory
-has neither, or one that does not read, the place of an object tells its target.
+"codemodel", version 2), https://mesonbuild.com/IDE-integration.html (`intro-targets.json`) and hipcache_scons/targets.
+Where a build directory has none, or one that does not read, the place of an object tells its target.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ _FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
 _CHECK = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp)/|/meson-private/tmp[^/]*/|/\.sconf_temp/")
 _REPLY = os.path.join(".cmake", "api", "v1", "reply")
 _MESON = "meson-info"
+_SCONS = ".hipcache-targets.json"
 
 
 def is_check(path: str) -> bool:
@@ -79,7 +82,7 @@ class Targets:
         # A build directory may be in another one, and only the outer one have a list.
         for above in _above(path) if not is_check(path) else ():
             if above not in self._listed:
-                self._listed[above] = _of_cmake(above) or _of_meson(above)
+                self._listed[above] = _of_cmake(above) or _of_meson(above) or _of_scons(above)
             listed = self._listed[above]
             name = listed.of(path) if listed else None
             if name is not None:
@@ -127,6 +130,25 @@ def _of_meson(build: str) -> _Listed | None:
         return listed
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _of_scons(build: str) -> _Listed | None:
+    """SCons' targets have no names but those of their files, of which several directories may have the same."""
+    try:
+        targets = _json(build, _SCONS)["targets"]
+        listed, names = _Listed(), Counter(map(_name_of, targets))
+        for made, objects in targets.items():
+            name = _name_of(made) if names[_name_of(made)] == 1 else str(made)
+            listed.add(name, _absolute(build, made))
+            for path in objects:
+                listed.outputs.setdefault(_absolute(build, path), name)
+        return listed
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _name_of(path: str) -> str:
+    return _FILE_OF_TARGET.sub(r"\1", os.path.basename(path))
 
 
 def _json(directory: str, name: str) -> Any:
