@@ -46,9 +46,10 @@ LAYERS = r"""
     execution.processes
     execution.remote execution.holder execution.host_link planners.device_images execution.observed execution.read_files
     execution.local
-    planning.asking planning.asking_links
+    planning.asking planning.asking_links helper.start
     planning.driver execution.session planning.wrapper cache.manifest helper.process
     helper.fetching helper.uploading cli.prefetch
+    helper.neighbours
     helper.ahead
     loop.build cache.spelled verify.entries helper.remotes cli.used
     verify.named helper.transfer
@@ -94,7 +95,7 @@ LAYERS = r"""
     planning.backend planning.lld planning.jobs cli.config_file report.stats_log
     helper.executing
     remote.reapi_execution
-    remote.workers
+    remote.workers remote.place helper.compilers
     inputs.includes planning.cc1 config planning.cuid processes.slots report.statistics processes.watch \
         store.faults store.ledger store.output store.scratch cli.directories verify.reports
     store.archive
@@ -109,7 +110,7 @@ LAYERS = r"""
     inputs.shown
     inputs.basedir remote.envelope remote.invocation remote.queue
     planning.responses
-    planning.streams launcher.plain
+    planning.streams launcher.plain helper.connecting
     disk.atomic report.outcome store.seal inputs.packed inputs.directives inputs.embedded inputs.lexer_span \
         inputs.keys inputs.pasted \
         making.depfile making.splice planning.driver_options planning.tools \

@@ -12,7 +12,7 @@ from remote_lab import CLOUD, HAS_CLIENTS, SERVERS, Server, casd, running
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
-from hipcache.helper.remotes import connect
+from hipcache.helper.connecting import connect
 from hipcache.remote import envelope
 from hipcache.remote.address import parse
 from hipcache.remote.backend import Backend, Blob, RemoteError, blob_of

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
             return 127
         argv = command
     if argv[:1] == [STORAGE_HELPER]:
-        from hipcache.helper.process import serve
+        from hipcache.helper.start import serve
 
         return serve(argv[1:], os.environ)
     if argv[:1] == [SERVED]:

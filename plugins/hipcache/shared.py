@@ -20,6 +20,10 @@ ACTION_DOMAIN = "hipcache action record 1"
 SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
+# What a file's content is noted by (`native/reading.c`, `helper/compilers`), and from so many bytes on.
+CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
+LARGE_CONTENT = 1 << 20
+
 # What stands for the base directory (`inputs/basedir`).
 BASEDIR_MARK = "<basedir>"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from hipcache.model import ActionResult, Bound, Cache, Missing, Ran
 from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.model import ActionResult, Bound, Cache, Missing, Ran
 
 
 class ResultCache(Protocol):
@@ -37,4 +39,6 @@ class Caches:
         return self._of(bound.action.policy.cache).publish(bound, ran)
 
     def _of(self, kind: Cache) -> ResultCache:
+        from hipcache.model import Cache  # the storage helper has no use for it
+
         return {Cache.MANIFEST: self.manifest, Cache.OBSERVED: self.observed}.get(kind, self.content)

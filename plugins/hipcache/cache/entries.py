@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hipcache.cache.content import Shelf
 from hipcache.inputs.readset import Quote
 from hipcache.values import asdict, dataclass
+
+if TYPE_CHECKING:
+    from hipcache.cache.content import Shelf
 
 # The contents of headers that one command has met lately: branches, and the state before an edit.
 MOST = 16

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hipcache.cli.screen import plural
 from hipcache.direct.adopted import Adoption
 from hipcache.errors import HipcacheError
 from hipcache.launcher.plain import is_plain
@@ -51,10 +50,11 @@ class Found:
     served_by: str = ""
 
     def told(self) -> str:
-        compiles = plural(self.commands, "HIP compile")
+        compiles = f"{self.commands} HIP compile{'' if self.commands == 1 else 's'}"
+        results = f"{self.keys} result{'' if self.keys == 1 else 's'}"
         parts = [f"{self.whole} fetched", f"{self.local} here", f"{self.missing} to be compiled or looked up"]
         whence = f" from {self.served_by}" if self.served_by else ""
-        return f"hipcache: of {compiles} {', '.join(parts)}; {plural(self.keys, 'result')} of these{whence}"
+        return f"hipcache: of {compiles} {', '.join(parts)}; {results} of these{whence}"
 
 
 def listed(path: str) -> list[Listed]:
@@ -62,12 +62,16 @@ def listed(path: str) -> list[Listed]:
     HipcacheError."""
     try:
         with open(path, "rb") as file:
-            entries = json.loads(file.read().decode("utf-8", "surrogateescape"))
-        found = dict.fromkeys(_listed(one) for one in entries)
+            return chosen(json.loads(file.read().decode("utf-8", "surrogateescape")))
     except OSError as error:
         raise HipcacheError(f"cannot read '{path}': {error.strerror}", _HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise HipcacheError(f"'{path}' is no list of compile commands: {error!r}", _HINT) from error
+
+
+def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
+    """The compiles of HIP among them. Raises ValueError, KeyError, TypeError, AttributeError for what is no entry."""
+    found = dict.fromkeys(_listed(one) for one in entries)
     return [one for one in found if "-c" in one.argv and not is_plain(one.argv)]
 
 

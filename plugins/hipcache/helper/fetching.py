@@ -13,12 +13,12 @@ from typing import Any
 
 from hipcache.config import Config, basedir_at
 from hipcache.direct.adopted import Adoption, Searches
-from hipcache.helper.ahead import Prefetch, ahead_of_build
+from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build
 from hipcache.helper.asks import Asked
+from hipcache.helper.neighbours import Neighbours
 from hipcache.helper.remotes import Remote
 from hipcache.helper.transfer import Tally
 from hipcache.remote import invocation
-from hipcache.remote.backend import Progress
 from hipcache.remote.breaker import MEMORY, Breaker
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report import statistics
@@ -30,6 +30,8 @@ TICK = 0.1
 _MOST_BUILDS, _LONGEST_BUILD = 100, 86400.0
 
 Alive = Callable[[], object]
+# Is told of the bytes that came with each answer.
+Progress = Callable[[int], object]
 
 
 @dataclass
@@ -43,6 +45,10 @@ class Fetches:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _builds: dict[str, Breaker] = field(default_factory=dict)
     _searches: Searches = field(default_factory=Searches)
+    _neighbours: Neighbours = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._neighbours = Neighbours(self._window)
 
     def account(self, build: str) -> Breaker:
         """What bad remotes have cost that build, all of them together: one that takes hours would else lose a second by
@@ -100,6 +106,13 @@ class Fetches:
         base = basedir_at(self.config, environ, cwd)
         return Adoption(self.store, environ, base, self._searches)
 
+    def _window(self, asked: Asked, those: Sequence[Listed], alive: Alive) -> None:
+        def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
+            answer = self.fetch(list(keys), alive, self.account(""), ahead=False, manifests=manifests)
+            return answer["hits"], answer["from"]
+
+        Prefetch(self.store, self._adoption(asked.environ, asked.cwd), fetch).run(those)
+
     def whole(self, asked: Asked, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
         adoption = self._adoption(asked.environ, asked.cwd)
@@ -112,6 +125,10 @@ class Fetches:
         known = choose(invocation.unpack(self.store.get_action(key)))
         if known and adoption.adopt(known, asked.cwd):
             return True
+        if self.config.prefetch and self._neighbours.come(asked, alive):
+            known = choose(invocation.unpack(self.store.get_action(key)))
+            if known and (adoption.is_here(known, asked.cwd) or adoption.adopt(known, asked.cwd)):
+                return True
         build = self.account("")
         for remote in self.remotes:
             if not remote.address.reads or build.why:

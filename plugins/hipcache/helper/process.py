@@ -5,7 +5,7 @@ uploads what is queued. It ends when nobody has asked for IDLE seconds and the q
 when its socket is gone. Each answer of a remote has a bound: a fetch of which nothing comes for the time of its address
 is given up, whatever the library that is at it does.
 
-The native program cannot know where the socket is (`client.place`), which follows from all settings. It asks at a
+The native program cannot know where the socket is (`remote/place`), which follows from all settings. It asks at a
 *door*: a socket whose name follows from what it does know (`native/helper.c`), and which it makes itself, with the
 helper. That one makes the socket, too, and answers at both. Where there is a helper already, the door becomes a link to
 its socket, and the second helper ends when it has answered those who wait at the door.
@@ -19,53 +19,36 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hipcache import config as settings
 from hipcache.config import Config
-from hipcache.errors import ConfigError, StoreError
+from hipcache.errors import ConfigError
 from hipcache.helper import asks
 from hipcache.helper.asks import Asked
-from hipcache.helper.executing import Executions
+from hipcache.helper.connecting import Begun
 from hipcache.helper.fetching import TICK, Fetches
 from hipcache.helper.remotes import Remote, open_remotes
 from hipcache.helper.uploading import Uploads
 from hipcache.remote import sockets
-from hipcache.remote.client import Client
+from hipcache.remote.place import place_of
 from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
 from hipcache.values import dataclass, field
 
-DOOR = "--door"
+if TYPE_CHECKING:
+    from hipcache.helper.executing import Executions
+
 IDLE, SECOND_IDLE = 300.0, 3.0
 _MOST_REQUEST = 1 << 20
-
-
-def serve(words: list[str], environ: Mapping[str, str]) -> int:
-    """`words`: descriptors of the lock and the socket, and where the socket is; DOOR before that: it is a door."""
-    door = words[0] == DOOR
-    lock, listening, place = int(words[-3]), int(words[-2]), words[-1]
-    try:
-        config = settings.load(environ)
-        helper = Helper(config, open_store(config))
-        if door:
-            helper.serve_door(socket.socket(fileno=listening), place, lock, environ)
-        else:
-            with socket.socket(fileno=listening) as listener:
-                helper.run({place: listener}, place)
-    except (ConfigError, StoreError, OSError):
-        return 1
-    os.close(lock)
-    # Threads that hang in a library must not hold the process.
-    os._exit(0)
 
 
 @dataclass
 class Helper:
     config: Config
     store: LocalStore
+    begun: Begun = field(default_factory=Begun)
+    compilers: Callable[[Sequence[str]], object] = bool
     remotes: list[Remote] = field(default_factory=list)
     used: float = field(default_factory=time.monotonic)
     idle: float = IDLE
@@ -80,7 +63,7 @@ class Helper:
 
     def serve_door(self, door: socket.socket, path: str, lock: int, environ: Mapping[str, str]) -> None:
         """`lock` has what the native program notes of its start: now it is up. Raises OSError."""
-        place = Client(self.config, environ, lambda fault, hint: None).place()
+        place = place_of(self.config, environ)
         mine = sockets.Lock(place)
         with door:
             if mine.take():
@@ -123,7 +106,10 @@ class Helper:
     def _open(self, ready: threading.Event) -> None:
         """The settings may be wrong, or a library may be: that is told to who asks."""
         try:
-            self.remotes += open_remotes(self.config, self.store)
+            self.begun.wait()
+            self.remotes += open_remotes(self.config, self.store, self.begun.backends)
+            for remote in self.remotes:
+                remote.compilers = self.compilers
         except ConfigError as error:
             self.fetches.fault = [error.message, error.hint]
         except Exception as error:
@@ -171,6 +157,8 @@ class Helper:
         def alive(answer: dict[str, Any]) -> None:
             self.note_use()
             say(answer)
+
+        from hipcache.helper.executing import Executions  # only who has an executor needs it
 
         with self._lock:
             if self._executions is None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
+from hipcache.helper.connecting import connect
 from hipcache.helper.transfer import Tally, Transfer
-from hipcache.remote import address, credentials
+from hipcache.remote import address
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
@@ -29,7 +30,7 @@ _HINT = "the build goes on without it; 'hipcache doctor' looks at it"
 @dataclass
 class Remote:
     """`connect` gives the protocol, and is called when it is first needed. `kind`, of the last fault; `received`:
-    bytes, so far."""
+    bytes, so far; `compilers`: see `Transfer`."""
 
     address: Address
     store: LocalStore
@@ -37,13 +38,14 @@ class Remote:
     breaker: Breaker
     kind: str = ""
     received: int = 0
+    compilers: Callable[[Sequence[str]], object] = bool
     _transfer: Transfer | None = None
     _damaged: int = 0
 
     def open(self) -> Transfer:
         """Load the protocol. Nothing is sent. Raises RemoteError."""
         if self._transfer is None:
-            self._transfer = Transfer(self.store, self.connect(), self.store.seal)
+            self._transfer = Transfer(self.store, self.connect(), self.store.seal, self.compilers)
         return self._transfer
 
     def failed(self, error: BaseException) -> None:
@@ -112,22 +114,10 @@ def _no_progress(size: int) -> None:
     """Nobody waits for it."""
 
 
-def open_remotes(config: Config, store: LocalStore) -> list[Remote]:
-    """Raises ConfigError."""
-    return [_remote(address.parse(text), store) for text in config.remote]
+def open_remotes(config: Config, store: LocalStore, begun: Mapping[str, Backend] = {}) -> list[Remote]:
+    """`begun`: those that are loaded already. Raises ConfigError."""
+    return [_remote(address.parse(text), store, begun.get(text)) for text in config.remote]
 
 
-def _remote(found: Address, store: LocalStore) -> Remote:
-    return Remote(found, store, lambda: connect(found), Breaker(found.timeout))
-
-
-def connect(found: Address) -> Backend:
-    """Raises RemoteError."""
-    shown = credentials.read(found)
-    if found.scheme in ("grpc", "grpcs", "unix"):
-        from hipcache.remote import reapi
-
-        return reapi.connect(found, shown)
-    from hipcache.remote import objects
-
-    return objects.connect(found, shown)
+def _remote(found: Address, store: LocalStore, begun: Backend | None) -> Remote:
+    return Remote(found, store, lambda: begun or connect(found), Breaker(found.timeout))

@@ -45,14 +45,18 @@ class Tally:
 
 @dataclass(frozen=True)
 class Transfer:
+    """`compilers` takes the files of the programs that ran, which the local native program will have to know."""
+
     store: Store
     backend: Backend
     seal: Seal
+    compilers: Callable[[Sequence[str]], object] = bool
 
     def fetch(self, keys: Sequence[str], progress: Progress) -> Tally:
         """Raises RemoteError."""
         tally = Tally()
         asked = self._results(keys, tally, progress)
+        self._read_compilers(asked.values())
         following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
         behind = [key for key in following if self.store.get_action(key) is None][:MOST_NEXT]
         with ThreadPoolExecutor(1, "behind") as beside:
@@ -88,6 +92,7 @@ class Transfer:
         known = choose(invocation.unpack(asked.record)) if asked else None
         if not (asked and known):
             return None, tally
+        self.compilers(known.tools)
         contents = self._contents([asked], {}, tally, progress, known.contents)
         try:
             if not all(self._keep_content(name, contents) for name in known.contents):
@@ -96,6 +101,12 @@ class Transfer:
             return None, tally
         tally.hits, tally.misses = 1, 0
         return known, tally
+
+    def _read_compilers(self, those: Iterable[Envelope]) -> None:
+        """Of the first manifest: a build has one compiler as a rule."""
+        manifests = (invocation.unpack(one.record) for one in those if invocation.is_manifest(one.record))
+        for known in next(manifests, Manifest()).invocations[:1]:
+            self.compilers(known.tools)
 
     def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
         actions = {envelope.action_of(key, self.seal): key for key in keys}

@@ -37,7 +37,7 @@ enum {
     LOCK_AT = 3, SOCKET_AT = 4, /* descriptors in the helper */
 };
 
-/* Do they decide which helper it is? The second list as _CREDENTIALS in remote/client.py. */
+/* Do they decide which helper it is? The second list as _CREDENTIALS in remote/place.py. */
 static bool decides(const char *variable) {
     static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_UMASK=",
         "HIPCACHE_MAX_SIZE=", "HIPCACHE_REMOTE=", "HIPCACHE_EXECUTOR=", "HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "PYTHONPATH=", NULL};

@@ -11,10 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Bytes of a file whose digest is kept by its status: compilers and their libraries, which many records list. */
-enum { LARGE = 1 << 20 };
-static const char CLAIM[] = "hipcache content of a status 1"; /* with its NUL */
-
 typedef struct {
     int fd;
     uint8_t *buffer;
@@ -58,9 +54,9 @@ bool file_holds(const record *of, const char *path, const struct stat *status, c
     if (fd < 0)
         return false;
     bool good = fstat(fd, &opened) == 0 && is_the_same(&opened, status);
-    const bool claims = good && old && opened.st_size >= LARGE;
+    const bool claims = good && old && opened.st_size >= LARGE_CONTENT; /* compilers and their libraries, which many records list */
     if (claims) {
-        append(&claim, CLAIM, sizeof CLAIM), append(&claim, digest, DIGEST_BYTES);
+        append(&claim, CONTENT_CLAIM_DOMAIN, sizeof CONTENT_CLAIM_DOMAIN), append(&claim, digest, DIGEST_BYTES);
         append_status(&claim, status), append(&claim, path, strlen(path) + 1);
     }
     if (good && !(claims && !claim.failed && claim_is_known(of, claim))) {

@@ -12,6 +12,8 @@
 #define ACTION_DOMAIN "hipcache action record 1"
 #define SEAL_CONTEXT "hipcache 2026-11-22 records of a store"
 #define SEALED_NAME_DOMAIN "hipcache sealed name 1"
+#define CONTENT_CLAIM_DOMAIN "hipcache content of a status 1"
+#define LARGE_CONTENT 1048576
 #define BASEDIR_MARK "<basedir>"
 #define MOST_BLOB 4294967296ll
 #define MOST_STATISTICS 67108864

@@ -45,6 +45,10 @@ Progress = Callable[[int], object]
 class Backend(Protocol):
     """One remote. Any number of threads may use it at once."""
 
+    def begin(self) -> None:
+        """Connect, and do not wait for it."""
+        ...
+
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         """Serialized ActionResults, of those actions that there is one for."""
         ...

@@ -33,11 +33,10 @@ import hipcache
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, HipcacheError
-from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.runner import start_apart
-from hipcache.processes.slots import runtime_directory
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
+from hipcache.remote.place import place_of
 from hipcache.values import dataclass, field
 
 # Seconds: until the helper has said something, beyond the timeout of the addresses; for one question; and in which
@@ -46,8 +45,6 @@ SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
 _LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
 _TRIES = 4  # to connect, while others start the helper
-# Variables that decide who a helper is to the remote.
-_CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
 _START = """\
 import sys
 del sys.path[0]
@@ -223,19 +220,7 @@ class Client:
 
     def place(self) -> str:
         """Of the socket. Raises OSError."""
-        directory = runtime_directory(self.environ)
-        if not directory:
-            raise OSError("there is no directory for its socket")
-        config = self.config
-        named = sorted(
-            f"{name}={value}" for name, value in self.environ.items() if name.upper().startswith(_CREDENTIALS)
-        )
-        made_from = (
-            *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key),
-            *(config.remote, config.executor),
-            needs.files([str(self.config.key or "")], [*self.config.remote, *self.config.executor]),
-        )
-        return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
+        return place_of(self.config, self.environ)
 
     def _start(self, place: str) -> None:
         """Start a helper, unless another process is at it. Raises OSError."""

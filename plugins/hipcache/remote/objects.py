@@ -55,6 +55,9 @@ class ObjectStore:
         self._store = found
         self._pool = ThreadPoolExecutor(_AT_ONCE, "remote")
 
+    def begin(self) -> None:
+        """There is no connection before the first request."""
+
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         return self._get(actions, "ac", MOST_RESULT, progress)
 

@@ -6,7 +6,6 @@ upper bound, and so does BATCH, as grpc's own limit of a message is 4 MiB. A con
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -58,6 +57,15 @@ class Reapi:
         serializer = serialized
         self._read = channel.unary_stream(f"/{_STREAM}/Read", serializer, pb.ReadResponse.FromString)
         self._write = channel.stream_unary(f"/{_STREAM}/Write", serializer, pb.WriteResponse.FromString)
+
+    def begin(self) -> None:
+        ended = (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE)
+
+        def seen(state: Any) -> None:
+            if state in ended:
+                self.channel.unsubscribe(seen)
+
+        self.channel.subscribe(seen, try_to_connect=True)
 
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
         requests = [
@@ -153,6 +161,8 @@ class Reapi:
                 self._stream_up(blob, content)
 
     def _stream_up(self, blob: Blob, content: bytes) -> None:
+        import uuid  # some milliseconds, which a build without large objects does not need
+
         name = f"{self._prefix()}uploads/{uuid.uuid4()}/blobs/{blob.hash}/{blob.size}"
 
         def pieces() -> Iterator[Any]:

@@ -1,0 +1,28 @@
+"""Where the socket of a storage helper is: its name is a digest of all that the helper is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import hipcache
+from hipcache.config import Config
+from hipcache.inputs.keys import digest_bytes
+from hipcache.processes.slots import runtime_directory
+from hipcache.remote import needs
+
+# Variables that decide who a helper is to the remote.
+_CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
+
+
+def place_of(config: Config, environ: Mapping[str, str]) -> str:
+    """Of the socket. Raises OSError."""
+    directory = runtime_directory(environ)
+    if not directory:
+        raise OSError("there is no directory for its socket")
+    named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(_CREDENTIALS))
+    made_from = (
+        *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key),
+        *(config.remote, config.executor),
+        needs.files([str(config.key or "")], [*config.remote, *config.executor]),
+    )
+    return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"

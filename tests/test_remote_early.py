@@ -1,0 +1,179 @@
+"""What the storage helper does before it is asked for it: neighbours of a compile, and the reading of compilers."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hipcache.helper.ahead import Listed
+from hipcache.helper.asks import Asked
+from hipcache.helper.compilers import Compilers
+from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
+from hipcache.remote import invocation
+from hipcache.store.local import LocalStore
+from remote_lab import SECONDS, Server, nginx, remote_counts, running, uploaded
+from test_prefetch import ARCHES, Machines, ahead
+from test_remote import patient
+from test_remote_asked import alone, commands, served
+
+_CLAIM = b'{"claim":true}'
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Server]:
+    with running(nginx(tmp_path / "server")) as server:
+        yield server
+
+
+@pytest.fixture
+def webbed(tmp_path: Path, web: Server) -> Iterator[Machines]:
+    found = Machines(tmp_path, patient(web.url))
+    yield found
+    found.team.end()
+
+
+class Recorder:
+    """What was to be fetched, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.fetched: list[list[str]] = []
+        self.neighbours = Neighbours(self.fetch, lambda: self.now)
+
+    def fetch(self, asked: Asked, those: Sequence[Listed], alive: Callable[[], object]) -> None:
+        self.fetched.append([one.argv[-1] for one in those])
+
+
+def build(root: Path, count: int) -> Callable[[int], Asked]:
+    entries = [
+        {"directory": str(root), "arguments": ["clang++", "-x", "hip", "-c", f"k{one}.hip"], "file": f"k{one}.hip"}
+        for one in range(count)
+    ]
+    (root / "compile_commands.json").write_text(json.dumps(entries))
+    return lambda one: Asked(False, ("clang++", "-x", "hip", "-c", f"k{one}.hip"), str(root), {})
+
+
+def test_who_asks_second_has_a_window_fetched_and_the_next_is_larger(tmp_path: Path) -> None:
+    recorder, asked = Recorder(), build(tmp_path, 300)
+    assert not recorder.neighbours.come(asked(0), bool)
+    assert recorder.neighbours.come(asked(1), bool)
+    assert recorder.neighbours.come(asked(2), bool)
+    assert recorder.fetched == [[f"k{one}.hip" for one in range(1, 65)]]
+    assert recorder.neighbours.come(asked(65), bool)
+    assert recorder.fetched[1] == [f"k{one}.hip" for one in range(65, 193)]
+    assert recorder.neighbours.come(asked(290), bool)
+    assert recorder.fetched[2] == [f"k{one}.hip" for one in range(290, 300)]
+
+
+def test_who_asks_alone_has_nothing_fetched_and_a_window_grows_old(tmp_path: Path) -> None:
+    recorder, asked = Recorder(), build(tmp_path, 9)
+    for _ in range(3):
+        assert not recorder.neighbours.come(asked(3), bool)
+        recorder.now += LATELY
+    recorder.now -= 1
+    assert recorder.neighbours.come(asked(4), bool)
+    recorder.now += LASTING
+    assert not recorder.neighbours.come(asked(4), bool)
+    assert len(recorder.fetched) == 1
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "{}", "[1]", '[{"file": "k1.hip"}]', '[{"file": "k1.hip", "command": "\'"}]']
+)
+def test_without_a_good_list_there_are_no_neighbours(tmp_path: Path, text: str | None) -> None:
+    recorder, asked = Recorder(), build(tmp_path, 1)
+    (tmp_path / "compile_commands.json").unlink()
+    if text is not None:
+        (tmp_path / "compile_commands.json").write_text(text)
+    for _ in range(2):
+        recorder.neighbours.come(asked(1), bool)
+    assert recorder.fetched == []
+
+
+def test_who_waits_for_a_window_gives_signs_of_life_and_waits_for_a_second_at_most(tmp_path: Path) -> None:
+    asked, entered, go_on = build(tmp_path, 3), threading.Event(), threading.Event()
+
+    def fetch(*_: object) -> None:
+        entered.set()
+        go_on.wait(SECONDS)
+
+    neighbours = Neighbours(fetch)
+    neighbours.come(asked(0), bool)
+    beside = threading.Thread(target=neighbours.come, args=(asked(1), bool))
+    beside.start()
+    assert entered.wait(SECONDS)
+    signs: list[int] = []
+    assert not neighbours.come(asked(2), lambda: signs.append(1))
+    assert signs
+    go_on.set()
+    beside.join(SECONDS)
+    assert neighbours.come(asked(2), bool)
+
+
+def test_the_commands_of_a_window_need_no_fetch_of_their_own(webbed: Machines, tmp_path: Path) -> None:
+    first = webbed.fresh()
+    objects = webbed.build(first, *ARCHES)
+    uploaded(first)
+    second, native = webbed.fresh(), alone(tmp_path)
+    webbed.listed(second, *ARCHES)
+    words = commands(webbed, second)
+    end = time.monotonic() + SECONDS
+    while remote_counts(second)["hits"] < 2:
+        assert time.monotonic() < end, "no window is fetched"
+        second.run([native, words[0][0], "-x", "hip", "-DOTHER", "-c", "k.hip", "-o", "none.o"])
+    second.environ["HIPCACHE_REMOTE"] = ""
+    assert [served(second, native, *one).status for one in words] == [0, 0]
+    assert [(second.root / one[-1]).read_bytes() for one in words] == objects
+
+
+def claims(store: Path) -> dict[str, int]:
+    """The inode of each, by its path."""
+    found = {}
+    for path in (store / "v1/actions").glob("*/*"):
+        if path.read_bytes().endswith(_CLAIM):
+            found[str(path)] = path.stat().st_ino
+    return found
+
+
+def test_the_compiler_is_read_while_the_remote_is_waited_for(webbed: Machines, tmp_path: Path) -> None:
+    """The native program takes what the helper has noted of its files, and notes none of them again."""
+    first = webbed.fresh()
+    webbed.build(first, *ARCHES)
+    uploaded(first)
+    second, native = webbed.fresh(), alone(tmp_path)
+    webbed.listed(second, *ARCHES)
+    ahead(second)
+    key = invocation.key(webbed.commands(second, *ARCHES)[0], str(second.root), str)
+    known = invocation.unpack(LocalStore(second.store, max_bytes=1 << 30).get_action(key)).invocations[0]
+    large = [path for path in known.tools if os.stat(path).st_size >= 1 << 20]
+    assert large
+    end = time.monotonic() + SECONDS
+    while len(claims(second.store)) < len(large) + 1:
+        assert time.monotonic() < end, "the compiler is not read"
+        time.sleep(0.05)
+    noted = claims(second.store)
+    second.environ["HIPCACHE_REMOTE"] = ""
+    assert served(second, native, *commands(webbed, second)[0]).status == 0
+    after = claims(second.store)
+    assert {path: after.get(path) for path in noted} == noted
+    assert len(after) == len(noted) + 1, "the native program notes the state of all of them, and no file"
+
+
+def test_a_file_that_is_young_or_changes_or_is_none_is_not_noted(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=1 << 30)
+    young, small, old = tmp_path / "young", tmp_path / "small", tmp_path / "old"
+    young.write_bytes(bytes(2 << 20))
+    small.write_bytes(b"")
+    old.write_bytes(bytes(2 << 20))
+    os.mkfifo(tmp_path / "fifo")
+    paths = [str(path) for path in (young, small, tmp_path / "fifo", tmp_path / "absent", tmp_path)]
+    compilers = Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda: young.stat().st_ctime + 1)
+    compilers.read([*paths, "\0"])
+    assert claims(tmp_path / "store") == {}
+    Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda: old.stat().st_ctime + 9).read([str(old)])
+    assert len(claims(tmp_path / "store")) == 2, "its content, and that it was read"
