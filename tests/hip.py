@@ -16,6 +16,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
+- In a short run most engines of `same` are forked (`forked_engines`), and root's clang loads copies of libraries, with
+  which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in `make test-full`.
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 
@@ -40,6 +42,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import forked_engines
 import pytest
 import shared_memos
 from golden import Golden, Tree
@@ -109,6 +112,13 @@ LAUNCHER = (_launcher(),)
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
 RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
+# Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
+AS_USERS = FULL or RESIDENT or bool(os.environ.get("TEST_AS_USERS"))
+
+
+def _launcher_of_comparisons() -> tuple[str, ...]:
+    return LAUNCHER if AS_USERS else (forked_engines.launcher(*LAUNCHER),)
+
 
 # What HIP's headers declare for a kernel and its launch, in our words.
 HIP_IN_SHORT = """\
@@ -397,7 +407,7 @@ class Lab:
         for path in (made, rule):
             path.unlink(missing_ok=True)
         plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env)
-        cached = run(*LAUNCHER)
+        cached = run(*_launcher_of_comparisons())
         assert cached.ended.err.decode() == plain.ended.err.decode()
         assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
         assert (cached.object is None) == (plain.object is None)
