@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import prelinked
 import pytest
 from bound import bounded, usual_signals
-from hip import ARCHS, FULL, Lab, let_others_in
+from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in
 from sampling import Case, left_out
 
 COMPILERS = ("15", "19")
@@ -54,6 +56,8 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 def pytest_configure(config: pytest.Config) -> None:
     usual_signals()
+    if not AS_USERS and not hasattr(config, "workerinput"):
+        prelinked.use(Path(sys.prefix) / "prelinked")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_Workers())
 
