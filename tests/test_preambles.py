@@ -226,11 +226,12 @@ def test_messages_with_a_place_that_is_told_otherwise(prelab: Lab, header: str, 
     assert counts(prelab)["different"] == 0
 
 
+@pytest.mark.parametrize("option", ["-isystem", "-I"])
 @pytest.mark.parametrize("line", ["clang diagnostic ignored", "GCC diagnostic ignored", "clang diagnostic error"])
-def test_a_header_of_the_system_that_switches_a_warning(prelab: Lab, line: str) -> None:
+def test_a_header_that_switches_a_warning(prelab: Lab, line: str, option: str) -> None:
     """The state lasts beyond the header, and so beyond the preamble."""
     prelab.write("sys/state.hpp", f'#pragma {line} "-Wunused-result"\n#pragma {line} "-Wunused-value"\n')
-    flags = [f"-isystem{prelab.root}/sys", "-Wall"]
+    flags = [f"{option}{prelab.root}/sys", "-Wall"]
     for number in range(91, 95):
         build(prelab, number, *flags, head="#include <state.hpp>\n")
     done = prelab.compile(*words(prelab), *flags, source=source(prelab, 1, "#include <state.hpp>\n", WARNS))
@@ -470,7 +471,8 @@ def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
         ),
         ("#pragma GCC diagnostic push\n", False, False),
         ("#pragma clang diagnostic pop\n#pragma clang diagnostic push\n", False, False),
-        ('#pragma clang diagnostic ignored "-Wall"\n', False, False),
+        ('#pragma clang diagnostic ignored "-Wall"\n', False, True),
+        ("#pragma clang diagnostic push\n", True, False),
         ('#pragma clang diagnostic ignored "-Wall"\n', True, True),
         ("int __COUNTER__X;\n", False, True),
         ("int x = __COUNTER__;\n", True, False),

@@ -234,12 +234,13 @@ def fault(text: bytes, *, system: bool) -> str:
     for pragma in _PRAGMA.finditer(text):
         what = pragma.group(1)
         diagnostic = _DIAGNOSTICS.match(what)
-        if diagnostic and not system:
+        if diagnostic:
+            # The state of warnings is part of a precompiled header, the stack of pushed states is not.
             pushed += {b"push": 1, b"pop": -1}.get(diagnostic.group(1), 0)
-            lasts = pushed < 1 and diagnostic.group(1) != b"pop"
+            lasts = pushed < 0
         else:
             lasts = bool(_LASTING_PRAGMAS.match(what)) if system else not _is_local(what)
-        if lasts or pushed < 0:
+        if lasts:
             return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
     return "it pushes a state of warnings, and does not pop it" if pushed else ""
 
