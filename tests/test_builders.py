@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from hip import HIP_IN_SHORT, HIT, LLVM, MISS, Compiled, Lab, kernel, only_15, only_19
 from hipcache import cli
-from hipcache.inputs import builders, packed
-from hipcache.inputs.builders import Room
+from hipcache.inputs import packed
+from hipcache.processes import builders
+from hipcache.processes.builders import Room
 
 
 def room(cwd: Path, **environ: str) -> Room | None:

@@ -14,7 +14,7 @@ import pytest
 from hip import FULL
 from hipcache.inputs import pasted
 from hipcache.inputs.includes import Scan, scan, scan_macro
-from hipcache.inputs.search import Listings, Probes, SearchPath, probes
+from hipcache.inputs.search import Listings, Probes, probes
 from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.planning.cc1 import Option, Role
@@ -160,7 +160,7 @@ def options(*words: str) -> tuple[Option, ...]:
 
 
 def test_directories_stand_in_clangs_order() -> None:
-    search = SearchPath.of(
+    search = cc1.search_path(
         options("-idirafter", "d", "-isystem", "s", "-I", "i", "-iquote", "q", "-internal-isystem", "/n", "-Ij")
     )
     assert search.quote == ("q",)
@@ -171,7 +171,7 @@ def test_a_directory_of_the_user_that_is_a_system_directory_too_counts_only_ther
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to("a")
-    search = SearchPath.of(options("-Ia", "-Ib", "-isystem", "link", "-I", "gone", "-Ib"))
+    search = cc1.search_path(options("-Ia", "-Ib", "-isystem", "link", "-I", "gone", "-Ib"))
     assert search.searched(Listings(lambda path: str(tmp_path / path))) == ("b", "gone", "link")
 
 
@@ -218,7 +218,7 @@ class Tree:
         status, text, read = self.preprocess()
         assert status == 0, text
         scans = {path: scan((self.root / path).read_bytes()) for path in depfile.union([["k.hip"], read])}
-        search = SearchPath.of(options(*self.flags))
+        search = cc1.search_path(options(*self.flags))
         return probes(scans, self.first, search, Listings(lambda path: str(self.root / path)))
 
     def holds(self, found: Probes) -> bool:

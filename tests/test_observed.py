@@ -12,7 +12,7 @@ import pytest
 from hip import ARCHS, BARE, DEVICE_LIBRARIES, HIT, Lab, kernel, only_19, unobserved, write_files
 from hipcache.inputs import observing
 from hipcache.inputs.basedir import Basedir
-from hipcache.inputs.search import SearchPath, probes
+from hipcache.inputs.search import probes
 from hipcache.inputs.trace import Files
 from hipcache.making import depfile
 from hipcache.planning import cc1
@@ -191,7 +191,7 @@ def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: t
     files = Files(str(lab.root), time.time(), Basedir(""))
     assert set(read) <= seen.opened
     options = cc1.parse(tuple(words[2:]))
-    search = SearchPath.of(options)
+    search = cc1.search_path(options)
     scans = {path: files.read(path, own=search.is_own(path, files.basedir))[2] for path in read}
     first = [option.value for option in options if option.role is cc1.Role.INCLUDE]
     guessed = probes(scans, first, search, files.listings)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import shared
-from hipcache.inputs import builders
+from hipcache.processes import builders
 
 CHECKOUT = Path(__file__).parent.parent
 sys.path.insert(0, str(CHECKOUT / "scripts"))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.disk import locks
 from hipcache.errors import StoreError
 from hipcache.store import entries as entries_module
-from hipcache.store import locks, output
+from hipcache.store import output
 from hipcache.store.local import LocalStore
 
 KEY = "0123456789abcdef" * 4

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.config import Config
+from hipcache.disk import locks
 from hipcache.report import conditions, notices, statistics
 from hipcache.report.outcome import CompileOutcome
-from hipcache.store import locks
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from hipcache.inputs import comments, includes, portions
-from hipcache.processes import aside
+from hipcache.native import aside
 from hipcache.processes.together import Pool
 
 PATIENCE = 20  # seconds; some milliseconds are enough

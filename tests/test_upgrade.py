@@ -188,7 +188,7 @@ def _cut(module: str, before: str) -> Callable[[Path], None]:
         _cut("__main__.py", ""),
         _cut("__main__.py", "    if argv[:1] == [STORAGE_HELPER]:"),
         _cut("__main__.py", "raise"),
-        _cut("launcher.py", "def launch("),
+        _cut("launcher/launch.py", "def launch("),
         lambda package: package.parents[1].joinpath("hipcache-engine").write_text(f"#!{sys.executable}\n"),
         lambda package: package.parents[1].joinpath("hipcache-engine").unlink(),
     ],

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache import settings_files as files
 from hipcache.errors import ConfigError
-from hipcache.inputs import builders
-from hipcache.processes import room
+from hipcache.processes import builders, room
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest, parse_size
 from hipcache.settings_files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.values import dataclass, field

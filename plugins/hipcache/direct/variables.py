@@ -21,7 +21,7 @@ from functools import partial
 from hipcache import native
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.memos import Memos
-from hipcache.processes import aside
+from hipcache.native import aside
 
 _BEGINNING = 8
 _FAMILIES = (

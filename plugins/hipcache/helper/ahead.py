@@ -50,8 +50,8 @@ class Found:
     served_by: str = ""
 
     def told(self) -> str:
-        compiles = f"{self.commands} HIP compile{'' if self.commands == 1 else 's'}"
-        results = f"{self.keys} result{'' if self.keys == 1 else 's'}"
+        compiles = f"{self.commands} HIP compile{'s' if self.commands != 1 else ''}"
+        results = f"{self.keys} result{'s' if self.keys != 1 else ''}"
         parts = [f"{self.whole} fetched", f"{self.local} here", f"{self.missing} to be compiled or looked up"]
         whence = f" from {self.served_by}" if self.served_by else ""
         return f"hipcache: of {compiles} {', '.join(parts)}; {results} of these{whence}"

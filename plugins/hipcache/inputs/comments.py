@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from hipcache.inputs import lexed
-from hipcache.processes import aside
+from hipcache.native import aside
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from hipcache.inputs import directives, lexed, lexer_span, pasted, portions, shown
-from hipcache.processes import aside
+from hipcache.native import aside
 from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hipcache import shared
 from hipcache.disk.hashing import blake3
-from hipcache.processes import aside
+from hipcache.native import aside
 from hipcache.values import dataclass
 
 # In every key: raise it when the meaning of a key or of a stored record changes.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from hipcache import native
 from hipcache.inputs import lexer, lexer_span, vocabulary
-from hipcache.native import Lexed
-from hipcache.processes import aside
+from hipcache.native import Lexed, aside
 
 ALL, BARE, RAW = lexer_span.ALL, lexer_span.BARE, lexer_span.RAW
 

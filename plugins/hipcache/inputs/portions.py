@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hipcache.processes import aside
+from hipcache.native import aside
 
 # A step over so many bytes takes some 10 ms.
 SIZE = 1 << 20

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
-from hipcache.planning.cc1 import Option, Role
 from hipcache.values import dataclass
 
 
@@ -32,27 +31,6 @@ class SearchPath:
     system: tuple[str, ...] = ()
     users: int = 0
     own: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, options: Iterable[Option]) -> SearchPath:
-        groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
-        own: list[str] = []
-        for option in options:
-            if option.role is not Role.SEARCH:
-                continue
-            if option.name.startswith("-internal-") and option.value.startswith("/"):
-                own.append(option.value.rstrip("/") + "/")
-            group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
-            groups[group].append(option.value)
-        angled = groups["angled"] + groups["system"] + groups["after"]
-        system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
-        return cls(
-            tuple(dict.fromkeys(groups["quote"])),
-            tuple(angled),
-            tuple(dict.fromkeys(system)),
-            len(groups["angled"]),
-            tuple(own),
-        )
 
     def is_own(self, path: str, basedir: Basedir) -> bool:
         """Is it a header of the compiler's own, or of libc? None of a checkout is."""

@@ -8,10 +8,11 @@ clang's `clang/include/clang/Driver/Options.td` (releases 15 to 22).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from hipcache.errors import PassThrough
+from hipcache.inputs.search import SearchPath
 from hipcache.values import dataclass
 
 
@@ -258,3 +259,24 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
 
 def _why_refused(word: str) -> str:
     return next((reason for reason, names in _REASONS.items() if word.startswith(names)), "compiler_option")
+
+
+def search_path(options: Iterable[Option]) -> SearchPath:
+    groups: dict[str, list[str]] = {"quote": [], "angled": [], "system": [], "after": []}
+    own: list[str] = []
+    for option in options:
+        if option.role is not Role.SEARCH:
+            continue
+        if option.name.startswith("-internal-") and option.value.startswith("/"):
+            own.append(option.value.rstrip("/") + "/")
+        group = {"-iquote": "quote", "-I": "angled", "-idirafter": "after"}.get(option.name, "system")
+        groups[group].append(option.value)
+    angled = groups["angled"] + groups["system"] + groups["after"]
+    system = [place.rstrip("/") + "/" for place in groups["system"] + groups["after"] if place.startswith("/")]
+    return SearchPath(
+        tuple(dict.fromkeys(groups["quote"])),
+        tuple(angled),
+        tuple(dict.fromkeys(system)),
+        len(groups["angled"]),
+        tuple(own),
+    )

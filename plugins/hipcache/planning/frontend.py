@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hipcache.inputs.keys import Key
 from hipcache.inputs.search import SearchPath
-from hipcache.planning import auxiliary
+from hipcache.planning import auxiliary, cc1
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
@@ -115,7 +115,7 @@ class FrontEnd:
 
     @property
     def search(self) -> SearchPath:
-        return SearchPath.of(self.job.options)
+        return cc1.search_path(self.job.options)
 
     @property
     def macros(self) -> list[str]:

@@ -18,7 +18,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
-from hipcache.inputs.keys import digest_bytes
+from hipcache.disk.hashing import blake3
 from hipcache.processes import watch
 from hipcache.processes.syscalls import LINK, LIST, READ
 from hipcache.values import dataclass
@@ -58,7 +58,7 @@ def sign(how: str, path: str) -> str:
     """What a process that looks at `path` in this way can see; empty where it is absent."""
     try:
         if how == LIST:
-            return digest_bytes("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape"))
+            return blake3("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape")).hexdigest()
         if how == LINK:
             found = os.lstat(path)
             return os.readlink(path) if stat.S_ISLNK(found.st_mode) else oct(found.st_mode)
@@ -76,7 +76,7 @@ def _content(path: str) -> str:
     """For a file of the kernel, whose times say nothing."""
     try:
         with open(path, "rb") as file:
-            return digest_bytes(file.read())
+            return blake3(file.read()).hexdigest()
     except OSError:
         return "not readable"
 

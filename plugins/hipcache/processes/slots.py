@@ -1,6 +1,6 @@
 """How many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
 
-A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`store/locks.py`): the
+A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`disk/locks.py`): the
 kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
 each: eight bytes with the process id, little-endian. The slots of a process that is stopped (Ctrl-Z in another
 terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile.
@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from hipcache.store import locks
+from hipcache.disk import locks
 
 _PAUSE = 0.01
 _LOOK = 100  # pauses until it is looked whether those who hold the slots are stopped

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from hipcache.processes import aside
+from hipcache.native import aside
 
 T = TypeVar("T")
 Name = TypeVar("Name")

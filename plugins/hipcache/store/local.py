@@ -14,10 +14,11 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from hipcache.disk import locks
 from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
 from hipcache.errors import StoreError
-from hipcache.store import StoreSize, access, locks, output, scratch
+from hipcache.store import StoreSize, access, output, scratch
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hipcache.disk import locks
 from hipcache.disk.confined import MOST_BLOB, Confined, is_strange
-from hipcache.store import locks, space
+from hipcache.store import space
 from hipcache.store.layout import TMP, random_name
 
 # A leftover must be this old: between the creation of a file and its lock it looks dead.

@@ -23,8 +23,9 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
+from hipcache.disk import locks
 from hipcache.disk.confined import MOST_STATISTICS, Confined
-from hipcache.store import locks, scratch
+from hipcache.store import scratch
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
