@@ -65,7 +65,7 @@ function(_hipcache_find_program out)
     if(NOT program)
       message(WARNING
         "HipCache: the program 'hipcache' was not found: this build is not cached.\n"
-        "Install it (pip install hipcache), or name it with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
+        "Install it, or name it with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
       return()
     endif()
   endif()

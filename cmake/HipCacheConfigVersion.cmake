@@ -1,6 +1,6 @@
-# find_package(HipCache 0.1): any release from the asked one on will do. The number is that of the Python package; a test
+# find_package(HipCache 1.0): any release from the asked one on will do. The number is that of the Python package; a test
 # holds the two together.
-set(PACKAGE_VERSION "0.1.0")
+set(PACKAGE_VERSION "1.0.0")
 
 if(PACKAGE_FIND_VERSION_RANGE)
   if(PACKAGE_VERSION VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION_MIN

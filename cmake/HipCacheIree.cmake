@@ -50,7 +50,7 @@ function(_hipcache_iree_program out)
     if(NOT said)
       message(WARNING
         "HipCacheIree: the program 'hipcache' was not found: modules are not cached and not checked.\n"
-        "Install it (pip install hipcache), or name it with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
+        "Install it, or name it with -DHIPCACHE_PROGRAM=/path/to/hipcache.")
       set_property(GLOBAL PROPERTY _HIPCACHE_IREE_SAID TRUE)
     endif()
   endif()

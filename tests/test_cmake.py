@@ -34,7 +34,7 @@ full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full
 
 WAYS_IN = {
     "include": ("include(HipCache)", MODULE_PATH),
-    "find_package": ("find_package(HipCache 0.1 REQUIRED)", f"-DHipCache_DIR={MODULES}"),
+    "find_package": ("find_package(HipCache 1.0 REQUIRED)", f"-DHipCache_DIR={MODULES}"),
     "top_level_includes": ("", f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={MODULES / 'HipCache.cmake'}"),
     "project_include": ("", f"-DCMAKE_PROJECT_INCLUDE={MODULES / 'HipCache.cmake'}"),
 }

@@ -404,7 +404,7 @@ def test_a_python_without_hipcache_is_told_what_to_install(newest: Project) -> N
     built = newest.try_build()
     assert built.status == 2
     assert "has no module 'hipcache" in built.err
-    assert "-m pip install hipcache" in built.err
+    assert "with this Python's pip (/usr/bin/python3" in built.err
 
 
 # -- signatures

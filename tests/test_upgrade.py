@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import sys
@@ -114,7 +115,7 @@ def test_a_store_as_of_a_later_version_costs_misses_at_worst(lab: Lab) -> None:
 
 
 # Of the engine: the last one is needed only after the object was delivered.
-MODULES = ("launcher", "several", "planners.object", "direct.remember")
+MODULES = ("launcher.launch", "loop.several", "planners.object", "direct.remember")
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -122,6 +123,7 @@ def test_a_module_of_another_version_in_the_middle_of_a_compile_is_no_lost_build
     lab: Lab, tmp_path: Path, module: str
 ) -> None:
     """As where a package's files are replaced one by one: it has other names in it, and whoever imports it fails."""
+    assert importlib.util.find_spec(f"hipcache.{module}"), "it has another name by now"
     know_tools(lab.environ)
     expected = plain(lab)
     shutil.copy(hip.LAUNCHER[0], tmp_path / "hipcache")

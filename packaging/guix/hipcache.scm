@@ -8,7 +8,7 @@
 
 (package
   (name "hipcache")
-  (version "0.1.0")
+  (version "1.0.0")
   (source (local-file "../.." "hipcache-checkout" #:recursive? #t))
   (build-system pyproject-build-system)
   (arguments

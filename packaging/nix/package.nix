@@ -2,7 +2,7 @@
 
 python3Packages.buildPythonApplication {
   pname = "hipcache";
-  version = "0.1.0";
+  version = "1.0.0";
   pyproject = true;
   src = ../..;
 

@@ -1,6 +1,6 @@
 """hipcache: a compile cache for AMD HIP that caches every GPU architecture on its own."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The subcommands. A compile asks whether its first word is one, and loads nothing for that.
 VERBS = (

@@ -52,7 +52,7 @@ def _load() -> Any:
 
     raise UserError(
         f"tool 'hipcache': SCons runs in '{sys.executable}', which has no module '{missing}'\n"
-        f"  install hipcache there: {sys.executable} -m pip install hipcache"
+        f"  install hipcache there, with this Python's pip ({sys.executable} -m pip)"
     )
 
 

@@ -9,7 +9,7 @@ class Hipcache(PythonPackage):
     """Compile cache for AMD HIP that caches every GPU architecture on its own."""
 
     homepage = "https://example.org/hipcache"
-    url = "https://example.org/hipcache-0.1.0.tar.gz"
+    url = "https://example.org/hipcache/hipcache-1.0.0.tar.gz"
 
     license("MIT")
 

@@ -12,7 +12,7 @@ inherit distutils-r1
 
 DESCRIPTION="Compile cache for AMD HIP that caches every GPU architecture on its own"
 HOMEPAGE="https://example.org/hipcache"
-SRC_URI="https://example.org/${P}.tar.gz"
+SRC_URI="https://example.org/hipcache/${P}.tar.gz"
 
 LICENSE="MIT"
 SLOT="0"
