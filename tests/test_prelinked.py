@@ -9,6 +9,7 @@ from pathlib import Path
 import prelinked
 import pytest
 from hip import LLVM, Lab
+from prelink import prelink, symbols
 
 SOURCE = """\
 #include <stdio.h>
@@ -35,18 +36,28 @@ def library(tmp_path: Path) -> bytes:
 
 def test_a_prelinked_library_is_loaded_where_it_says_and_does_the_same(library: bytes, tmp_path: Path) -> None:
     address = prelinked.FIRST_ADDRESS - prelinked.DISTANCE
-    (tmp_path / "made.so").write_bytes(prelinked.prelink(library, address))
+    (tmp_path / "made.so").write_bytes(prelink(library, address))
     loaded = ctypes.CDLL(str(tmp_path / "made.so"))
     assert loaded.told() == ctypes.CDLL(str(tmp_path / "plain.so")).told() == 42 + 7 + 3
     shown = ctypes.addressof(ctypes.c_int.in_dll(loaded, "shown"))
     assert address < shown < address + prelinked.DISTANCE
 
 
+def test_a_name_that_is_known_is_bound_beforehand(library: bytes, tmp_path: Path) -> None:
+    """`shown` as if another library had it."""
+    asked = next(one for one in symbols(library) if one.name == b"shown")
+    other = (ctypes.c_int * 1)(100)
+    known = {b"shown": ctypes.addressof(other)}
+    (tmp_path / "bound.so").write_bytes(prelink(library, prelinked.FIRST_ADDRESS - 2 * prelinked.DISTANCE, known))
+    assert asked.defined and asked.address
+    assert ctypes.CDLL(str(tmp_path / "bound.so")).told() == 42 + 100 + 3
+
+
 @pytest.mark.parametrize("damage", ["no ELF", "a program", "another machine"])
 def test_what_is_no_such_library_is_refused(damage: str, library: bytes) -> None:
     at, content = {"no ELF": (0, b"#!"), "a program": (16, b"\2"), "another machine": (18, b"\3")}[damage]
     with pytest.raises(ValueError, match="no shared library"):
-        prelinked.prelink(library[:at] + content + library[at + len(content) :], 0)
+        prelink(library[:at] + content + library[at + len(content) :], 0)
 
 
 def test_clang_makes_the_same_with_the_libraries_of_the_system(lab: Lab) -> None:
