@@ -136,6 +136,26 @@ def test_each_field_of_the_statistics_is_told(tmp_path: Path) -> None:
     assert fields <= rows("statistics")
 
 
+def test_the_figures_of_links_and_warm_hits_are_those_that_were_measured() -> None:
+    """Medians, rounded as the page shows them; the README has one of these rows, too."""
+    page = text("comparison").partition("## Figures")[2]
+    warm = json.loads((CHECKOUT / "bench/results/warm.json").read_text())
+    tools = ("hipcache", "ccache", "sccache")
+    one, many = ([warm[form][tool]["median"] for tool in tools] for form in ("single", "ninja"))
+    row = (
+        f"| nothing changed, {warm['headers']} headers, 8 architectures |{''.join(f' {ms:.1f} ms |' for ms in one)} |\n"
+    )
+    assert row in page and row in (CHECKOUT / "README.md").read_text()
+    copying = f"(only copying: {warm['ninja']['copying']['median']:.0f} ms)"
+    assert f"nothing changed {copying} |{''.join(f' {ms:.0f} ms |' for ms in many)} |\n" in page
+    links = json.loads((CHECKOUT / "bench/results/link.json").read_text())["links"]
+    edits = [link for link in links if link["link"] == "host-only edit"]
+    assert len(edits) == 2
+    for link in edits:
+        shown = f"{link['hipcache']:.1f} s | | | {link['plain']:.0f} s |\n"
+        assert f"| a link of relocatable device code after an edit of host code, 8 architectures | {shown}" in page
+
+
 def test_the_figures_are_those_that_were_measured() -> None:
     """Of one source alone, in `bench/results`: medians, rounded."""
     results = (CHECKOUT / "bench/results/results.md").read_text().partition("## One source alone")[2]
