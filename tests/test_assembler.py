@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hip import FAILED, HIT, LAUNCHER, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script, settle, toolchain
 from hipcache.config import Config
-from hipcache.engine import open_engine
+from hipcache.engine.opening import open_engine
 from hipcache.errors import PassThrough
 from hipcache.loop import several
 from hipcache.planning import assembler

@@ -274,7 +274,7 @@ def test_an_action_that_needs_one_that_is_not_there_is_refused(memory: Memory, p
 def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hip import LLVM
     from hipcache.config import Config
-    from hipcache.engine import open_engine
+    from hipcache.engine.opening import open_engine
     from hipcache.execution.session import Session
     from hipcache.loop import kinds, several
     from hipcache.loop.kinds import Kind

@@ -15,7 +15,7 @@ from hipcache import native
 from hipcache.config import Config, config_path
 from hipcache.direct.record import NO_STATE
 from hipcache.direct.remember import remember
-from hipcache.engine import open_engine
+from hipcache.engine.opening import open_engine
 from hipcache.inputs.recording import TICK
 from hipcache.inputs.watched import FILE, Watched, are_old, look
 from hipcache.loop.front import make

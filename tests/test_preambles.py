@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hip import DEVICE_LIBRARIES, Compiled, Lab, only_19, rewrite, settle
 from hipcache import config
-from hipcache.engine import Engine, open_engine
+from hipcache.engine import Engine
+from hipcache.engine.opening import open_engine
 from hipcache.loop.front import make
 from hipcache.planning import command, preamble
 from hipcache.processes.runner import SubprocessRunner, Traced

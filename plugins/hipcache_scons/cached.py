@@ -20,7 +20,8 @@ from hipcache import native
 from hipcache.config import Config
 from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
-from hipcache.engine import Engine, open_engine
+from hipcache.engine import Engine
+from hipcache.engine.opening import open_engine
 from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, StoreError, left_by
 from hipcache.inputs.readset import ReadSet
 from hipcache.loop import several

@@ -2,7 +2,7 @@
 
 Under a key are entries (`entries`), each with a read set: which files the pass read, with their digests, and which
 paths it looked for in vain. The newest whose files are as they were is the result. Where there is none, one that was
-kept for every spelling of its paths may serve (`spelled`).
+kept for every spelling of its paths may serve (`spelled`). What sets these apart from `observed` is told there.
 """
 
 from __future__ import annotations

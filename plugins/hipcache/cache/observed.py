@@ -2,6 +2,12 @@
 
 Two steps. Under the action's key lies a list of traces: JSON {"traces": [[hash of a read set, directory], ...]}, the
 newest first. The first that holds now gives the key of the result, which is one as any other (`cache/content`).
+
+The manifests of passes (`cache/manifest`) are another concept, though both keep what was read. An entry there is the
+result itself, for it has what only a pass of clang has: messages that depend on the look asked for, lines quoted in
+them, comments that do not matter, other spellings of its paths, bitcode that is named and not stored. Nothing is known
+of what a tool like iree-compile makes of a byte, so a trace here holds only if every file has the same content, and the
+result stands under a key of its own.
 """
 
 from __future__ import annotations

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, native
 from hipcache.cli import Session, servers
-from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
-from hipcache.cli.ways import check_platform, check_preambles
-from hipcache.errors import ConfigError, HipcacheError, StoreError
+from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
+from hipcache.errors import ConfigError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -149,7 +146,7 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
     yield from _check_store(settings)
     yield from servers.check(settings)
-    yield from _check_found_by_cmake(session.environ)
+    yield from check_found_by_cmake(session.environ)
     found = {condition.kind: condition for condition in conditions.of_native()}
     if found:
         yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
@@ -172,20 +169,6 @@ def _check_observation() -> Check:
         return Check(OK, "the files that compilers look for are observed")
     hint = "they are guessed from the texts; compiles of texts that do not tell are not kept"
     return Check(NOTE, f"the files that compilers look for cannot be observed: {traced.why}", hint)
-
-
-def _check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
-    """find_package() looks beside the directories on PATH, not where a link in one leads (pipx and uv make those)."""
-    program = resolve("hipcache", environ)
-    prefix = Path(program).absolute().parent.parent
-    known = ("CMAKE_PREFIX_PATH", "HipCache_ROOT", "HipCache_DIR")
-    if not program or not os.path.islink(program) or any(environ.get(name) for name in known):
-        return
-    with suppress(HipcacheError):
-        installed = find("cmake")
-        if not (prefix / PLACES["cmake"][0]).is_dir():
-            hint = f"export HipCache_ROOT={installed}, or CMake: -DHipCache_DIR={installed}"
-            yield Check(NOTE, f"'{program}' is a link: find_package(HipCache) does not find what it leads to", hint)
 
 
 def _check_store(settings: config.Config) -> Iterator[Check]:

@@ -14,7 +14,7 @@ from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, plural
 from hipcache.config import Config
-from hipcache.engine import open_engine
+from hipcache.engine.opening import open_engine
 from hipcache.processes.together import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore

@@ -1,17 +1,20 @@
-"""For `hipcache doctor`: what the ways of compiling HIP make of this machine. HIP's platform, hipcc, variables, and
-precompiled preambles."""
+"""For `hipcache doctor`: what the ways of compiling HIP make of this machine. HIP's platform, hipcc, CMake, variables,
+and precompiled preambles."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hipcache.cli import arches
+from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, resolve, rocm_roots
 from hipcache.config import Config
+from hipcache.errors import HipcacheError
 from hipcache.report import statistics
 
 # Each says for which architectures to compile: to CMake's HIP support, to projects that compile HIP as C++, to
@@ -151,3 +154,17 @@ def check_preambles(settings: Config) -> Check:
         )
         return Check(FAULT, text, hint)
     return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
+
+
+def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
+    """find_package() looks beside the directories on PATH, not where a link in one leads (pipx and uv make those)."""
+    program = resolve("hipcache", environ)
+    prefix = Path(program).absolute().parent.parent
+    known = ("CMAKE_PREFIX_PATH", "HipCache_ROOT", "HipCache_DIR")
+    if not program or not os.path.islink(program) or any(environ.get(name) for name in known):
+        return
+    with suppress(HipcacheError):
+        installed = find("cmake")
+        if not (prefix / PLACES["cmake"][0]).is_dir():
+            hint = f"export HipCache_ROOT={installed}, or CMake: -DHipCache_DIR={installed}"
+            yield Check(NOTE, f"'{program}' is a link: find_package(HipCache) does not find what it leads to", hint)

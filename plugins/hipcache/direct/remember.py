@@ -25,22 +25,8 @@ from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
 from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
-from hipcache.planning.answers import VOLATILE
 from hipcache.report import statistics
 from hipcache.report.outcome import CompileOutcome
-
-# Settings that tell how, and from where, a compile is served, and not what it comes to.
-_OF_THE_WAY = {
-    "HIPCACHE_DIR",
-    "HIPCACHE_EXECUTOR",
-    "HIPCACHE_LOG",
-    "HIPCACHE_LOG_FORMAT",
-    "HIPCACHE_PREFETCH",
-    "HIPCACHE_REMOTE",
-    "HIPCACHE_RESIDENT",
-    "HIPCACHE_STATS_LOG",
-    "HIPCACHE_VERIFY",
-}
 
 
 def remember(
@@ -87,9 +73,8 @@ def remember(
     system_contents = known_contents(system_guarded, system_files, whole.digests, old)
     if not (is_old and system_is_old) and not (contents and system_contents):
         return
-    foreign = variables.never_asked(environ, whole.tools, engine.memos) if whole.tools else set()
     terminal = terminal and bool(messages)
-    ignored = tuple(sorted((VOLATILE | foreign | _OF_THE_WAY) - ({"COLUMNS"} if terminal else set())))
+    ignored = variables.ignored(environ, whole.tools, engine.memos, terminal=terminal)
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
         system_contents_blob = engine.store.put_blob(system_contents)

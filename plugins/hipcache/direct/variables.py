@@ -29,6 +29,29 @@ _FAMILIES = (
     *("HIP", "HSA_", "HCC_", "ROC", "AMD", "GPU_", "CLANG", "LLVM", "CCC_", "CC_", "GCC_"),
 )
 _MOST = 1024
+# Settings that tell how, and from where, a compile is served, and not what it comes to.
+_OF_THE_WAY = {
+    "HIPCACHE_DIR",
+    "HIPCACHE_EXECUTOR",
+    "HIPCACHE_LOG",
+    "HIPCACHE_LOG_FORMAT",
+    "HIPCACHE_PREFETCH",
+    "HIPCACHE_REMOTE",
+    "HIPCACHE_RESIDENT",
+    "HIPCACHE_STATS_LOG",
+    "HIPCACHE_VERIFY",
+}
+
+
+def ignored(
+    environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos, *, terminal: bool
+) -> tuple[str, ...]:
+    """The names of all variables that a direct hit need not compare. `tools`: as below, empty where not all are known;
+    `terminal`: did messages go to one?"""
+    from hipcache.planning.answers import VOLATILE  # the storage helper has no planning
+
+    foreign = never_asked(environ, tools, memos) if tools else set()
+    return tuple(sorted((VOLATILE | foreign | _OF_THE_WAY) - ({"COLUMNS"} if terminal else set())))
 
 
 def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memos: Memos) -> set[str]:

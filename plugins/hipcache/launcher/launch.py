@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from hipcache import config as settings
 from hipcache.config import Config
 from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, Refused, left_by
 from hipcache.inputs.trace import RACY
-from hipcache.launcher import ending
+from hipcache.launcher import afterwards, ending
 from hipcache.launcher.ending import Interrupted, become, die, end_by_signals, take_signals
 from hipcache.loop import kinds
 from hipcache.planning import tools
@@ -23,9 +22,7 @@ from hipcache.report.conditions import Condition
 from hipcache.report.outcome import CompileOutcome
 
 if TYPE_CHECKING:
-    from hipcache.direct.whole import Whole
     from hipcache.engine import Engine
-    from hipcache.loop.account import Compiled
     from hipcache.processes.runner import Runner
 
 
@@ -86,7 +83,7 @@ def _compile(
     argv: list[str], commands: tuple[Command, ...], config: Config, environ: Mapping[str, str], cwd: str, racy: float
 ) -> int:
     """`commands`: as of `kinds.read`."""
-    from hipcache.engine import open_engine
+    from hipcache.engine.opening import open_engine
     from hipcache.loop import several
     from hipcache.processes.runner import Killed
 
@@ -124,9 +121,9 @@ def _compile(
         telling.record(config, one.outcome, command.typed, cwd, one.record)
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
     if whole and not (config.readonly or config.recache):
-        _remember(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
+        afterwards.remember_whole(engine, whole, done, argv, config, environ, cwd, terminal=columns is not None)
     if config.verify and all(one.outcome.outcome == outcome.HIT for one in done):
-        return _verify(engine, commands, argv, config, cwd) if config.is_drawn() else 0
+        return afterwards.verify(engine, commands, argv, config, cwd) if config.is_drawn() else 0
     return 0
 
 
@@ -143,7 +140,7 @@ def _unwrapped(
 
 def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
-    from hipcache.engine import open_engine
+    from hipcache.engine.opening import open_engine
 
     config, cwd = settings.load(environ), os.getcwd()
     engine = open_engine(config, environ)
@@ -152,25 +149,7 @@ def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     except HipcacheError as error:
         telling.log(config, f"not compared: {error}")
         return 0
-    return _verify(engine, commands, argv, config, cwd)
-
-
-def _verify(engine: Engine, commands: tuple[Command, ...], argv: list[str], config: Config, cwd: str) -> int:
-    """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
-    from hipcache.verify import delivered
-
-    try:
-        take_signals()
-        delivered.compare(engine, commands, argv, cwd, config)
-    except Interrupted as interrupted:
-        _end(engine.runner)
-        die(interrupted.number)
-    except delivered.CompilerFails:
-        print("hipcache: the compiler fails, and the store has an object for it; it says why:", file=sys.stderr)
-        become(argv)
-    except Exception as error:
-        telling.log_fault(config, error)
-    return 0
+    return afterwards.verify(engine, commands, argv, config, cwd)
 
 
 def _say(argv: list[str], messages: str) -> None:
@@ -180,39 +159,6 @@ def _say(argv: list[str], messages: str) -> None:
             telling.say(messages)
         except OSError:
             become(argv)
-
-
-def _remember(
-    engine: Engine,
-    whole: Whole,
-    done: Sequence[Compiled],
-    argv: Sequence[str],
-    config: Config,
-    environ: Mapping[str, str],
-    cwd: str,
-    *,
-    terminal: bool,
-) -> None:
-    """All is written and counted: remember the whole for a direct hit."""
-    try:
-        from hipcache.direct.remember import remember
-        from hipcache.report.history import History
-
-        remember(
-            engine,
-            argv,
-            cwd,
-            environ,
-            whole,
-            messages=os.fsencode("".join(one.messages for one in done)),
-            terminal=terminal,
-            ended=[one.outcome for one in done],
-            history=[History.name(one.record) for one in done],
-            settings=settings.watched_paths(config, environ),
-            system=config.system_paths,
-        )
-    except Exception as error:  # the compile is done, whatever happens here
-        telling.log_fault(config, error)
 
 
 def _end(runner: Runner | None) -> None:

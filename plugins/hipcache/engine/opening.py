@@ -1,0 +1,42 @@
+"""Opens the outside world under the user's settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+
+from hipcache.config import Config
+from hipcache.engine import Engine, servers
+from hipcache.inputs.trace import RACY
+from hipcache.processes.runner import SubprocessRunner
+from hipcache.processes.slots import open_slots, runtime_directory
+from hipcache.report import notices
+from hipcache.report.history import History
+from hipcache.store.layout import HISTORY
+from hipcache.store.opening import open_store
+
+
+def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
+    """The real world under the user's settings. Raises StoreError."""
+    store = open_store(config)
+    shares = not store.read_only
+    client = servers.client_of(config, environ)
+    store.on_timeout = partial(notices.tell_of_lock, config, environ)
+    return Engine(
+        store=store,
+        runner=SubprocessRunner(),
+        slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
+        environ=environ,
+        clock=time.time,
+        history=None if store.read_only else History(store.notes(HISTORY)),
+        basedir=str(config.basedir or ""),
+        recache=config.recache,
+        racy=racy,
+        secret=store.seal.secret,
+        remote=client if config.remote and shares else None,
+        preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
+        executions=servers.executions_of(client, config, environ)
+        if (config.executor or config.remote) and shares
+        else None,
+    )
