@@ -11,7 +11,7 @@ _hipcache() {
         report) words="--html --chrome-trace --stats-log --help" ;;
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --help" ;;
-        gc) words="--max-size --older-than --not-used-by --dry-run --help" ;;
+        gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--help" ;;
         verify) words="--compile --sample --json --help" ;;
         export) words="--since --used-by --help" ;;

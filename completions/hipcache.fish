@@ -23,6 +23,8 @@ complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recentl
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l older-than -r -d 'also what was not used for so long, for example 12h, 7d or 4w'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l not-used-by -r -d 'also what the objects of a build have not used: its directory, or its compile_commands.json'
+complete -c hipcache -n '__fish_seen_subcommand_from gc' -l namespace -r -d 'also all results of that namespace, and the contents that no other one has'
+complete -c hipcache -n '__fish_seen_subcommand_from gc' -l evict-namespace -r -d 'also all results of that namespace, and the contents that no other one has'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l dry-run -d 'remove nothing; tell how much would be freed'
 complete -c hipcache -n __fish_use_subcommand -a clear -d 'remove every entry'
 complete -c hipcache -n __fish_use_subcommand -a verify -d 'check every entry of the store, or compile some anew and compare'

@@ -30,6 +30,7 @@ KINDS = {
     "count": "0, 1, 2 ...",
     "share": "a share such as 1/100, or 0",
     "format": "text or json",
+    "name": "up to 64 letters, digits, '.', '_', '+' and '-'",
     "mask": "an umask such as 002, 007 or 077",
 }
 
@@ -44,6 +45,7 @@ EXAMPLES = {
     "recache": "1",
     "max_size": "20GiB",
     "basedir": "/home/me/project",
+    "namespace": "nightly",
     "key": "/home/me/.config/hipcache/key",
     "umask": "002",
     "log": "/tmp/hipcache.log",
@@ -282,6 +284,14 @@ links, and belong to you, to root, or to the owner of the directory that they li
 """
 
 _SETTINGS_END = """
+## Namespaces
+
+`HIPCACHE_NAMESPACE` is part of the key of every result, in the store and in a remote: two namespaces, or one and none,
+find no result of each other, by direct hits neither. They share contents (equal objects take their room once), what is
+known of tools, statistics and the bound. `hipcache gc --namespace NAME` removes the results of one, and the contents
+that no other has. It keeps nobody out; [`HIPCACHE_KEY`](../SECURITY.md) does. A remote's instance or prefix is
+something else: a part of its address, and so a place of its own on that server.
+
 ## Values
 
 """

@@ -132,6 +132,10 @@ def test_both_implementations_give_the_same_names_and_digests(tmp_path: Path) ->
         file = secret_file(tmp_path / "key", content[:length])
         assert library.seal_read_secret(os.fsencode(file), digest)
         assert digest.raw == seal.read(file).secret
+    for one, namespace in ((Seal(), "nightly"), (SECRET, "n" * 64)):
+        digest.raw = one.secret or bytes(32)
+        library.seal_within(namespace.encode(), bool(one.secret), digest)
+        assert digest.raw == one.within(namespace).secret
     name = ctypes.create_string_buffer(KEY.encode())
     library.seal_name(SECRET.secret, name)
     assert name.value.decode() == SECRET.name(KEY)

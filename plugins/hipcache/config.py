@@ -41,6 +41,7 @@ class Config:
     recache: bool = False
     max_size: int = 10 * 2**30
     basedir: Path | None = None
+    namespace: str = ""
     key: Path | None = None
     umask: int | None = None
     log: Path | None = None
@@ -206,6 +207,12 @@ def _format(written: Text, environ: Mapping[str, str]) -> str:
     return written.text
 
 
+def _name(written: Text, environ: Mapping[str, str]) -> str:
+    if len(written.text) > 64 or not all(c.isascii() and (c.isalnum() or c in "._+-") for c in written.text):
+        _bad_value(written, "is not a name", "write up to 64 letters, digits, '.', '_', '+' and '-'")
+    return written.text
+
+
 _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
@@ -216,6 +223,7 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "directories": _paths,
     "addresses": lambda written, _: tuple(written.text.split()),  # whether they are right, `remote.address` knows
     "format": _format,
+    "name": _name,
 }
 
 

@@ -37,6 +37,12 @@ SETTINGS = (
         "Paths below this directory are keyed relative, so that checkouts share; a package's builder's own is found.",
     ),
     Setting(
+        "namespace",
+        "name",
+        "",
+        "Keep results apart: those of one namespace are not found in another; 'hipcache gc --namespace' removes one.",
+    ),
+    Setting(
         "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
     ),
     Setting(

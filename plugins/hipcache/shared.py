@@ -18,6 +18,7 @@ SYSTEM_DOMAIN = "hipcache system state 1"
 # Of records in the store (`store/layout`), and of seals (`store/seal`).
 ACTION_DOMAIN = "hipcache action record 1"
 SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
+NAMESPACE_CONTEXT = "hipcache 2026-11-23 namespace of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
 # What a file's content is noted by (`native/reading.c`, `helper/compilers`), and from so many bytes on.

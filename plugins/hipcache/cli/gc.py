@@ -7,9 +7,11 @@ import argparse
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, used
+from hipcache.cli import Session, namespaces, used
 from hipcache.cli.screen import Progress, human_size, plural
-from hipcache.settings import parse_size
+from hipcache.errors import ConfigError, HipcacheError
+from hipcache.settings import VARIABLES, parse_size
+from hipcache.store import seal
 from hipcache.store.opening import open_store
 from hipcache.verify import compiles
 
@@ -28,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BUILD",
         help="also what the objects of a build have not used: its directory, or its compile_commands.json",
     )
+    parser.add_argument(
+        "--namespace",
+        "--evict-namespace",
+        type=_namespace,
+        metavar="NAME",
+        help="also all results of that namespace, and the contents that no other one has",
+    )
     parser.add_argument("--dry-run", action="store_true", help="remove nothing; tell how much would be freed")
 
 
@@ -37,11 +46,18 @@ def run(options: argparse.Namespace, session: Session) -> int:
     path = options.not_used_by
     build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")
+    if build and options.namespace:
+        raise HipcacheError("--not-used-by and --namespace do not go together", "run 'hipcache gc' twice")
+    evicted = seal.read(settings.key).within(options.namespace) if options.namespace else None
     with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
         freed = store.collect(
             options.max_size,
             unused_for=options.older_than,
-            keeping=(lambda: used.all_by(build, store, basedir, looked.at)) if build else None,
+            keeping=(lambda: used.all_by(build, store, basedir, looked.at))
+            if build
+            else (lambda: namespaces.all_but(store, evicted, looked.at))
+            if evicted
+            else None,
             dry_run=options.dry_run,
             progress=removed.at,
         )
@@ -50,6 +66,16 @@ def run(options: argparse.Namespace, session: Session) -> int:
     holds = f"the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}"
     print(f"{done}; {holds}", file=session.out)
     return 0
+
+
+def _namespace(text: str) -> str:
+    try:
+        config.check(VARIABLES["HIPCACHE_NAMESPACE"], text, {})
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}; {error.hint}") from error
+    if not text:
+        raise argparse.ArgumentTypeError("results without a namespace are removed by 'hipcache clear'")
+    return text
 
 
 def _size(text: str) -> int:

@@ -11,7 +11,7 @@ from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
 
-def page(numbers: Statistics, size: StoreSize) -> str:
+def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     """One table of the compiles, one of the architectures, one of what was not cached, where there is any."""
     compiles = numbers.compiles
     cacheable = numbers.cacheable
@@ -23,6 +23,8 @@ def page(numbers: Statistics, size: StoreSize) -> str:
         ("compile time saved", human_time(numbers.seconds_saved)),
         ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
     ]
+    if namespace:
+        rows.append(("namespace", namespace))
     parts = ["### hipcache", _table(("", ""), rows)]
     units = [(name, tally) for name, tally in numbers.units.items() if tally.hits or tally.misses]
     if units:

@@ -60,14 +60,17 @@ def run(options: argparse.Namespace, session: Session) -> int:
         size = StoreSize(0, 0, settings.max_size)  # the conditions say why
     if options.json:
         listed = [{"kind": one.kind, "message": one.message, "hint": one.hint} for one in found]
-        print(json.dumps({**numbers.as_json(size), "conditions": listed}, indent=2), file=session.out)
+        more = {"namespace": settings.namespace, "conditions": listed}
+        print(json.dumps({**numbers.as_json(size), **more}, indent=2), file=session.out)
     elif options.markdown:
-        print(markdown.page(numbers, size), end="", file=session.out)
+        print(markdown.page(numbers, size, settings.namespace), end="", file=session.out)
         for one in found:
             print(f"\n> {one.describe()}: {one.hint}", file=session.out)
     else:
         screen = Screen(session.out, session.environ)
         stats_text.show(numbers, size, str(settings.dir), screen)
+        if settings.namespace:
+            screen.line(f"namespace  {settings.namespace} (the figures are those of all)")
         for one in found:
             screen.line()
             screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")

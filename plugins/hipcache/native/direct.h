@@ -126,6 +126,8 @@ bool write_all(int fd, const uint8_t *content, size_t size);
 
 /* seal.c: how records are sealed, which stands above store/seal.py. */
 bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]);
+bool seal_is_namespace(const char *name);
+void seal_within(const char *namespace, bool sealed, uint8_t secret[KEY_BYTES]); /* `sealed`: has it a secret so far? */
 void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]); /* of the record's file; in place */
 const uint8_t *seal_magic(const uint8_t *secret);
 void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_t digest[DIGEST_BYTES]);

@@ -39,7 +39,7 @@ enum {
 
 /* Do they decide which helper it is? The second list as _CREDENTIALS in remote/place.py. */
 static bool decides(const char *variable) {
-    static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_UMASK=",
+    static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_NAMESPACE=", "HIPCACHE_UMASK=",
         "HIPCACHE_MAX_SIZE=", "HIPCACHE_REMOTE=", "HIPCACHE_EXECUTOR=", "HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "PYTHONPATH=", NULL};
     static const char *const credentials[] = {"AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY",
         "NO_PROXY", "ALL_PROXY", "GRPC_", NULL};

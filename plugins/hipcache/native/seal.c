@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC_BYTES = 8, LEAST = 16, MOST = 4096 }; /* bytes of a secret */
+enum { MAGIC_BYTES = 8, LEAST = 16, MOST = 4096, MOST_NAMESPACE = 64 }; /* bytes of a secret */
 static const uint8_t PLAIN[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const uint8_t SEALED[MAGIC_BYTES] = {0x89, 'h', 'c', 'K', '1', '\r', '\n', 0x1a};
 
@@ -26,6 +26,19 @@ bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]) {
         return false;
     blake3_derive_key(SEAL_CONTEXT, content, (size_t)size, secret);
     return true;
+}
+
+bool seal_is_namespace(const char *name) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-";
+    return strlen(name) <= MOST_NAMESPACE && strspn(name, letters) == strlen(name);
+}
+
+void seal_within(const char *namespace, bool sealed, uint8_t secret[KEY_BYTES]) {
+    uint8_t text[KEY_BYTES + MOST_NAMESPACE];
+    const size_t before = sealed ? KEY_BYTES : 0, size = strlen(namespace);
+    memcpy(text, secret, before);
+    memcpy(text + before, namespace, size);
+    blake3_derive_key(NAMESPACE_CONTEXT, text, before + size, secret);
 }
 
 void seal_name(const uint8_t *secret, char key[2 * DIGEST_BYTES + 1]) {

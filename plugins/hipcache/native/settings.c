@@ -90,6 +90,8 @@ static bool read_line(const char *line, const char *const *allowed, settings *fo
         snprintf(found->key, PATH_MAX, "%s", words);
         return words[0] == '/';
     }
+    if (strcmp(key, "namespace") == 0 || strcmp(key, "HIPCACHE_NAMESPACE") == 0)
+        return (size_t)snprintf(found->namespace, sizeof found->namespace, "%s", words) < sizeof found->namespace;
     if (strcmp(key, "log") == 0 || strcmp(key, "HIPCACHE_LOG") == 0)
         return set_log(found->logs.log, words);
     if (strcmp(key, "stats_log") == 0 || strcmp(key, "HIPCACHE_STATS_LOG") == 0)
@@ -117,7 +119,7 @@ static bool read_file(const char *file, const char *const *allowed, settings *fo
         text[size] = 0;
     found->remote = found->remote || (good && strcasestr(text, "remote"));
     found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") || strcasestr(text, "recache");
-    *unsealed = good && !strcasestr(text, "key") && !strchr(text, '\\');
+    *unsealed = good && !strcasestr(text, "key") && !strcasestr(text, "namespace") && !strchr(text, '\\');
     *unlogged = good && !strcasestr(text, "log") && !strchr(text, '\\');
     for (char *line = text, *end; good && *line; line = end) {
         end = line + strcspn(line, "\n");
@@ -140,7 +142,7 @@ static bool take_file(const char *file, uint8_t number, settings *found) {
     if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unlogged))
         return true;
     found->resident = false; /* what stands there, only the engine can read */
-    return value("HIPCACHE_DIR")[0] && unlogged && (unsealed || value("HIPCACHE_KEY")[0]);
+    return value("HIPCACHE_DIR")[0] && unlogged && (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
 }
 
 /* A store's, or a project's. */
@@ -169,13 +171,20 @@ static bool take_project(settings *found) {
     return !settings_of_project(found->directory, found->project, &status) || take_foreign(found->project, &status, allowed, found);
 }
 
-/* The secret of the store's records; false where the engine must say what is wrong with it. */
+/* The secret of the store's records, or of a namespace; false where the engine must say what is wrong with it. */
 static bool find_secret(settings *found) {
     const char *named = value("HIPCACHE_KEY");
     if (named[0])
         snprintf(found->key, PATH_MAX, "%s", named);
     found->sealed = found->key[0] != 0;
-    return !found->sealed || (found->key[0] == '/' && seal_read_secret(found->key, found->secret));
+    if (found->sealed && !(found->key[0] == '/' && seal_read_secret(found->key, found->secret)))
+        return false;
+    const char *namespace = value("HIPCACHE_NAMESPACE")[0] ? value("HIPCACHE_NAMESPACE") : found->namespace;
+    if (!seal_is_namespace(namespace))
+        return false;
+    if (namespace[0])
+        seal_within(namespace, found->sealed, found->secret), found->sealed = true;
+    return true;
 }
 
 static bool find_store(settings *found) {
@@ -211,7 +220,7 @@ bool has_settings(bool but_file) {
     for (char **variable = environ; *variable; variable++)
         if (starts(*variable, "HIPCACHE_") && !(but_file && (starts(*variable, "HIPCACHE_CONFIG=") || starts(*variable, "HIPCACHE_SYSTEM_CONFIG="))) && !starts(*variable, "HIPCACHE_DIR=") &&
             !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
-            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
+            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_NAMESPACE=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
             !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE=") &&
             !starts(*variable, "HIPCACHE_LOG=") && !starts(*variable, "HIPCACHE_LOG_FORMAT=") &&
             !starts(*variable, "HIPCACHE_STATS_LOG="))

@@ -18,6 +18,7 @@ typedef struct {
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;            /* have records a seal? Then with this secret: */
     uint8_t secret[KEY_BYTES];
+    char namespace[128]; /* empty where there is none */
     char key[PATH_MAX]; /* the file that it is in; empty where there is none */
     logs logs;
 } settings;

@@ -11,6 +11,7 @@
 #define SYSTEM_DOMAIN "hipcache system state 1"
 #define ACTION_DOMAIN "hipcache action record 1"
 #define SEAL_CONTEXT "hipcache 2026-11-22 records of a store"
+#define NAMESPACE_CONTEXT "hipcache 2026-11-23 namespace of a store"
 #define SEALED_NAME_DOMAIN "hipcache sealed name 1"
 #define CONTENT_CLAIM_DOMAIN "hipcache content of a status 1"
 #define LARGE_CONTENT 1048576

@@ -21,7 +21,7 @@ def place_of(config: Config, environ: Mapping[str, str]) -> str:
         raise OSError("there is no directory for its socket")
     named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(_CREDENTIALS))
     made_from = (
-        *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key),
+        *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),
         *(config.remote, config.executor),
         needs.files([str(config.key or "")], [*config.remote, *config.executor]),
     )

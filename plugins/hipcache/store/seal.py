@@ -9,6 +9,10 @@ a secret (HIPCACHE_KEY), records of nobody else count:
     digest   of a record (layout.py): BLAKE3's keyed hash, over the name in the place of the key
     magic    "hcK1" in place of "hcA1", so that who has no secret does not take the record for damaged
 
+A namespace (HIPCACHE_NAMESPACE) is a seal, too: its secret is BLAKE3's derive_key, for NAMESPACE_CONTEXT, of the secret
+(if there is one) and its name. So it is part of every record's name, in the store and in remotes, and who knows it can
+tell which records are its own. It keeps nobody out.
+
 Blobs need none: records name them by their digests. `native/seal.c` does the same.
 """
 
@@ -39,6 +43,13 @@ class Seal:
     def name(self, key: str) -> str:
         """What the file of `key`'s record is named by."""
         return blake3(NAME_DOMAIN + key.encode("ascii"), key=self.secret).hexdigest() if self.secret else key
+
+    def within(self, namespace: str) -> Seal:
+        """Of the records of that namespace; the same where it is empty."""
+        if not namespace:
+            return self
+        material = self.secret + namespace.encode("ascii")
+        return Seal(blake3(material, derive_key_context=shared.NAMESPACE_CONTEXT).digest())
 
     def digest(self, content: bytes) -> bytes:
         return blake3(content, key=self.secret).digest() if self.secret else blake3(content).digest()

@@ -1,0 +1,72 @@
+"""`hipcache gc --namespace NAME`: which entries of a store are of no other namespace."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from hipcache.store.layout import (
+    ACTIONS,
+    HEADER_BYTES,
+    DamagedEntry,
+    action_name,
+    blob_name,
+    open_entry,
+    read_all,
+    unpack_action,
+)
+from hipcache.store.local import LocalStore
+from hipcache.store.seal import Seal
+from hipcache.verify import named
+
+_MOST = 1 << 28
+_DIGEST = re.compile(rb"[0-9a-f]{64}")
+
+
+class AllBut:
+    """Names of entries below `v1/`: all but these."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self._names
+
+
+def all_but(store: LocalStore, seal: Seal, told: Callable[[int], object]) -> AllBut:
+    """All entries but the records with that seal, and the contents that no other record names. `told` is given the
+    number of records that were read. The history and what is known of tools belong to no namespace."""
+    gone: set[str] = set()
+    mine: set[str] = set()
+    others: set[str] = set()
+    for number, (name, content) in enumerate(_records(store), 1):
+        told(number)
+        try:
+            payload = unpack_action(name, content, seal)
+        except DamagedEntry:  # of another namespace, or without one
+            others.update(_named(content[HEADER_BYTES:]))
+        else:
+            gone.add(action_name(name))
+            mine.update(_named(payload))
+    return AllBut(gone | set(map(blob_name, mine - others)))
+
+
+def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
+    for shard, _ in store.confined.listing(ACTIONS):
+        for last, _ in store.confined.listing(f"{ACTIONS}/{shard}"):
+            with suppress(OSError, DamagedEntry, ValueError):
+                fd = open_entry(store.confined, action_name(shard + last), _MOST)
+                try:
+                    yield shard + last, read_all(fd)
+                finally:
+                    os.close(fd)
+
+
+def _named(payload: bytes) -> set[str]:
+    """The contents that a record names, and perhaps other digests."""
+    with suppress(ValueError):
+        whole = named.whole(payload)
+        return {*whole.lists, *(digest for _, digest in whole.outputs), *(digest for _, digest in whole.uses)}
+    return {found.decode("ascii") for found in _DIGEST.findall(payload)}
