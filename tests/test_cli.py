@@ -116,7 +116,7 @@ def test_stats_json_holds_the_public_keys(shell: Shell) -> None:
     assert document["jobs"]["backend"] == {"hits": 0, "misses": 1}
     assert document["store"] == {"bytes": 0, "max_bytes": 5 * 10**9, "entries": 0}
     assert document["seconds_saved"] == 125
-    assert document["version"] == 1
+    assert document["version"] == 2
 
 
 def test_links_plain_cxx_and_failures_are_apart_from_the_hit_rate(shell: Shell) -> None:
@@ -180,7 +180,7 @@ def test_stats_since_a_mark_are_those_of_one_build(shell: Shell, tmp_path: Path)
 
 def test_a_mark_that_is_none_or_of_other_counts_is_refused(shell: Shell, tmp_path: Path) -> None:
     mark = tmp_path / "mark.json"
-    newer = '{"version": 2, "compiles": {}, "units": {}, "jobs": {}}'
+    newer = '{"version": 3, "compiles": {}, "units": {}, "jobs": {}}'
     for text in ("", "{", "[]", "{}", "x" * 100, newer):
         mark.write_text(text)
         assert shell("stats", "--since", str(mark)) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import multiprocessing
 import os
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
-from hipcache.report import statistics
+from hipcache.report import interval, statistics
 from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report.sums import OF_EXECUTIONS, REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
+from hipcache.values import replace
 
 HIT = CompileOutcome("hit", units=(UnitOutcome("gfx90a:xnack+", True, True, True), UnitOutcome("host", True)))
 PARTIAL = CompileOutcome(
@@ -75,15 +77,33 @@ def test_a_job_that_was_not_needed_is_not_counted(tmp_path: Path) -> None:
     assert (numbers.frontend, numbers.backend) == (Tally(), Tally(1, 0))
 
 
+def test_times_evictions_and_configure_checks_have_counts_of_their_own(tmp_path: Path) -> None:
+    for end in (replace(PARTIAL, took=2.0), replace(PARTIAL.as_hit(), took=0.25), replace(PARTIAL.as_hit(), took=0.75)):
+        statistics.record(tmp_path, end)
+    before = statistics.read(tmp_path)
+    assert before.average_seconds == {"hit": 0.5, "partial": 2.0}
+    mark = tmp_path / "mark.json"
+    mark.write_text(json.dumps(before.as_json(StoreSize(0, 0, 0))))
+    statistics.record(tmp_path, replace(PARTIAL, took=1.0, check=True))
+    statistics.record(tmp_path, replace(PARTIAL, took=4.0))
+    statistics.record_evictions(tmp_path, None, 3, 4096)
+    numbers = interval.since(statistics.read(tmp_path), mark)
+    assert (numbers.checks, numbers.compiles["partial"], numbers.timed) == ({"partial": 1}, 1, {"hit": 0, "partial": 1})
+    assert numbers.average_seconds == {"partial": 4.0}
+    assert numbers.evicted == {"entries": 3, "bytes": 4096}
+
+
 def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
     statistics.record(tmp_path, PARTIAL)
     statistics.record(tmp_path, PASSED)
     document = statistics.read(tmp_path).as_json(StoreSize(bytes=5, entries=2, max_bytes=100))
     assert isinstance(document.pop("since"), float)
     assert document == {
-        "version": 1,
+        "version": 2,
         "average_seconds": {},
+        "timed": {},
         "checks": {},
+        "evicted": {"entries": 0, "bytes": 0},
         "compiles": {"hit": 0, "partial": 1, "miss": 0, "passed_through": 1, "failed": 0},
         "units": {
             "gfx906": {"hits": 1, "misses": 0},

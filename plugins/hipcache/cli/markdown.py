@@ -20,9 +20,14 @@ def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
         ("of these cacheable", str(cacheable)),
         ("hit rate", percent(compiles["hit"], cacheable)),
         ("hit rate of units", percent(*numbers.unit_hits)),
+        *((f"average time, {end}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
         ("compile time saved", human_time(numbers.seconds_saved)),
         ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
     ]
+    if numbers.checks:
+        rows.append(("configure checks, apart", str(sum(numbers.checks.values()))))
+    if numbers.evicted.get("entries"):
+        rows.append(("evicted entries", f"{numbers.evicted['entries']} ({human_size(numbers.evicted['bytes'])})"))
     if namespace:
         rows.append(("namespace", namespace))
     parts = ["### hipcache", _table(("", ""), rows)]

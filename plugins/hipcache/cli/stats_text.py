@@ -55,6 +55,9 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         if numbers.average_seconds:
             shown = ", ".join(f"{_OUTCOMES[end]} {took:.3g} s" for end, took in numbers.average_seconds.items())
             screen.line(f"average time of a compile  {shown}")
+        if numbers.evicted["entries"]:
+            freed = human_size(numbers.evicted["bytes"])
+            screen.line(f"evicted  {plural(numbers.evicted['entries'], 'entry')} ({freed})")
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
     bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
     screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")

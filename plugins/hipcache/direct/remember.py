@@ -73,6 +73,7 @@ def remember(
     system_contents = known_contents(system_guarded, system_files, whole.digests, old)
     if not (is_old and system_is_old) and not (contents and system_contents):
         return
+    written = [one.path for one in outputs.files]
     terminal = terminal and bool(messages)
     ignored = variables.ignored(environ, whole.tools, engine.memos, terminal=terminal)
     with suppress(StoreError, ValueError):
@@ -85,7 +86,7 @@ def remember(
             ignored,
             tuple((one, size) for one, size in zip(outputs.files, sizes, strict=True) if size is not None),
             messages,
-            b"".join(statistics.line(one.as_hit()) for one in ended),
+            b"".join(statistics.line_of_hit(one, written) for one in ended),
             tuple(history),
             (*whole.uses, (False, system_list), (False, system_contents_blob)),
             guarded,

@@ -141,6 +141,7 @@ bool refused_by_driver(const request *asked, bytes *text);
 
 /* statistics.c */
 bool statistics_have_room(const char *store);
+bool statistics_time(bytes *line, bytes counted, uint64_t began); /* the line, with the time that it took (report/sums.py) */
 bool statistics_append(const char *store, const uint8_t *line, size_t size);
 
 #endif

@@ -278,7 +278,12 @@ bool direct_deliver(const record *found) {
 void direct_count(const request *asked, record *found) {
     char name[ENTRY_NAME_BYTES], digits[HEX_BYTES + 1];
     struct stat status;
-    if (!statistics_append(asked->store, found->counted.at, found->counted.size))
+    uint8_t room[1 << 10];
+    bytes line = BEGINS_IN(room);
+    const bytes counted = statistics_time(&line, found->counted, found->began) ? line : found->counted;
+    const bool written = statistics_append(asked->store, counted.at, counted.size);
+    release(&line);
+    if (!written)
         return; /* a store that cannot be written: nothing else can be noted there */
     refresh(found);
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LARGE = 1000 * 1024 }; /* near its FOLD_AT: the engine must look after it */
@@ -41,6 +43,36 @@ static bool append_aside(int base, const uint8_t *line, size_t size) {
         return true;
     store_unlink(base, part);
     return false;
+}
+
+/* The checksum of zlib; a line is short. */
+static uint32_t crc32_of(const uint8_t *text, size_t size) {
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= text[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+bool statistics_time(bytes *line, bytes counted, uint64_t began) {
+    enum { BEFORE = 10 }; /* LF, the checksum, TAB */
+    char head[BEFORE + 1];
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t ended = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    if (ended <= began || counted.size < BEFORE + 2 || memchr(counted.at + BEFORE, '\n', counted.size - BEFORE - 1))
+        return false; /* several sources: which of them took how long is not known */
+    append(line, counted.at, counted.size - 1);
+    char took[48];
+    append(line, took, (size_t)snprintf(took, sizeof took, "\ttook %llu ...", (unsigned long long)(ended - began) / 1000));
+    if (line->failed)
+        return false;
+    snprintf(head, sizeof head, "\n%08x\t", crc32_of(line->at + BEFORE, line->size - BEFORE));
+    memcpy(line->at, head, BEFORE);
+    append(line, "\n", 1);
+    return !line->failed;
 }
 
 static bool append_to(int base, const uint8_t *line, size_t size) {

@@ -12,7 +12,7 @@ from hipcache.values import asdict, replace
 
 _SIMPLE = (
     *("compiles", "passed_through", "not_kept", "verified", "remote", "preambles", "without_preamble"),
-    *("executions", "execution_faults"),
+    *("executions", "execution_faults", "timed", "checks", "evicted"),
 )
 # Bytes of a mark: a page or two as a rule.
 _MOST = 1 << 20
@@ -31,8 +31,16 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         raise NoMark(f"'{mark}' has statistics of another version", _HINT)
     jobs = _mapping(before, "jobs")
     units = _mapping(before, "units")
+    averages, timed = _mapping(before, "average_seconds"), _mapping(before, "timed")
+    average = {}
+    for end, number in numbers.timed.items():
+        there = int(_number(timed, end))
+        if number > there:
+            spent = numbers.average_seconds[end] * number - _number(averages, end) * there
+            average[end] = max(0.0, spent / (number - there))
     made = replace(
         numbers,
+        average_seconds=average,
         **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
         units={name: _left(tally, _mapping(units, name)) for name, tally in numbers.units.items()},
         frontend=_left(numbers.frontend, _mapping(jobs, "frontend")),

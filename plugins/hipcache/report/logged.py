@@ -35,4 +35,5 @@ def together(compiles: Iterable[stats_log.Compile]) -> sums.Statistics:
         if one.seconds and one.outcome in took:
             took[one.outcome].append(one.seconds)
     average = {end: sum(seconds) / len(seconds) for end, seconds in took.items() if seconds}
-    return replace(sums.of(counts, since), average_seconds=average, checks=dict(checks))
+    timed = {end: len(seconds) for end, seconds in took.items() if seconds}
+    return replace(sums.of(counts, since), average_seconds=average, timed=timed, checks=dict(checks))

@@ -54,6 +54,10 @@ def build_of_this_process() -> str:
     return _build(os.getpid())
 
 
+def count_evictions(config: Config, entries: int, size: int) -> None:
+    statistics.record_evictions(config.dir, config.umask, entries, size)
+
+
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:
     """Count a lock that did not come free within so many seconds, and say it, once in a build."""
     statistics.record_locked(config.dir, config.umask)

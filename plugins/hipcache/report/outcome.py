@@ -46,7 +46,8 @@ class UnitOutcome:
 @dataclass(frozen=True)
 class CompileOutcome:
     """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary; `preambles`: what
-    became of how many precompiled preambles."""
+    became of how many precompiled preambles; `took`: seconds of the whole compile, 0 where that is not known;
+    `check`: is it one of a configure check?"""
 
     outcome: str
     reason: str = ""
@@ -55,6 +56,8 @@ class CompileOutcome:
     seconds_saved: float = 0.0
     notes: tuple[str, ...] = field(default=())
     preambles: tuple[tuple[str, int], ...] = ()
+    took: float = 0.0
+    check: bool = False
 
     def as_hit(self) -> CompileOutcome:
         """The outcome of the same compile when nothing has changed."""

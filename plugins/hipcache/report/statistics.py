@@ -10,6 +10,7 @@ Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
 
     log    = *( LF crc TAB outcome TAB reason TAB milliseconds *( TAB unit ) LF )
     unit   = name SP hit frontend backend          ; each of them "+" hit, "-" miss, "." none
+                                                   ; also "took MICROSECONDS ..." and "configure check ..."
     totals = "hipcache statistics 1" SP crc LF *( number TAB key LF )
     crc    = 8 hexadecimal digits: CRC-32 of what follows, to the end of the line or of the file
 
@@ -34,14 +35,16 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.report import sums
 from hipcache.report.outcome import CompileOutcome
-from hipcache.report.sums import EXECUTED, LOCKED, REMOTE, VERIFIED, Statistics
+from hipcache.report.sums import EVICTED, EXECUTED, LOCKED, REMOTE, VERIFIED, Statistics
+from hipcache.report.targets import is_check
+from hipcache.values import replace
 
 FOLD_AT = 1 << 20
 HEADER = "hipcache statistics 1"
@@ -73,6 +76,11 @@ def record_remote(root: Path, counts: Mapping[str, int], umask: int | None = Non
 def record_executions(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
     """Count what was asked of an executor: numbers by name, of OF_EXECUTIONS; a fault by its kind ("fault KIND")."""
     return _record(root, EXECUTED, counts, umask)
+
+
+def record_evictions(root: Path, umask: int | None, entries: int, size: int) -> bool:
+    """Count entries that were removed, and their bytes on disk."""
+    return _record(root, EVICTED, {"entries": entries, "bytes": size}, umask)
 
 
 def _record(root: Path, of: str, counts: Mapping[str, int], umask: int | None) -> bool:
@@ -178,9 +186,10 @@ def _wait_lock(lock: int, how: int) -> bool:
 # Lines
 
 
-def line(outcome: CompileOutcome) -> bytes:
-    """Of the compile, without what became of preambles."""
-    return _line(sums.texts(outcome)[0].split("\t"))
+def line_of_hit(outcome: CompileOutcome, outputs: Iterable[str]) -> bytes:
+    """Of the same compile when nothing has changed. `outputs`: absolute paths."""
+    hit = replace(outcome.as_hit(), check=any(map(is_check, outputs)))
+    return _line(sums.texts(hit)[0].split("\t"))
 
 
 def _line(fields: list[str]) -> bytes:

@@ -13,13 +13,19 @@ from hipcache.store import StoreSize
 from hipcache.values import asdict, dataclass, field
 
 # Of the form of `as_json`: another one where a field goes or means something else, not where one comes.
-VERSION = 1
+VERSION = 2
 _MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
 # what a remote was asked; of precompiled preambles, with what became of them and how many; of actions that executors
 # have run.
 VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", "preambles", "executed"
+# Of entries that were removed: how many, and their bytes on disk.
+EVICTED = "evicted"
+OF_EVICTIONS = ("entries", "bytes")
+# What stands behind the units of a line, in their form, so that older versions pass over it: how many microseconds it
+# took, and that it was a configure check, which counts nowhere else. `native/statistics.c` writes the first.
+_TOOK, _CHECK, _NO_MARKS = "took ", "configure check", "..."
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
 # Of executors: actions that workers have run, that were taken back before one did, and whose outputs were compared with
@@ -46,7 +52,8 @@ class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
     `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `without_preamble`: passes,
     by reason; `executions`: by OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a
-    compile, and `checks`: configure checks, which count nowhere else, both by outcome and of a log alone (`logged`)."""
+    compile, of as many as `timed` says, and `checks`: configure checks, which count nowhere else, all by outcome;
+    `evicted`: by OF_EVICTIONS."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -64,7 +71,9 @@ class Statistics:
     executions: Mapping[str, int] = field(default_factory=dict)
     execution_faults: Mapping[str, int] = field(default_factory=dict)
     average_seconds: Mapping[str, float] = field(default_factory=dict)
+    timed: Mapping[str, int] = field(default_factory=dict)
     checks: Mapping[str, int] = field(default_factory=dict)
+    evicted: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cacheable(self) -> int:
@@ -96,7 +105,9 @@ class Statistics:
             "executions": dict(self.executions),
             "execution_faults": dict(self.execution_faults),
             "average_seconds": {end: round(seconds, 6) for end, seconds in self.average_seconds.items()},
+            "timed": dict(self.timed),
             "checks": dict(self.checks),
+            "evicted": dict(self.evicted),
             "since": self.since,
         }
 
@@ -106,6 +117,10 @@ def texts(outcome: CompileOutcome) -> list[str]:
     fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
     for unit in outcome.units:
         fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
+    if outcome.took:
+        fields.append(f"{_TOOK}{round(outcome.took * 1e6)} {_NO_MARKS}")
+    if outcome.check:
+        fields.append(f"{_CHECK} {_NO_MARKS}")
     more = ([PREAMBLES, what, str(count)] for what, count in outcome.preambles)
     return ["\t".join(" ".join(text.split()) for text in one) for one in (fields, *more)]
 
@@ -118,14 +133,19 @@ def counters(text: str) -> Counter[str]:
         return Counter({f"{outcome} {reason}": int(milliseconds) or 1})
     if outcome == LOCKED:
         return Counter({LOCKED: 1})
-    if outcome in (REMOTE, EXECUTED):
+    if outcome in (REMOTE, EXECUTED, EVICTED):
         told = (unit.rpartition(" ") for unit in units)
         return Counter({f"{outcome} {name}": int(number) for name, _, number in told})
+    if f"{_CHECK} {_NO_MARKS}" in units:
+        return Counter({f"check {outcome}": 1})
     counts = Counter({f"compile {outcome}": 1, "milliseconds": int(milliseconds)})
     if outcome == PASSED_THROUGH or reason:
         counts[f"{'reason' if outcome == PASSED_THROUGH else 'not kept'} {reason}"] += 1
     for unit in units:
         name, _, marks = unit.rpartition(" ")
+        if name.startswith(_TOOK):
+            counts.update({f"microseconds {outcome}": int(name[len(_TOOK) :]), f"timed {outcome}": 1})
+            continue
         keys = [f"unit {name}"] if name in (HOST, LINK) else [f"unit {name}", "job frontend", "job backend"]
         for key, mark in zip(keys, marks, strict=False):
             if mark in _COUNTED:
@@ -139,6 +159,7 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
 
     units = {key.removeprefix("unit ").rpartition(" ")[0] for key in counts if key.startswith("unit ")}
     reasons = {key[7:]: count for key, count in counts.items() if key.startswith("reason ")}
+    timed = {outcome: counts[f"timed {outcome}"] for outcome in OUTCOMES if counts[f"timed {outcome}"]}
     return Statistics(
         compiles={outcome: counts[f"compile {outcome}"] for outcome in OUTCOMES},
         units={name: tally(f"unit {name}") for name in [*sorted(units - {HOST, LINK}), HOST, LINK]},
@@ -154,5 +175,9 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
         without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
         executions={name: counts[f"{EXECUTED} {name}"] for name in OF_EXECUTIONS},
+        average_seconds={end: counts[f"microseconds {end}"] / number / 1e6 for end, number in timed.items()},
+        timed=timed,
+        checks={outcome: counts[f"check {outcome}"] for outcome in OUTCOMES if counts[f"check {outcome}"]},
+        evicted={name: counts[f"{EVICTED} {name}"] for name in OF_EVICTIONS},
         execution_faults={key[len(_FAULT) :]: count for key, count in counts.items() if key.startswith(_FAULT)},
     )

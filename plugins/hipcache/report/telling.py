@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
-from hipcache.report.outcome import CompileOutcome
+from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome
+from hipcache.report.targets import is_check
+from hipcache.values import replace
 
 if TYPE_CHECKING:
     from hipcache.report.history import Record
+
+
+# The others go on in the compiler, or end early.
+_TIMED = (HIT, PARTIAL, MISS)
 
 
 def columns(environ: Mapping[str, str]) -> int | None:
@@ -53,8 +59,11 @@ def record(
     """Count a compile that ended, and note and log how. `command`: what the build tool ran, in `cwd`; `told`: what
     the engine knows about it, None where it left the compile to the compiler; `began`: when, in seconds of the epoch
     (None: with this process)."""
+    path = told.object if told else os.path.join(cwd, _output(command))
+    end = replace(end, check=is_check(path))
     if not config.readonly:
-        statistics.record(config.dir, end, config.umask)
+        took = _took(began) if end.outcome in _TIMED else 0.0
+        statistics.record(config.dir, replace(end, took=took), config.umask)
         if end.reason != "not_hip":
             from hipcache.report.history import History, Record  # which takes a while
             from hipcache.store.layout import HISTORY
@@ -74,6 +83,10 @@ def record(
             stats_log.line, end, began=began, now=now, cwd=cwd, path=told.object if told else _output(command)
         )
         _log_line(config, line, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}", command)
+
+
+def _took(began: float | None) -> float:
+    return max(0.0, time.time() - (_began() if began is None else began))
 
 
 def served(config: Config, counted: bytes, command: Sequence[str], cwd: str, began: float) -> None:

@@ -255,6 +255,10 @@ class LocalStore:
             swept = 0 if dry_run else upkeep.sweep()
             return swept + upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
 
+    def count_evictions(self, told: Callable[[int, int], object]) -> None:
+        """`told` is given the number of entries that are removed from now on, and their bytes on disk."""
+        self._upkeep.on_evicted = told
+
     def clear(self, *, progress: Callable[[int], object] = no_progress) -> int:
         """See the contract. What live processes work on in tmp/ stays. `progress` as above. Raises StoreError."""
         with self._locked_upkeep("clear") as upkeep:

@@ -62,12 +62,14 @@ def no_progress(entries: int) -> None:
 
 
 class Upkeep:
-    """`clock` gives seconds since the epoch, as the mtimes of the entries."""
+    """`clock` gives seconds since the epoch, as the mtimes of the entries. `on_evicted` is told how many entries were
+    removed, and their bytes on disk."""
 
     def __init__(self, confined: Confined, ledger: Ledger, clock: Callable[[], float]) -> None:
         self._confined = confined
         self._ledger = ledger
         self._clock = clock
+        self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
 
     def open_locks(self) -> int:
         """Raises OSError."""
@@ -203,7 +205,7 @@ class Upkeep:
         """Remove `entries` from the first on until `down_to` bytes are held; the bytes freed. What was used or replaced
         after it was listed stays. `progress` is told the number of those removed so far. Raises OSError."""
         going = sorted(self.over(entries, down_to), key=lambda entry: entry.name)
-        freed = 0
+        freed = removed = 0
         for start in range(0, len(going), BATCH):
             with self._ledger.held() as book:
                 for directory, group in groupby(
@@ -215,9 +217,12 @@ class Upkeep:
                         for last in self._confined.discard_unchanged(directory, times):
                             book.subtract(entries_there[last].size)
                             freed += entries_there[last].size
+                            removed += 1
                 book.save()
             progress(min(start + BATCH, len(going)))
         self._remove_empty(going)
+        if removed:
+            self.on_evicted(removed, freed)
         return freed
 
     def _remove_empty(self, gone: Iterable[Entry]) -> None:
