@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
-from hipcache.config import Config, config_path
+from hipcache.config import Config, watched_paths
 from hipcache.direct.record import NO_STATE
 from hipcache.direct.remember import remember
 from hipcache.engine.opening import open_engine
@@ -67,7 +67,7 @@ def relies_on_state(direct: Direct, began: float, ended: float, racy: float) -> 
         terminal=False,
         ended=[done.outcome],
         history=[History.name(done.record)],
-        settings=config_path(lab.environ),
+        settings=watched_paths(Config(dir=lab.store), lab.environ),
         system=(),
     )
     made = direct.record().read_bytes() if direct.record().exists() else b""

@@ -14,7 +14,8 @@ from fake_compiler import Compiler, host_template
 from hipcache.cli.explain import describe
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.loop.account import Compiled, make
+from hipcache.loop.account import Compiled
+from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import Killed
 from hipcache.processes.slots import SharedSlots

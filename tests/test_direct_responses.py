@@ -8,7 +8,8 @@ import pytest
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.config import Config
 from hipcache.engine.opening import open_engine
-from hipcache.loop.account import Compiled, make
+from hipcache.loop.account import Compiled
+from hipcache.loop.front import make
 from hipcache.planning.command import Command, parse
 from test_direct import Direct, direct
 
