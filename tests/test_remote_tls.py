@@ -1,0 +1,95 @@
+"""grpcs://: a remote behind TLS, with certificates of an authority of one's own, for the server and for the client."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from remote_lab import HAS_CLIENTS, SECONDS, Team, casd, free_port, nginx, running, uploaded
+
+if not HAS_CLIENTS:
+    pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
+
+from hip import HIT, MISS
+from hipcache.helper.connecting import connect
+from hipcache.remote.address import parse
+from hipcache.remote.backend import RemoteError, blob_of
+
+CONTENT = b"".join(number.to_bytes(4, "little") for number in range(3 << 20))
+_RULES = """\
+listen 127.0.0.1:{port} ssl http2;
+ssl_certificate {certs}/server.pem; ssl_certificate_key {certs}/server.key;
+ssl_client_certificate {certs}/ca.pem; ssl_verify_client on;
+if ($http_authorization != "Bearer of-the-team") {{ return 401; }}
+location / {{ grpc_pass grpc://127.0.0.1:{behind}; }}
+"""
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ca, and signed by it: server, client; other: an authority that has signed nothing."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    place = tmp_path_factory.mktemp("certs")
+
+    def run(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=place, check=True, capture_output=True, timeout=SECONDS)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    for name in ("ca", "other"):
+        run("req", "-x509", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+    (place / "names").write_text("subjectAltName=IP:127.0.0.1")
+    for name in ("server", "client"):
+        run("req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        signer = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
+        run("x509", "-req", "-in", f"{name}.csr", *signer, "-extfile", "names", "-out", f"{name}.pem")
+    (place / "token").write_text("of-the-team\n")
+    (place / "wrong-token").write_text("of-another\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(certs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    place, port = tmp_path_factory.mktemp("tls"), free_port()
+    with running(casd(place / "casd")) as behind:
+        rules = _RULES.format(port=port, certs=certs, behind=behind.port)
+        with running(nginx(place / "nginx", rules)):
+            yield f"grpcs://127.0.0.1:{port}?timeout=30"
+
+
+def options(certs: Path, authority: str = "ca", client: str = "client", token: str = "token") -> str:
+    files = f"&ca-file={certs}/{authority}.pem&token-file={certs}/{token}"
+    return files + (f"&cert-file={certs}/{client}.pem&key-file={certs}/{client}.key" if client else "")
+
+
+def test_contents_travel_by_tls_with_certificates_of_both_sides(address: str, certs: Path) -> None:
+    backend = connect(parse(address + options(certs)))
+    small = b"a content"
+    backend.put_contents([(blob_of(small), small), (blob_of(CONTENT), CONTENT)])
+    come = backend.contents([blob_of(small), blob_of(CONTENT)], lambda size: None)
+    backend.close()
+    assert come == {blob_of(small): small, blob_of(CONTENT): CONTENT}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"authority": "other"}, {"client": ""}, {"client": "other"}, {"token": "wrong-token"}], ids=str
+)
+def test_without_the_right_certificates_and_token_it_is_an_error(
+    address: str, certs: Path, wrong: dict[str, str]
+) -> None:
+    backend = connect(parse(address.replace("timeout=30", "timeout=5") + options(certs, **wrong)))
+    with pytest.raises(RemoteError):
+        backend.describe()
+    backend.close()
+
+
+def test_a_compile_of_one_machine_is_a_hit_on_another(address: str, certs: Path, tmp_path: Path) -> None:
+    team = Team(tmp_path, address + options(certs))
+    first = team.machine()
+    assert first.compile("--offload-arch=gfx906").outcome == MISS
+    uploaded(first)
+    assert team.machine().compile("--offload-arch=gfx906").outcome == HIT
+    team.end()
