@@ -17,7 +17,7 @@ import pytest
 from hip import KERNEL, LAUNCHER, PARTIAL, explained, kernel, only_19
 from hipcache.config import Config
 from hipcache.helper.process import IDLE, Helper
-from hipcache.helper.remotes import open_remotes
+from hipcache.helper.remotes import examine, open_remotes
 from hipcache.remote import queue
 from hipcache.remote.client import Client
 from hipcache.store.local import LocalStore
@@ -175,6 +175,13 @@ def test_the_doctor_looks_at_the_remote(team: Team) -> None:
     told = team.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
     assert "answers within" in told
     assert "takes contents" in told
+
+
+def test_the_doctor_compares_the_clocks(web: Server) -> None:
+    for ahead, good in ((0.0, True), (-1000.0, False), (1000.0, False)):
+        seen = list(examine(web.url, lambda ahead=ahead: time.time() + ahead))
+        found = [(state, text) for state, text, _ in seen if "clock" in text]
+        assert [state for state, _ in found] == [good], seen
 
 
 def test_the_doctor_says_what_is_wrong_with_a_remote(webbed: Team, web: Server) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hip import settle
 from hipcache.helper.ahead import Listed
 from hipcache.helper.asks import Asked
 from hipcache.helper.compilers import Compilers
 from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
-from remote_lab import SECONDS, Server, nginx, remote_counts, running, uploaded
+from remote_lab import HIT, SECONDS, Server, Team, free_port, nginx, remote_counts, running, uploaded
 from test_prefetch import ARCHES, Machines, ahead
 from test_remote import patient
 from test_remote_asked import alone, commands, served
@@ -177,3 +179,19 @@ def test_a_file_that_is_young_or_changes_or_is_none_is_not_noted(tmp_path: Path)
     assert claims(tmp_path / "store") == {}
     Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda: old.stat().st_ctime + 9).read([str(old)])
     assert len(claims(tmp_path / "store")) == 2, "its content, and that it was read"
+
+
+def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Path) -> None:
+    lab = Team(tmp_path, "").machine()
+    settle()
+    lab.compile()
+    script = (
+        "import os, sys; from hipcache.launcher.launch import launch; status = launch(sys.argv[1:], os.environ);"
+        "print(*sorted({'hipcache.remote.client', 'hipcache.remote.queue', 'socket'} & set(sys.modules)));"
+        "sys.exit(status)"
+    )
+    env = {"HIPCACHE_REMOTE": f"http://127.0.0.1:{free_port()}"}
+    ended = lab.run([sys.executable, "-c", script, *lab.words()], env=env)
+    assert (ended.status, ended.out.split(), ended.err) == (0, [b"hipcache.remote.queue"], b"")
+    assert lab.counted().outcome == HIT
+    assert len(list((lab.store / "v1/remote").glob("item-*"))) == 1

@@ -186,6 +186,22 @@ def test_the_very_tokens_that_were_taken_are_given_back(pipe: Pipe) -> None:
     assert sorted(pipe.tokens()) == sorted(b"+-")
 
 
+@pytest.mark.parametrize("limit", [1, 2, 8])
+def test_with_workers_elsewhere_a_compiler_needs_a_token_and_a_slot(pipe: Pipe, limit: int, tmp_path: Path) -> None:
+    flags = {"MAKEFLAGS": f"-j3 --jobserver-auth={pipe.read},{pipe.write}"}
+    slots = open_slots(flags, limit, str(tmp_path), elsewhere=True)
+    assert most_at_once(slots) <= min(limit, 3)
+    held = [slots.attempt() for _ in range(4)]
+    assert sum(one is not None for one in held) == min(limit, 3)
+    for one in held:
+        if one is not None:
+            one.__exit__(None, None, None)
+    assert sorted(pipe.tokens()) == sorted(b"+-")
+    with slots.hold():
+        assert slots.attempt() is None, "without a token it gives the slot back"
+        assert slots.attempt() is None
+
+
 def test_a_token_is_given_back_after_an_error(pipe: Pipe) -> None:
     slots = by_pipe(pipe)
     with slots.hold(), pytest.raises(KeyError), slots.hold():

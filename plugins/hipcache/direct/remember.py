@@ -110,4 +110,4 @@ def remember(
             reads = invocations.project_reads(guarded, files, whole.digests)
             made = invocations.Made(record, shared, system_guarded, tuple(reads), whole.tools, whole.asked)
             if named := made.keep(engine.store, argv, cwd, engine.basedir):
-                engine.remote().queue([named], [])
+                engine.queue(named)

@@ -28,7 +28,7 @@ class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
-    loaded by that; `executions`: likewise, of executors;
+    loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
     `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
 
     store: Store
@@ -42,6 +42,7 @@ class Engine:
     racy: float = RACY
     secret: bytes = b""
     remote: Callable[[], Client] | None = None
+    queue: Callable[[str], object] = bool
     preambles: int = 0
     executions: Callable[[], Executions] | None = None
 

@@ -27,7 +27,12 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
     return Engine(
         store=store,
         runner=SubprocessRunner(),
-        slots=open_slots(environ, config.job_slots, runtime_directory(environ)),
+        slots=open_slots(
+            environ,
+            config.job_slots,
+            runtime_directory(environ),
+            elsewhere=any(one != "none" for one in config.executor),
+        ),
         environ=environ,
         clock=time.time,
         history=None if store.read_only else History(store.notes(HISTORY)),
@@ -36,6 +41,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         racy=racy,
         secret=store.seal.secret,
         remote=client if config.remote and shares else None,
+        queue=servers.queue_of(config),
         preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
         executions=servers.executions_of(client, config, environ)
         if (config.executor or config.remote) and shares

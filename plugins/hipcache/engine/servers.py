@@ -28,6 +28,21 @@ def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client
     return client
 
 
+def queue_of(config: Config) -> Callable[[str], object]:
+    """What takes the key of a record that is to be uploaded, some time: without the client, which takes longer to load
+    than a hit may take. The native program has asked the storage helper before the engine began; it looks into the
+    queue every few seconds."""
+
+    def put(key: str) -> None:
+        from hipcache.disk.confined import Confined
+        from hipcache.remote import needs, queue
+
+        if not needs.missing_packages(config.remote):
+            queue.add(Confined(config.dir, config.umask), [key], [])
+
+    return put
+
+
 def executions_of(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
     def tell(fault: str, hint: str) -> None:
         _tell("executor", fault, hint, " ".join(config.executor), environ)

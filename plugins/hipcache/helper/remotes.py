@@ -24,6 +24,8 @@ _HINTS = {
     DENIED: "check its token-file or header-file, or the variables of the cloud, and that this user may use it",
     SETTINGS: "correct HIPCACHE_REMOTE",
 }
+# Seconds, of two clocks.
+_MOST_APART = 60
 _HINT = "the build goes on without it; 'hipcache doctor' looks at it"
 
 
@@ -82,7 +84,7 @@ def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
 
 
-def examine(text: str) -> Iterator[tuple[bool, str, str]]:
+def examine(text: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[bool, str, str]]:
     """Is the remote with that address well? (yes or no, in words, what to do) for each thing that was looked at."""
     try:
         found = address.parse(text)
@@ -99,11 +101,16 @@ def examine(text: str) -> Iterator[tuple[bool, str, str]]:
         milliseconds = (time.monotonic() - began) * 1000
         yield True, f"{name} answers within {milliseconds:.0f} ms ({described})", ""
         if found.writes:
-            content = b"hipcache doctor"
+            content, now = b"hipcache doctor", clock()
             backend.put_contents([(blob_of(content), content)])
             come = backend.contents([blob_of(content)], _no_progress) if found.reads else {blob_of(content): content}
             good = come.get(blob_of(content)) == content
             yield good, f"{name} {'takes contents' if good else 'does not give back what it took'}", _HINT
+            at = backend.stored_at(blob_of(content)) if good else None
+            if at is not None:
+                off = round(abs(at - now))
+                apart = f"{name} has a clock that differs from this machine's by {off} s"
+                yield off <= _MOST_APART, apart, "set both clocks by NTP: clouds deny access from 15 minutes on"
     except ImportError as error:
         yield False, f"{name} needs {error.name}", "pip install 'hipcache[remote]'"
     except RemoteError as error:

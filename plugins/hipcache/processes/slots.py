@@ -7,7 +7,7 @@ terminal) would hold up every other one: each has a second byte behind all the f
 
 Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
 it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
-process may not use it (make closes its pipe for a recipe without `+`) the slots decide.
+process may not use it (make closes its pipe for a recipe without `+`) the slots decide. With an executor both do.
 """
 
 from __future__ import annotations
@@ -145,10 +145,35 @@ class Jobserver:
             return b""
 
 
-def open_slots(environ: Mapping[str, str], limit: int, directory: str) -> Slots:
-    """The jobserver if there is one that this process may use, else the user's slots, of which `limit` exist."""
+class Both:
+    """A token of make's and a slot. The slot comes first: who has a token of the pipe never waits for one."""
+
+    def __init__(self, slots: SharedSlots, jobserver: Jobserver) -> None:
+        self.limit = slots.limit
+        self._slots, self._jobserver = slots, jobserver
+
+    @contextlib.contextmanager
+    def hold(self, check: Check = lambda: None) -> Iterator[None]:
+        with self._slots.hold(check), self._jobserver.hold(check):
+            yield
+
+    def attempt(self) -> AbstractContextManager[object] | None:
+        with contextlib.ExitStack() as held:
+            for one in (self._slots, self._jobserver):
+                taken = one.attempt()
+                if taken is None:
+                    return None
+                held.enter_context(taken)
+            return held.pop_all()
+
+
+def open_slots(environ: Mapping[str, str], limit: int, directory: str, *, elsewhere: bool = False) -> Slots:
+    """The jobserver if there is one that this process may use, else the user's slots, of which `limit` exist. Both
+    where actions may run `elsewhere`: then `make -j64` says how much may be under way, not how many compilers this
+    machine can run."""
     jobserver = _jobserver(environ.get("MAKEFLAGS", ""), limit)
-    return jobserver or SharedSlots(limit, directory)
+    slots = SharedSlots(limit, directory)
+    return Both(slots, jobserver) if jobserver and elsewhere else jobserver or slots
 
 
 def _jobserver(flags: str, limit: int) -> Jobserver | None:

@@ -63,6 +63,11 @@ class Backend(Protocol):
 
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None: ...
 
+    def stored_at(self, content: Blob) -> float | None:
+        """When that content was put there last, in seconds of the epoch by the server's clock; None where the protocol
+        does not tell."""
+        ...
+
     def describe(self) -> str:
         """What the server says of itself, for `hipcache doctor`."""
         ...

@@ -73,6 +73,12 @@ class ObjectStore:
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
         self._each(lambda one: self._put("cas", *one), list(contents))
 
+    def stored_at(self, content: Blob) -> float | None:
+        try:
+            return obstore.head(self._store, f"cas/{content.hash}")["last_modified"].timestamp()
+        except Exception as error:
+            raise _as_remote_error(error) from error
+
     def describe(self) -> str:
         return "objects by name"
 

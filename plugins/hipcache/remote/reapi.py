@@ -176,6 +176,9 @@ class Reapi:
         except grpc.RpcError as error:
             raise as_remote_error(error) from error
 
+    def stored_at(self, content: Blob) -> float | None:
+        return None
+
     def capabilities(self, timeout: float = _WHOLE) -> Any:
         return self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance), timeout)
 
