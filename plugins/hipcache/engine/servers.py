@@ -31,7 +31,7 @@ def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client
 def queue_of(config: Config) -> Callable[[str], object]:
     """What takes the key of a record that is to be uploaded, some time: without the client, which takes longer to load
     than a hit may take. The native program has asked the storage helper before the engine began; it looks into the
-    queue every few seconds."""
+    queue every second."""
 
     def put(key: str) -> None:
         from hipcache.disk.confined import Confined

@@ -16,6 +16,7 @@ from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 
 _TICK = 0.1
+_LOOK = 1.0  # seconds after which who has told nothing may have queued something
 _BATCH = 32  # items that are uploaded together
 _AGAIN = 10.0  # seconds after which an upload that failed is tried again
 
@@ -56,8 +57,7 @@ class Uploads:
 
     def ask(self) -> None:
         """There may be something new in the queue."""
-        if self.remotes and not any(remote.address.writes for remote in self.remotes):
-            self._drop_all()
+        self._drop_unwanted()
         for line in self._lines:
             line.asked.set()
 
@@ -79,8 +79,9 @@ class Uploads:
 
     def _serve(self, line: _Line, used: Callable[[], object]) -> None:
         while True:
-            line.asked.wait(5.0)
+            line.asked.wait(_LOOK)
             line.asked.clear()
+            self._drop_unwanted()
             if line.remote.breaker.is_to_be_probed():
                 line.remote.probe()
             while line.remote.address.writes and not self.ended and self._some(line):
@@ -129,9 +130,10 @@ class Uploads:
             return set(queue.names(self.store.confined))
         return set()
 
-    def _drop_all(self) -> None:
-        for name in self._names():
-            queue.remove(self.store.confined, name)
+    def _drop_unwanted(self) -> None:
+        if self.remotes and not any(remote.address.writes for remote in self.remotes):
+            for name in self._names():
+                queue.remove(self.store.confined, name)
 
     def sync(self, say: Callable[[dict[str, Any]], object]) -> None:
         """Say what is left, until nothing is, or no more can be sent."""
