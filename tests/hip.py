@@ -355,7 +355,7 @@ class Lab:
                 old, new = old.get(name, {}), new.get(name, {})  # type: ignore[assignment,attr-defined]
             return {name: int(new[name]) - int(old.get(name, 0)) for name in new if new[name] != old.get(name, 0)}  # type: ignore[call-overload]
 
-        outcomes = grown("compiles")
+        outcomes = grown("compiles") or grown("checks")
         assert sum(outcomes.values()) <= 1, f"more than one compile: {outcomes}"
         reasons = grown("passed_through")
         units = {name: grown("units", name) for name in after["units"]}  # type: ignore[attr-defined]
