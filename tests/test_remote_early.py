@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from hipcache.helper.ahead import Listed
 from hipcache.helper.asks import Asked
 from hipcache.helper.compilers import Compilers
 from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
+from hipcache.helper.start import Greeter
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, SECONDS, Server, Team, free_port, nginx, remote_counts, running, uploaded
@@ -195,3 +197,21 @@ def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Pa
     assert (ended.status, ended.out.split(), ended.err) == (0, [b"hipcache.remote.queue"], b"")
     assert lab.counted().outcome == HIT
     assert len(list((lab.store / "v1/remote").glob("item-*"))) == 1
+
+
+def test_who_asks_a_helper_that_is_not_up_gets_signs_of_life_and_then_waits_for_an_answer(tmp_path: Path) -> None:
+    place = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as asks:
+        listener.bind(str(place))
+        listener.listen()
+        greeter = Greeter(listener)
+        greeter.thread.start()
+        asks.settimeout(SECONDS)
+        asks.connect(str(place))
+        assert asks.recv(2).startswith(b"\n")
+        (waiting,) = greeter.end()
+        with waiting:
+            waiting.sendall(b"y")
+        while (said := asks.recv(1)) == b"\n":
+            pass
+        assert said == b"y"

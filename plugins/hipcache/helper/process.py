@@ -54,6 +54,7 @@ class Helper:
     idle: float = IDLE
     fetches: Fetches = field(init=False)
     uploads: Uploads = field(init=False)
+    waiting: list[socket.socket] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _executions: Executions | None = None
 
@@ -85,6 +86,8 @@ class Helper:
         threading.Thread(target=self._open, args=(ready,), daemon=True).start()
         if not self.uploads.ended:
             threading.Thread(target=self.uploads.run, args=(ready, self.note_use), daemon=True).start()
+        for connection in self.waiting:
+            threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
         with suppress(OSError):
             while os.stat(place).st_ino == inode and not self.is_idle():
                 for one in select.select(list(listeners.values()), (), (), 1.0)[0]:
