@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from hipcache import __main__ as program
 from hipcache import __version__, cli
 from hipcache.cli import Session, arches, directories, dispatch, screen
 from hipcache.errors import HipcacheError
@@ -392,10 +391,6 @@ def test_help_names_every_subcommand_and_every_subcommand_has_help(shell: Shell)
             assert shell(verb, "--help") == 0
             assert shell.out.startswith(f"usage: hipcache {verb}")
             shell("--help")
-
-
-def test_the_entry_knows_the_same_subcommands_as_the_cli() -> None:
-    assert program.SUBCOMMANDS == cli.VERBS
 
 
 def test_version_prints_name_and_version(shell: Shell) -> None:

@@ -10,13 +10,10 @@ import signal
 import sys
 from contextlib import suppress
 
-from hipcache import VERBS
+from hipcache import STORAGE_HELPER, VERBS
 
-SUBCOMMANDS = VERBS
 # What the native launcher says where the command that follows was a direct hit, and is to be compared.
 SERVED = "--served"
-# What starts the process that holds the connections to a remote (remote/client.py).
-STORAGE_HELPER = "--storage-helper"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         from hipcache.launcher.launch import check_served
 
         return check_served(argv[1:], os.environ)
-    if not argv or argv[0] in SUBCOMMANDS or argv[0] == "help" or argv[0].startswith("-"):
+    if not argv or argv[0] in VERBS or argv[0] == "help" or argv[0].startswith("-"):
         from hipcache.cli import run
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -105,7 +102,7 @@ def _say_unknown(word: str, nearest: str) -> int:
     """Neither a verb nor a program: nothing is compiled, and nothing counted."""
     print(
         f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH\n"
-        + (f"  did you mean 'hipcache {nearest}'?" if nearest else f"  subcommands: {', '.join(SUBCOMMANDS)}"),
+        + (f"  did you mean 'hipcache {nearest}'?" if nearest else f"  subcommands: {', '.join(VERBS)}"),
         file=sys.stderr,
     )
     return 2 if nearest else 127
@@ -114,7 +111,7 @@ def _say_unknown(word: str, nearest: str) -> int:
 def _nearest_subcommand(word: str, likeness: float) -> str:
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, (*SUBCOMMANDS, "help"), n=1, cutoff=likeness)), "")
+    return next(iter(difflib.get_close_matches(word, (*VERBS, "help"), n=1, cutoff=likeness)), "")
 
 
 if __name__ == "__main__":

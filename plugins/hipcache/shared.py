@@ -6,6 +6,8 @@ of the same name there (a text with its NUL, a tuple of texts a list that ends w
 
 from __future__ import annotations
 
+import hipcache
+
 # The first part of each key (`inputs/keys`).
 KEY_FORMAT = "5"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
@@ -56,6 +58,15 @@ BUILDERS_VARIABLES = (
     *("NIX_BUILD_TOP", "PORTAGE_BUILDDIR", "CONDA_BUILD", "SPACK_SHORT_SPEC"),
 )
 MAKEPKGS_TEXTDOMAIN = "pacman-scripts"
+
+STORAGE_HELPER = hipcache.STORAGE_HELPER
+# Variables that decide who a storage helper is to the remote begin so, in capitals or not.
+CREDENTIALS = (
+    *("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "GRPC_"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+)
+# Seconds in which nobody asks a remote after a fault.
+REMOTE_DOWN = 600
 
 
 def terminated(text: str) -> bytes:

@@ -30,19 +30,17 @@ enum {
     PATIENCE = 2000,   /* milliseconds for an answer, or for a sign of life */
     LONGEST = 20000,   /* for what a whole build needs (cli/prefetch.py: SECONDS) */
     AGAIN = 60,        /* seconds after which a helper that did not come up is started again */
-    DOWN = 600,        /* seconds for which nobody asks after a fault (remote/client.py) */
     BACKLOG = 512,
     MOST_VARIABLES = 256,
     MOST_QUESTION = 4 << 20,
     LOCK_AT = 3, SOCKET_AT = 4, /* descriptors in the helper */
 };
 
-/* Do they decide which helper it is? The second list as _CREDENTIALS in remote/place.py. */
+/* Do they decide which helper it is? */
 static bool decides(const char *variable) {
     static const char *const settings[] = {"HIPCACHE_DIR=", "HIPCACHE_CONFIG=", "HIPCACHE_SYSTEM_CONFIG=", "HIPCACHE_KEY=", "HIPCACHE_NAMESPACE=", "HIPCACHE_UMASK=",
         "HIPCACHE_MAX_SIZE=", "HIPCACHE_REMOTE=", "HIPCACHE_EXECUTOR=", "HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "PYTHONPATH=", NULL};
-    static const char *const credentials[] = {"AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY",
-        "NO_PROXY", "ALL_PROXY", "GRPC_", NULL};
+    static const char *const credentials[] = CREDENTIALS;
     for (const char *const *one = settings; *one; one++)
         if (starts(variable, *one))
             return true;
@@ -111,7 +109,7 @@ static int connect_to(int directory, const char *name) {
 
 /* In the process that becomes the helper: it has nothing of the build's. */
 static void become_helper(int lock, int door, const char *path, void (*start_engine)(char **words)) {
-    char *words[] = {(char *)"hipcache", (char *)"--storage-helper", (char *)"--door", (char *)"3", (char *)"4", (char *)path, NULL};
+    char *words[] = {(char *)"hipcache", (char *)STORAGE_HELPER, (char *)"--door", (char *)"3", (char *)"4", (char *)path, NULL};
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -232,7 +230,7 @@ static bool is_down(const request *asked) {
     char path[PATH_MAX];
     struct stat found;
     return snprintf(path, PATH_MAX, "%s/v1/remote/down", asked->store) >= PATH_MAX ||
-           (stat(path, &found) == 0 && llabs((long long)time(NULL) - found.st_mtime) < DOWN);
+           (stat(path, &found) == 0 && llabs((long long)time(NULL) - found.st_mtime) < REMOTE_DOWN);
 }
 
 /* As `answer_of`, of a question of this kind, that may take so many milliseconds; 'n' where it cannot be asked. */

@@ -12,7 +12,7 @@ it came to, "told": as above}, or {"wrong": [text, hint]}, after empty lines. {"
 something is told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
-build, and no compile asks for DOWN seconds, and none of that build at all.
+build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from hipcache.processes.runner import start_apart
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.place import place_of
+from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field
 
-# Seconds: until the helper has said something, beyond the timeout of the addresses; for one question; and in which
-# nothing is asked after a fault.
-SILENCE, LONGEST, DOWN = 0.2, 60.0, 600.0
+# Seconds: until the helper has said something, beyond the timeout of the addresses; and for one question.
+SILENCE, LONGEST = 0.2, 60.0
 _LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
 _TRIES = 4  # to connect, while others start the helper
@@ -52,7 +52,6 @@ sys.path.append(sys.argv.pop(1))
 from hipcache.__main__ import main
 sys.exit(main())
 """
-WORD = "--storage-helper"
 
 Tell = Callable[[str, str], object]
 
@@ -165,7 +164,7 @@ class Client:
         """May it be asked? A build that has met the fault asks no more, however long it takes."""
         with suppress(OSError):
             age = abs(time.time() - self.store.status(_DOWN_MARK).st_mtime)
-            if age < DOWN or (age < _LONGEST_BUILD and self._mark() == self.store.read(_DOWN_MARK, 1 << 10)):
+            if age < REMOTE_DOWN or (age < _LONGEST_BUILD and self._mark() == self.store.read(_DOWN_MARK, 1 << 10)):
                 self._given_up = True
                 return False
         return True
@@ -230,7 +229,7 @@ class Client:
             with sockets.bound(place) as listener:
                 root = str(Path(hipcache.__file__).parent.parent)
                 fds = (lock.fileno(), listener.fileno())
-                argv = [sys.executable, "-E", "-c", _START, root, WORD, *map(str, fds), place]
+                argv = [sys.executable, "-E", "-c", _START, root, hipcache.STORAGE_HELPER, *map(str, fds), place]
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_apart(argv, env={**self.environ, **named}, keep=fds)

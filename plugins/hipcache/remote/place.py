@@ -9,9 +9,7 @@ from hipcache.config import Config
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import runtime_directory
 from hipcache.remote import needs
-
-# Variables that decide who a helper is to the remote.
-_CREDENTIALS = ("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "GRPC_")
+from hipcache.shared import CREDENTIALS
 
 
 def place_of(config: Config, environ: Mapping[str, str]) -> str:
@@ -19,7 +17,7 @@ def place_of(config: Config, environ: Mapping[str, str]) -> str:
     directory = runtime_directory(environ)
     if not directory:
         raise OSError("there is no directory for its socket")
-    named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(_CREDENTIALS))
+    named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(CREDENTIALS))
     made_from = (
         *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),
         *(config.remote, config.executor),
