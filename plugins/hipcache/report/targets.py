@@ -8,7 +8,6 @@ Where a build directory has none, or one that does not read, the place of an obj
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
@@ -153,6 +152,8 @@ def _name_of(path: str) -> str:
 
 def _json(directory: str, name: str) -> Any:
     """A document. Raises OSError, ValueError; who reads it raises LookupError, TypeError where it has another shape."""
+    import json  # the statistics have this module, and need no document
+
     path = os.path.join(directory, name)
     if not os.path.isfile(path):
         raise FileNotFoundError(path)
