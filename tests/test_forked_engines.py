@@ -23,7 +23,7 @@ def start():
     status = dict(line.rstrip().split(":", 1) for line in open("/proc/self/status"))
     streams = [sys.stdin, sys.stdout, sys.stderr]
     told = {{
-        "forked": "engine_server" in sys.modules["__main__"].__file__,
+        "forked": "engine_server" in getattr(sys.modules["__main__"], "__file__", ""),
         "argv": sys.argv[1:], "environ": dict(os.environ), "flags": repr(sys.flags), "path": sys.path[1:],
         "directory": os.getcwd(), "group": os.getpgrp(), "session": os.getsid(0), "nice": os.nice(0),
         "status": [status[name] for name in ("Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigCgt", "Seccomp")],
