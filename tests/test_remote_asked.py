@@ -89,7 +89,7 @@ def test_a_compile_is_fetched_whole_and_no_engine_starts(machines: Machines) -> 
         assert (second.root / words[-1]).read_bytes() == content
         assert (second.root / f"{words[-1]}.d").exists()
     assert second.stats()["compiles"]["hit"] == 2  # type: ignore[index]
-    assert remote_counts(second)["hits"] >= 2, "who has no answer in time asks again"
+    assert remote_counts(second)["hits"] == 2
 
 
 def test_a_whole_build_is_fetched_ahead_and_no_engine_starts(webbed: Machines) -> None:
