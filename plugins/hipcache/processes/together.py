@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from hipcache.native import aside
+from hipcache.processes.runner import signals_deferred
 
 T = TypeVar("T")
 Name = TypeVar("Name")
@@ -47,8 +48,10 @@ class Pool(Generic[Name, T]):
 
     def submit(self, name: Name, task: Callable[[], T]) -> None:
         thread = threading.Thread(target=self._run, args=(name, task), daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        # A signal while it starts would leave it to nobody, and with it what it puts on the disk.
+        with signals_deferred():
+            thread.start()
+            self._threads.append(thread)
         self.busy += 1
 
     def _run(self, name: Name, task: Callable[[], T]) -> None:

@@ -103,8 +103,10 @@ class Entries:
 
     def _write(self, name: str, content: bytes, own: bool) -> Book:
         temporary = f"{TMP}/put-{random_name()}"
-        fd = self.confined.create(temporary, own=own)
+        fd = -1
         try:
+            # A signal's handler raises as soon as the kernel has made the file.
+            fd = self.confined.create(temporary, own=own)
             scratch.mark_alive(fd)
             write_all(fd, content)
             self.touch(fd)
@@ -114,7 +116,8 @@ class Entries:
                 self.confined.unlink(temporary)
             raise
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
     def _rename(self, temporary: str, name: str, size: int) -> Book:
         """The order matters, see ledger.py."""
