@@ -3,6 +3,7 @@ header or to the store. Each compile here is compared with plain clang's (`lab.s
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -57,12 +58,16 @@ def counts(lab: Lab) -> dict[str, int]:
 
 def prepare(lab: Lab, *flags: str, head: str = "") -> None:
     """After that there is a preamble for the device and for the host. (It takes two sources; where something else on
-    the machine touches a directory above meanwhile, nothing is kept, and it takes some more.)"""
-    for number in range(91, 98):
-        build(lab, number, *flags, head=head)
-        if number > 91 and counts(lab)["made"] >= BOTH:
-            break
-    assert counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}
+    the machine touches a directory above meanwhile, nothing is kept, and it takes some more, or another store.)"""
+    for _ in range(3):
+        for number in range(91, 98):
+            build(lab, number, *flags, head=head)
+            if number > 91 and counts(lab)["made"] >= BOTH:
+                break
+        if counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}:
+            return
+        shutil.rmtree(lab.store)
+    raise AssertionError("no preamble is made")
 
 
 def test_one_is_made_by_the_second_source_and_used_by_the_third(prelab: Lab) -> None:
