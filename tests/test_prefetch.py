@@ -11,14 +11,10 @@ import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
-from remote_lab import SERVERS, Server, Team, free_port, nginx, remote_counts, running, uploaded
-from test_remote import patient
+from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
+from test_remote import patient, web
 
-
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[Server]:
-    with running(nginx(tmp_path / "server")) as server:
-        yield server
+__all__ = ["web"]
 
 
 class Machines:

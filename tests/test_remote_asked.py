@@ -15,25 +15,14 @@ from pathlib import Path
 import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
 from hipcache.helper import asks
-from remote_lab import SERVERS, Server, nginx, remote_counts, running, sockets, uploaded
-from test_prefetch import ARCHES, Machines
-from test_remote import patient
+from remote_lab import SERVERS, Server, remote_counts, running, sockets, uploaded
+from test_prefetch import ARCHES, Machines, webbed
+from test_remote import patient, web
+
+__all__ = ["web", "webbed"]
 
 # The exit status of the engine's stand-in: the native program had no hit.
 UNSERVED = 99
-
-
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[Server]:
-    with running(nginx(tmp_path / "server")) as server:
-        yield server
-
-
-@pytest.fixture
-def webbed(tmp_path: Path, web: Server) -> Iterator[Machines]:
-    found = Machines(tmp_path, patient(web.url))
-    yield found
-    found.team.end()
 
 
 @pytest.fixture(params=["nginx", "casd"])

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,25 +20,14 @@ from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
 from hipcache.helper.start import Greeter
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
-from remote_lab import HIT, SECONDS, Server, Team, free_port, nginx, remote_counts, running, uploaded
-from test_prefetch import ARCHES, Machines, ahead
-from test_remote import patient
+from remote_lab import HIT, SECONDS, Team, free_port, remote_counts, uploaded
+from test_prefetch import ARCHES, Machines, ahead, webbed
+from test_remote import web
 from test_remote_asked import alone, commands, served
 
+__all__ = ["web", "webbed"]
+
 _CLAIM = b'{"claim":true}'
-
-
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[Server]:
-    with running(nginx(tmp_path / "server")) as server:
-        yield server
-
-
-@pytest.fixture
-def webbed(tmp_path: Path, web: Server) -> Iterator[Machines]:
-    found = Machines(tmp_path, patient(web.url))
-    yield found
-    found.team.end()
 
 
 class Recorder:

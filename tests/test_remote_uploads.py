@@ -17,14 +17,10 @@ from hipcache.helper.remotes import open_remotes
 from hipcache.helper.uploading import Uploads
 from hipcache.remote import queue
 from hipcache.store.local import LocalStore
-from remote_lab import SECONDS, Server, free_port, nginx, running, uploaded_from
-from test_remote import patient
+from remote_lab import SECONDS, Server, free_port, uploaded_from
+from test_remote import patient, web
 
-
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[Server]:
-    with running(nginx(tmp_path / "server")) as server:
-        yield server
+__all__ = ["web"]
 
 
 @contextmanager
