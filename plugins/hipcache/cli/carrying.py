@@ -13,7 +13,6 @@ two lists are merged.
 
 from __future__ import annotations
 
-import stat
 import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
@@ -34,6 +33,7 @@ from hipcache.store.layout import (
     DamagedEntry,
     blob_name,
     charge,
+    digests,
     is_sealed,
     pack_action,
     unpack_action,
@@ -46,7 +46,6 @@ NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
 NANO = 10**9
 # A hit notes the use of an entry once in that time (native/hit.c): what seems older may have been used since.
 USE_STEP = 3600 * NANO
-_HEX = frozenset("0123456789abcdef")
 
 
 def entries(store: LocalStore, since: int | None, told: Told, only: Container[str] | None = None) -> Iterator[Entry]:
@@ -83,12 +82,9 @@ def entries(store: LocalStore, since: int | None, told: Told, only: Container[st
 
 
 def _listed(store: LocalStore, tree: str, only: Container[str] | None) -> Iterator[tuple[str, int]]:
-    for shard, _ in store.confined.listing(tree):
-        if len(shard) == 2 and _HEX.issuperset(shard):
-            for last, status in store.confined.listing(f"{tree}/{shard}"):
-                good = stat.S_ISREG(status.st_mode) and len(last) == 62 and _HEX.issuperset(last)
-                if good and (only is None or f"{tree}/{shard}/{last}" in only):
-                    yield shard + last, status.st_mtime_ns
+    for digest, status in digests(store.confined, tree):
+        if only is None or f"{tree}/{digest[:2]}/{digest[2:]}" in only:
+            yield digest, status.st_mtime_ns
 
 
 def _record(reader: LocalStore, name: str) -> bool:

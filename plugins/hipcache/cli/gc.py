@@ -4,6 +4,7 @@ what a build has not used."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Container
 from functools import partial
 from pathlib import Path
 
@@ -53,14 +54,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError("--not-used-by and --namespace do not go together", "run 'hipcache gc' twice")
     evicted = seal.read(settings.key).within(options.namespace) if options.namespace else None
     with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
+        keeping: Callable[[], Container[str]] | None = None
+        if build:
+            keeping = partial(used.all_by, build, store, basedir, looked.at)
+        elif evicted:
+            keeping = partial(namespaces.all_but, store, evicted, looked.at)
         freed = store.collect(
             options.max_size,
             unused_for=options.older_than,
-            keeping=(lambda: used.all_by(build, store, basedir, looked.at))
-            if build
-            else (lambda: namespaces.all_but(store, evicted, looked.at))
-            if evicted
-            else None,
+            keeping=keeping,
             dry_run=options.dry_run,
             progress=removed.at,
         )

@@ -13,6 +13,7 @@ from hipcache.store.layout import (
     DamagedEntry,
     action_name,
     blob_name,
+    digests,
     open_entry,
     read_all,
     unpack_action,
@@ -54,14 +55,13 @@ def all_but(store: LocalStore, seal: Seal, told: Callable[[int], object]) -> All
 
 
 def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
-    for shard, _ in store.confined.listing(ACTIONS):
-        for last, _ in store.confined.listing(f"{ACTIONS}/{shard}"):
-            with suppress(OSError, DamagedEntry, ValueError):
-                fd = open_entry(store.confined, action_name(shard + last), _MOST)
-                try:
-                    yield shard + last, read_all(fd)
-                finally:
-                    os.close(fd)
+    for name, _ in digests(store.confined, ACTIONS):
+        with suppress(OSError, DamagedEntry):
+            fd = open_entry(store.confined, action_name(name), _MOST)
+            try:
+                yield name, read_all(fd)
+            finally:
+                os.close(fd)
 
 
 def _named(payload: bytes) -> set[str]:

@@ -24,7 +24,7 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name
+from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name, digests
 from hipcache.store.local import LocalStore
 from hipcache.verify import named
 
@@ -118,12 +118,10 @@ class _Made(NamedTuple):
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
-    for shard, _ in reader.confined.listing(ACTIONS):
-        for last, _ in reader.confined.listing(f"{ACTIONS}/{shard}"):
-            with suppress(ValueError):
-                payload = reader.get_record(shard + last)
-                if payload is not None:
-                    yield shard + last, payload
+    for name, _ in digests(reader.confined, ACTIONS):
+        payload = reader.get_record(name)
+        if payload is not None:
+            yield name, payload
 
 
 def _outputs(payload: bytes) -> Iterator[tuple[str, str, named.Whole]]:

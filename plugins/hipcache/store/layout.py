@@ -51,6 +51,8 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+from collections.abc import Iterator
 
 from hipcache import shared
 from hipcache.disk.confined import VERSION, Confined, is_strange
@@ -66,6 +68,7 @@ BLOCK = 4096
 ACTIONS, BLOBS, TOOLS, HISTORY, STATISTICS, TMP = "actions", "blobs", "tools", "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"
 _TAG = "CACHEDIR.TAG"
+_HEX = "0123456789abcdef"
 
 # What an entry answers when it, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
 _DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EUCLEAN})
@@ -114,9 +117,18 @@ def blob_name(digest: str) -> str:
     return _entry(BLOBS, digest)
 
 
+def digests(confined: Confined, tree: str) -> Iterator[tuple[str, os.stat_result]]:
+    """(what names it, status) of each record (`tree`: ACTIONS) or content (BLOBS); what else lies there is left out."""
+    for shard, _ in confined.listing(tree):
+        if len(shard) == 2 and not shard.strip(_HEX):
+            for last, status in confined.listing(f"{tree}/{shard}"):
+                if len(last) == 62 and not last.strip(_HEX) and stat.S_ISREG(status.st_mode):
+                    yield shard + last, status
+
+
 def _entry(directory: str, name: str) -> str:
     """Raises ValueError for a name that is no digest: it must never become a path out of the store."""
-    if len(name) != 64 or name.strip("0123456789abcdef"):
+    if len(name) != 64 or name.strip(_HEX):
         raise ValueError(f"not a digest of 64 lower-case hexadecimal digits: '{name}'")
     return f"{directory}/{name[:2]}/{name[2:]}"
 
