@@ -143,7 +143,7 @@ def locks(place: Place, dice: Random) -> str:
 HELD = "locks held"
 ATTACKS: tuple[Callable[[Place, Random], str], ...] = (
     *(links, links, shards, leftovers, outputs, names, plans, fifos, huge, everywhere) * 3,
-    locks,  # seldom: each wait lasts up to ten seconds (store/locks.py)
+    locks,  # seldom: each wait lasts up to ten seconds (disk/locks.py)
 )
 
 

@@ -7,7 +7,7 @@ since other files never have the same one: contents decide each time. So a sourc
 one of the checkouts alone, sends the compile to the engine.
 
 Whether what was made is the same in each checkout is no new question: it is what lets the engine share it, unit by unit
-(`making/passes`: an entry that belongs to no base directory). More is asked of what the engine would do anew there:
+(`execution/passes`: an entry that belongs to no base directory). More is asked of what the engine would do anew there:
 
 - The driver's plan is one of the translated words. Its CUID must be, too: ours is, if no macro names the base
   directory.

@@ -139,7 +139,7 @@ class Preambles:
 
     def _named(self, front: FrontEnd, leading: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
-        found = [preamble.found(name, front.source, front.search, self.session.files) for name in leading]
+        found = [preamble.operand(name, front.source, front.search, self.session.files) for name in leading]
         possible = list(takewhile(lambda one: one[0], found))
         return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 

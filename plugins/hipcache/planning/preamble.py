@@ -6,7 +6,7 @@ A preamble is a header that has these includes and nothing else, precompiled wit
     clang -cc1 ... -include-pch P -preamble-bytes=N,1 -fno-validate-pch   (N: where they end in the source)
 
 It ends before the first line that is no include, no comment and not blank. The text lies nowhere, so it names a
-header in quotes by the place where clang finds it (`found`). Each preamble begins with the header that newer drivers
+header in quotes by the place where clang finds it (`operand`). Each preamble begins with the header that newer drivers
 put before every HIP source.
 A comment must be one of which no warning tells (another one that begins in it, bytes that are no text) and that is no
 line break to clang (a lone carriage return): the pass does not read it.
@@ -104,7 +104,7 @@ def leading(text: bytes) -> Leading:
     return Leading(tuple(names), tuple(ends))
 
 
-def found(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
+def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
     """(another name, by which a text that lies nowhere includes the same header in the same way; the path at which it
     is sought before, in vain). Empty names where there is no such name: the source's path is relative, or
     directories are searched for names in quotes alone.
