@@ -10,14 +10,17 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.report import build, stats_log
+from hipcache.report import build, statistics, stats_log, store_history
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
+from hipcache.store import StoreSize
+from store_clock import HandClock
 
 CHROMIUM = shutil.which("chromium")
 ARCHS = ("gfx906", "gfx90a:xnack+", "gfx1030")
@@ -45,13 +48,31 @@ def a_log(path: Path, objects: int) -> Path:
 
 def report(tmp_path: Path, *words: str, status: int = 0) -> str:
     out, err = io.StringIO(), io.StringIO()
-    environ = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store")}
+    environ = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store"), "HIPCACHE_MAX_SIZE": "1GiB"}
     assert cli.run(["report", *words], environ, out, err) == status, err.getvalue()
     return out.getvalue() + err.getvalue()
 
 
+def a_store(root: Path, days: int) -> None:
+    """Whose bound is met every few weeks, for as many days up to now."""
+    clock, dice, held, gone = HandClock(time.time() - days * 86400), random.Random(7), 0, 0
+    root.mkdir()
+    for day in range(days):
+        held += dice.randrange(50 << 20)
+        if held > 1 << 30:
+            gone += 700
+            held = 9 * held // 10
+            statistics.record_evictions(root, None, 700, 100 << 20)
+        for _ in range(dice.randrange(12)):
+            statistics.record(root, CompileOutcome(dice.choice(("hit", "hit", "partial", "miss"))))
+        store_history.record(root, None, StoreSize(held, day * 90, 1 << 30), clock)
+        clock.tick(86400)
+    assert gone
+
+
 def page_of(tmp_path: Path, objects: int) -> Path:
     log, page = a_log(tmp_path / "log", objects), tmp_path / "report.html"
+    a_store(tmp_path / "store", 100)
     report(tmp_path, "--stats-log", str(log), "--html", str(page))
     return page
 
@@ -114,7 +135,9 @@ def test_causes_targets_and_lanes(tmp_path: Path) -> None:
 def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_path: Path) -> None:
     text = page_of(tmp_path, 5000).read_text()
     assert len(text) < 400_000
-    assert text.count("<section>") == 5
+    assert text.count("<section>") == 6
+    assert text.count('class="evicted"') > 3
+    assert text.count('class="bound"') == 1
     assert "<td>6664</td><td>3336</td>" not in text, "figures are of units"
     assert re.search(r"gfx90a:xnack\+</th><td>3333</td><td>1667</td>", text)
     assert "&lt;value&gt;" in text

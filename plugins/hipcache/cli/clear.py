@@ -7,6 +7,7 @@ import argparse
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size
+from hipcache.report import notices
 from hipcache.store.opening import open_store
 
 SUMMARY = "remove every entry"
@@ -18,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
+    store = open_store(settings)
+    notices.follow_upkeep(settings, store)
     with Progress(session.err, "entries removed") as progress:
-        freed = open_store(settings).clear(progress=progress.at)
+        freed = store.clear(progress=progress.at)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
     return 0

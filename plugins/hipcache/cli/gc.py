@@ -12,7 +12,7 @@ from hipcache import config
 from hipcache.cli import Session, namespaces, used
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
-from hipcache.report import statistics
+from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
 from hipcache.store.opening import open_store
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings)
-    store.count_evictions(partial(statistics.record_evictions, settings.dir, settings.umask))
+    notices.follow_upkeep(settings, store)
     path = options.not_used_by
     build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")

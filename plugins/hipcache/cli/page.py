@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
+from hipcache.cli import store_chart
 from hipcache.cli.screen import human_size, human_time, percent
 from hipcache.report import build, drawing, logged
 from hipcache.report.outcome import HIT, HOST, LINK
 from hipcache.report.stats_log import Compile
+from hipcache.report.store_history import Point
 from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
@@ -17,9 +19,9 @@ _MOST_ROWS = 25
 _MOST_OBJECTS = 20
 _STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1c2024; --dim: #5b6570; --line: #d9dee3; --card: #f4f6f8;
-  --hit: #1a7f4b; --partial: #b58900; --miss: #c2551f; --left: #7b8794; }
+  --hit: #1a7f4b; --partial: #b58900; --miss: #c2551f; --left: #7b8794; --held: #3b6ea8; }
 @media (prefers-color-scheme: dark) { :root { --back: #14171a; --text: #e6e9ec; --dim: #a0aab4; --line: #333a41;
-  --card: #1e2328; --hit: #3fb57f; --partial: #d9b13b; --miss: #e8824e; --left: #8a95a0; } }
+  --card: #1e2328; --hit: #3fb57f; --partial: #d9b13b; --miss: #e8824e; --left: #8a95a0; --held: #7fb0e6; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem; max-width: 70rem; background: var(--back); color: var(--text);
   font: 15px/1.45 system-ui, sans-serif; }
@@ -41,10 +43,12 @@ th:first-child, td:first-child { text-align: left; white-space: normal; overflow
 .timeline { width: 100%; min-width: 40rem; height: auto; display: block; background: var(--card);
   border-radius: .5rem; }
 .timeline text { fill: var(--dim); font-size: 12px; } .grid { stroke: var(--line); fill: none; }
+.held { fill: var(--held); fill-opacity: .25; stroke: var(--held); stroke-width: 1.5; }
+.bound { stroke: var(--miss); stroke-dasharray: 6 4; fill: none; } .evicted { fill: var(--miss); }
 .hit { fill: var(--hit); } .partial { fill: var(--partial); } .miss { fill: var(--miss); } .left { fill: var(--left); }
 .key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; border-radius: .15em; }
 .key:first-child { margin-left: 0; } i.hit { background: var(--hit); } i.partial { background: var(--partial); }
-i.miss { background: var(--miss); } i.left { background: var(--left); }
+i.miss { background: var(--miss); } i.left { background: var(--left); } i.held { background: var(--held); }
 summary { cursor: pointer; } details ul { margin: .2rem 0; color: var(--dim); }
 """
 _KEY = (
@@ -55,14 +59,15 @@ _KEY = (
 
 @dataclass(frozen=True)
 class Told:
-    """What a report is about. `source`: where the compiles are from; `store`: bytes, and when they were last used:
-    (days ago, bytes), the newest first; `target`: of an object's path."""
+    """What a report is about. `source`: where the compiles are from; `target`: of an object's path; `bytes` of the
+    store, when they were last `used`: (days ago, bytes), the newest first; the store over time, the oldest first."""
 
     source: str
     compiles: Sequence[Compile]
-    bytes: int
-    used: Sequence[tuple[int, int]] = ()
     target: Callable[[str], str] = by_place
+    bytes: int = 0
+    used: Sequence[tuple[int, int]] = ()
+    over_time: Sequence[Point] = ()
 
 
 def page(told: Told) -> str:
@@ -90,6 +95,7 @@ def page(told: Told) -> str:
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
         _section("Slowest units that were compiled", _slowest(told.compiles)),
         _section("Passed through to the compiler", _table(("reason", "compiles"), numbers.passed_through.items())),
+        _section("The store over time", store_chart.chart(told.over_time)),
         _section("The store by last use", _used(told.used)),
         "</main>",
     ]

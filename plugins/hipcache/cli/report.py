@@ -6,12 +6,13 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, page
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import build, stats_log
+from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
 from hipcache.store.layout import HISTORY
@@ -49,9 +50,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     targets = Targets()
     if options.html:
-        size, used = _store(settings)
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
-        told = page.Told(source, compiles, size, used, targets.of)
+        told = page.Told(source, compiles, targets.of, *_store(settings))
         options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
         print(f"report of {len(compiles)} compiles: '{options.html}'", file=session.out)
     if options.chrome_trace:
@@ -60,14 +60,14 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def _store(settings: config.Config) -> tuple[int, list[tuple[int, int]]]:
-    """(bytes of the store, (days since their last use, bytes) of its entries); nothing where there is none."""
+def _store(settings: config.Config) -> tuple[int, Sequence[tuple[int, int]], Sequence[store_history.Point]]:
+    """(bytes of the store, (days since their last use, bytes) of its entries, the store over time up to now); nothing
+    where there is none."""
     try:
-        store = open_store(settings, read_only=True)
-        size, now = store.size(beside=True).bytes, time.time()
-        used = Counter[int]()
+        store, now = open_store(settings, read_only=True), time.time()
+        size, used = store.size(beside=True), Counter[int]()
         for when, taken in store.used():
             used[max(0, int((now - when) // _DAY))] += taken
     except StoreError:
-        return 0, []
-    return size, sorted(used.items())
+        return 0, (), ()
+    return size.bytes, sorted(used.items()), store_history.up_to_now(settings.dir, store.size(), now)

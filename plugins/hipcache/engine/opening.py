@@ -23,7 +23,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
     shares = not store.read_only
     client = servers.client_of(config, environ)
     store.on_timeout = partial(notices.tell_of_lock, config, environ)
-    store.count_evictions(partial(notices.count_evictions, config))
+    notices.follow_upkeep(config, store)
     return Engine(
         store=store,
         runner=SubprocessRunner(),

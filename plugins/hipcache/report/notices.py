@@ -15,12 +15,17 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.processes.slots import places_for_marks
 from hipcache.report import conditions, statistics, telling
 from hipcache.report.conditions import Condition
 from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from hipcache.store.local import LocalStore
 
 _TOOLS = frozenset(["ninja", "ninja-build", "samu", "n2", "make", "gmake", "cmake", "ctest", "meson", "scons", "bazel"])
 _GENERATIONS = 100
@@ -54,8 +59,16 @@ def build_of_this_process() -> str:
     return _build(os.getpid())
 
 
-def count_evictions(config: Config, entries: int, size: int) -> None:
-    statistics.record_evictions(config.dir, config.umask, entries, size)
+def follow_upkeep(config: Config, store: LocalStore) -> None:
+    """Count what the store evicts, and note what it holds when it has been counted."""
+
+    def note(size: int, entries: int) -> None:
+        from hipcache.report import store_history  # once a day
+        from hipcache.store import StoreSize
+
+        store_history.record(config.dir, config.umask, StoreSize(size, entries, store.max_bytes), time.time)
+
+    store.tell(partial(statistics.record_evictions, config.dir, config.umask), note)
 
 
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:

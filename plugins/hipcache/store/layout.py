@@ -17,7 +17,7 @@ Layout, version 1 (`KEY` and `DIGEST` are 64 hexadecimal digits, cut after the s
     ROOT/v1/tmp/gone-RANDOM     what `clear` has moved away, while it is removed
     ROOT/v1/tools/DIGEST        what is remembered of tools (inputs/identity.py, direct/variables.py)
     ROOT/v1/history/OBJ/CMD     the last compiles of an object (report/history.py)
-    ROOT/v1/statistics/         what all compiles came to (report/statistics.py)
+    ROOT/v1/statistics/         what all compiles came to (report/statistics.py, store_history.py)
     ROOT/v1/ledger              how much is held (ledger.py)
     ROOT/v1/locks               its byte ranges are the locks, its content tells who holds them (locks.py)
     ROOT/v1/CACHEDIR.TAG        backup programs skip the directory (bford.info/cachedir)

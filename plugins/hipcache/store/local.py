@@ -255,9 +255,9 @@ class LocalStore:
             swept = 0 if dry_run else upkeep.sweep()
             return swept + upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
 
-    def count_evictions(self, told: Callable[[int, int], object]) -> None:
-        """`told` is given the number of entries that are removed from now on, and their bytes on disk."""
-        self._upkeep.on_evicted = told
+    def tell(self, evicted: Callable[[int, int], object], counted: Callable[[int, int], object]) -> None:
+        """From now on: `evicted` the entries that are removed and their bytes, `counted` the bytes held and entries."""
+        self._upkeep.on_evicted, self._upkeep.on_counted = evicted, counted
 
     def clear(self, *, progress: Callable[[int], object] = no_progress) -> int:
         """See the contract. What live processes work on in tmp/ stays. `progress` as above. Raises StoreError."""

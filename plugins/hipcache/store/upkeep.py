@@ -63,13 +63,14 @@ def no_progress(entries: int) -> None:
 
 class Upkeep:
     """`clock` gives seconds since the epoch, as the mtimes of the entries. `on_evicted` is told how many entries were
-    removed, and their bytes on disk."""
+    removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries."""
 
     def __init__(self, confined: Confined, ledger: Ledger, clock: Callable[[], float]) -> None:
         self._confined = confined
         self._ledger = ledger
         self._clock = clock
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
+        self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
     def open_locks(self) -> int:
         """Raises OSError."""
@@ -106,10 +107,15 @@ class Upkeep:
             self.sweep()
         if not (self._count_is_due(book) or 0 < max_bytes < book.bytes):
             return 0
-        entries = self.count()
-        if not 0 < max_bytes < self._numbers().bytes:
-            return 0
-        return self.evict(self.by_last_use(entries), int(max_bytes * KEEP))
+        entries, freed = self.count(), 0
+        if 0 < max_bytes < self._numbers().bytes:
+            freed = self.evict(self.by_last_use(entries), int(max_bytes * KEEP))
+        self._tell()
+        return freed
+
+    def _tell(self) -> None:
+        book = self._numbers()
+        self.on_counted(book.bytes, book.entries)
 
     def _numbers(self) -> Book:
         return self._ledger.read() or Book()
@@ -187,7 +193,9 @@ class Upkeep:
             freed = sum(one.size for one in first)
             return freed + (0 if bound is None else sum(one.size for one in self.over(rest, bound + freed)))
         freed = self.evict(first, 0, progress=progress)
-        return freed + (0 if bound is None else self.evict(rest, bound, progress=progress))
+        freed += 0 if bound is None else self.evict(rest, bound, progress=progress)
+        self._tell()
+        return freed
 
     def over(self, entries: Sequence[Entry], down_to: int) -> list[Entry]:
         """Those from the first on that have to go until `down_to` bytes are held. Raises OSError."""
@@ -252,6 +260,7 @@ class Upkeep:
 
         for gone in away:
             self._confined.remove(gone, each)
+        self._tell()
         return sum(charge("", size) for size in sizes)
 
     def sweep(self) -> int:
