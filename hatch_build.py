@@ -6,12 +6,18 @@ answer of its own. Without a C compiler `hipcache` is a Python script that does 
 HIPCACHE_BUILD=package is for who makes a package of it: the launcher is linked dynamically, by the builder's CC with
 its CPPFLAGS, CFLAGS and LDFLAGS (hardening among them); a compiler that fails ends the build; and the package `blake3`
 is no dependency, since the native library has its own. Else the launcher is static, which starts faster.
+
+HIPCACHE_BUILD=musl makes a wheel for systems whose C library is musl, on any other one by `musl-gcc` (Debian:
+musl-tools). The launcher is static in each wheel. The library is loaded into Python, so it needs the C library of that
+Python: one wheel cannot be for both. It names that library as Alpine does (`libc.musl-x86_64.so.1`: musl's loader takes
+each name that begins with `libc.` for itself), by which auditwheel knows it.
 """
 
 from __future__ import annotations
 
 import binascii
 import os
+import platform
 import runpy
 import shlex
 import shutil
@@ -54,9 +60,13 @@ sys.exit(main())
 def is_package() -> bool:
     """Is this a distribution's build? Raises ValueError for a word that is not known."""
     told = os.environ.get("HIPCACHE_BUILD", "")
-    if told not in ("", "package", "static"):
-        raise ValueError(f"HIPCACHE_BUILD is '{told}'; it may be 'package' or 'static'")
+    if told not in ("", "package", "static", "musl"):
+        raise ValueError(f"HIPCACHE_BUILD is '{told}'; it may be 'package', 'static' or 'musl'")
     return told == "package"
+
+
+def is_for_musl() -> bool:
+    return os.environ.get("HIPCACHE_BUILD") == "musl"
 
 
 class DependenciesHook(MetadataHookInterface):
@@ -75,20 +85,16 @@ class LauncherHook(BuildHookInterface[Any]):
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
         try:
-            compiler = shlex.split(os.environ.get("CC", "cc"))
+            compiler = shlex.split(os.environ.get("CC", "musl-gcc" if is_for_musl() else "cc"))
             # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a
             # virtual machine. With musl, a hit takes two thirds of the time.
             small = [] if "CC" in os.environ else [(["musl-gcc"], ["-static"])]
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
-            self._compile(
-                launcher,
-                [*SHARED, *OF_LAUNCHER],
-                ways,
-            )
-            shared = ["-shared", "-fPIC", "-pthread"]
+            self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:1] if is_for_musl() else ways)
+            shared = ["-shared", "-fPIC", "-pthread", *(self._musl(compiler, built) if is_for_musl() else [])]
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
-            if is_package():
+            if is_package() or is_for_musl():
                 raise
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
             launcher.write_text(WITHOUT_COMPILER.replace("@SUBCOMMANDS@", self._subcommands()))
@@ -113,6 +119,12 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def _subcommands(self) -> str:
         return " ".join((*runpy.run_path(str(Path(self.root) / "plugins/hipcache/__init__.py"))["VERBS"], "help"))
+
+    def _musl(self, compiler: list[str], built: Path) -> list[str]:
+        """Options with which a library names its C library as Alpine does. The one that is linked is empty."""
+        named = ["-shared", "-nostdlib", f"-Wl,-soname,libc.musl-{platform.machine()}.so.1", "-x", "c", os.devnull]
+        subprocess.run([*compiler, *named, "-o", str(built / "libc.so")], check=True, capture_output=True, text=True)
+        return [f"-L{built}"]
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""

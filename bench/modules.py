@@ -70,7 +70,7 @@ class Modules:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._compiler = find_program("iree-compile", "pip install 'hipcache[iree]'")
+        self._compiler = find_program("iree-compile", "pip install '.[iree]'")
         env = base_environment(os.environ)
         self._plain = Tool(directory / "tools" / "plain", env)
         self._hipcache = Hipcache(directory / "tools" / "hipcache", env)

@@ -168,7 +168,7 @@ class Sccache(Tool):
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         super().__init__(home, env)
-        advice = "install it with pip install 'hipcache[bench]', or leave it out with --tools"
+        advice = "install it with pip install '.[bench]', or leave it out with --tools"
         self._program = find_program("sccache", advice)
         self._socket = home / "socket"
         self._log = home / "server.log"

@@ -27,7 +27,7 @@ def _directory(package: str) -> Path | None:
 
 _COMPILER, _RUNTIME = _directory("iree.compiler"), _directory("iree.runtime")
 HAS_IREE = _COMPILER is not None and _RUNTIME is not None
-needs_iree = pytest.mark.skipif(not HAS_IREE, reason="IREE is not installed (pip install hipcache[iree])")
+needs_iree = pytest.mark.skipif(not HAS_IREE, reason="IREE is not installed (pip install '.[iree]')")
 LIBRARIES = (_COMPILER or Path()) / "_mlir_libs"
 PROGRAM = str(LIBRARIES / "iree-compile")
 SCRIPT = str(Path(sys.executable).with_name("iree-compile"))

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
 import hipcache
@@ -105,6 +106,17 @@ def test_each_recipe_is_of_this_version() -> None:
     }.items():
         assert re.search(pattern.format(version), (PACKAGING / name).read_text()), name
     assert (PACKAGING / f"gentoo/hipcache/hipcache-{hipcache.__version__}.ebuild").is_file()
+
+
+def test_the_changes_have_one_date_everywhere() -> None:
+    heading = f"## {hipcache.__version__} ("
+    (when,) = re.findall(
+        rf"^{re.escape(heading)}(.+)\)$", (PACKAGING.parent / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    day = date.fromisoformat(when)
+    debian, fedora = (PACKAGING / name for name in ("debian/debian/changelog", "fedora/hipcache.spec"))
+    assert f"  {day:%a, %d %b %Y} " in debian.read_text().split("\n\n -- ")[1].splitlines()[0]
+    assert fedora.read_text().split("%changelog\n")[1].startswith(f"* {day:%a %b %d %Y} ")
 
 
 def test_each_recipe_names_the_place_that_pyproject_does() -> None:

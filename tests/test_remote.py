@@ -386,7 +386,7 @@ def test_without_the_extra_a_remote_is_one_line_and_nothing_is_queued(
     assert not client.fetch(["ab" * 32])
     assert not client.fetch(["cd" * 32])
     client.queue(["ab" * 32], [])
-    assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install 'hipcache[remote]'")]
+    assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install protobuf grpcio")]
     assert not list(tmp_path.iterdir())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from blake3 import blake3
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
 from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
 
@@ -25,11 +28,28 @@ INFO = f"hipcache-{hipcache.__version__}.dist-info"
 
 # `python -m build` and pip see our own environment; compiles and CMake here shall see the fresh one only.
 PLAIN_PATH = "/usr/bin:/bin"
+# Loads a library, and prints the hash that it makes of a word.
+LOADS = """\
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int count, char **words) {
+    void *library = dlopen(words[1], RTLD_NOW);
+    void (*hash)(const void *, size_t, unsigned char *) = library ? dlsym(library, "blake3") : NULL;
+    unsigned char digest[32];
+    if (!hash)
+        return fprintf(stderr, "%s: %s\\n", words[count - 2], dlerror()), 1;
+    hash(words[2], strlen(words[2]), digest);
+    for (int at = 0; at < 32; at++)
+        printf("%02x", digest[at]);
+    return 0;
+}
+"""
 # An ordinary user, who need not be known here.
 SOMEBODY = 54321
 
 
-def _built(*words: str, path: str = os.environ["PATH"]) -> Path:
+def _built(*words: str, path: str = os.environ["PATH"], **environ: str) -> Path:
     """The wheel that `python -m build` makes."""
     out = Path(words[words.index("--outdir") + 1])
     done = subprocess.run(
@@ -38,7 +58,7 @@ def _built(*words: str, path: str = os.environ["PATH"]) -> Path:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, **environ},
     )
     assert done.returncode == 0, done.stdout
     (built,) = out.glob("*.whl")
@@ -242,7 +262,7 @@ def test_a_second_build_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
         assert again.read_bytes() == (wheel.parent / again.name).read_bytes(), again.name
 
 
-def test_an_index_takes_wheel_and_source(wheel: Path, tmp_path: Path) -> None:
+def _as_for_an_index(wheel: Path, out: Path, *more: Path) -> Path:
     """`linux_x86_64` says nothing about the C library: PyPI refuses it. `scripts/release.sh` does the same as this."""
     pytest.importorskip("twine", reason="twine is not installed (the extra 'release')")
     pytest.importorskip("auditwheel", reason="auditwheel is not installed (the extra 'release')")
@@ -254,11 +274,66 @@ def test_an_index_takes_wheel_and_source(wheel: Path, tmp_path: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
-    run("auditwheel", "repair", "--wheel-dir", tmp_path, wheel)
-    (repaired,) = tmp_path.iterdir()
-    assert "-manylinux_2_" in repaired.name
+    run("auditwheel", "repair", "--wheel-dir", out, wheel)
+    (repaired,) = out.iterdir()
+    run("twine", "check", "--strict", repaired, *more)
+    return repaired
+
+
+def test_an_index_takes_wheel_and_source(wheel: Path, tmp_path: Path) -> None:
     (source,) = wheel.parent.glob("*.tar.gz")
-    run("twine", "check", "--strict", repaired, source)
+    assert "-manylinux_2_" in _as_for_an_index(wheel, tmp_path, source).name
+
+
+@pytest.mark.skipif(not shutil.which("musl-gcc"), reason="no musl-gcc")
+def test_an_index_takes_a_wheel_for_musl_whose_library_loads_there(wheel: Path, tmp_path: Path) -> None:
+    """There is no Python for musl here: a program of musl's loads the library, which hashes as this one's does."""
+    built = _built("--wheel", "--outdir", str(tmp_path / "built"), str(CHECKOUT), HIPCACHE_BUILD="musl")
+    (tmp_path / "repaired").mkdir()
+    repaired = _as_for_an_index(built, tmp_path / "repaired")
+    assert repaired.name == f"hipcache-{hipcache.__version__}-py3-none-musllinux_1_2_{platform.machine()}.whl"
+    archive = zipfile.ZipFile(repaired)
+    files = {name for name in archive.namelist() if not name.endswith("/")}
+    assert files == set(zipfile.ZipFile(wheel).namelist())
+    assert f"\nTag: py3-none-musllinux_1_2_{platform.machine()}\n" in archive.read(f"{INFO}/WHEEL").decode()
+
+    archive.extractall(tmp_path)
+    library, launcher = tmp_path / "hipcache/native/libhipcache.so", tmp_path / f"{SCRIPTS}/hipcache"
+    dynamic = [["readelf", "--dynamic", "--wide", name] for name in (library, launcher)]
+    needed, none = (subprocess.run(argv, capture_output=True, text=True, check=True).stdout for argv in dynamic)
+    assert re.findall(r"NEEDED.*\[(.*)\]", needed) == [f"libc.musl-{platform.machine()}.so.1"]
+    assert "There is no dynamic section" in none
+
+    (tmp_path / "load.c").write_text(LOADS)
+    subprocess.run(["musl-gcc", "-o", tmp_path / "load", tmp_path / "load.c"], check=True)
+    said = subprocess.run([tmp_path / "load", library, "abc"], capture_output=True, text=True, check=False)
+    assert (said.stderr, said.stdout) == ("", blake3(b"abc").hexdigest())
+
+
+def test_a_release_that_names_no_public_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/release.sh", tmp_path / "scripts")
+    (tmp_path / "packaging").mkdir()
+    recipe, project = tmp_path / "packaging/recipe", tmp_path / "pyproject.toml"
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/file").touch()
+
+    def release(place: str, **environ: str) -> str:
+        project.write_text(f'Homepage = "{place}"\n')
+        argv = [tmp_path / "scripts/release.sh", tmp_path / "out"]
+        ended = subprocess.run(argv, capture_output=True, text=True, check=False, env=bare | environ, timeout=60)
+        assert ended.returncode == 2
+        return ended.stderr
+
+    bare = {name: value for name, value in os.environ.items() if name != "PLACEHOLDER"}
+    recipe.write_text("url = https://example.org/hipcache\n")
+    refused = release("https://example.org/hipcache")
+    assert "'example.org' is a placeholder in pyproject.toml packaging/recipe\n" in refused
+    assert "PLACEHOLDER=1" in refused
+    assert "is a placeholder in packaging/recipe\n" in release("https://there.example/hipcache")
+    assert "is not empty" in release("https://example.org/hipcache", PLACEHOLDER="1")
+    recipe.write_text("url = https://there.example/hipcache\n")
+    assert "is not empty" in release("https://there.example/hipcache")
 
 
 def test_the_metadata_say_licence_and_place(wheel: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hipcache.cli.toolchain import FAULT, OK, Check
 from hipcache.config import Config
+from hipcache.remote import needs
 from hipcache.remote.workers import NONE
 
 
@@ -21,5 +22,5 @@ def check(settings: Config) -> Iterator[Check]:
 
             told += [executing.examine(text) for text in settings.executor if text != NONE]
     except ImportError as error:
-        yield Check(FAULT, f"a server is set, and {error.name} is not installed", "pip install 'hipcache[remote]'")
+        yield Check(FAULT, f"a server is set, and {error.name} is not installed", needs.INSTALL)
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

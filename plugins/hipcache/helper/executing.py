@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import credentials, workers
+from hipcache.remote import credentials, needs, workers
 from hipcache.remote.backend import DENIED, SETTINGS, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.workers import Executor, Watch
@@ -192,7 +192,7 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ConfigError as error:
         return False, error.message, error.hint
     except ImportError as error:
-        return False, f"{name} needs {error.name}", "pip install 'hipcache[remote]'"
+        return False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
         return False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
 

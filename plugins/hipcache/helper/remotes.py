@@ -9,7 +9,7 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.helper.connecting import connect
 from hipcache.helper.transfer import Tally, Transfer
-from hipcache.remote import address
+from hipcache.remote import address, needs
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
@@ -112,7 +112,7 @@ def examine(text: str, clock: Callable[[], float] = time.time) -> Iterator[tuple
                 apart = f"{name} has a clock that differs from this machine's by {off} s"
                 yield off <= _MOST_APART, apart, "set both clocks by NTP: clouds deny access from 15 minutes on"
     except ImportError as error:
-        yield False, f"{name} needs {error.name}", "pip install 'hipcache[remote]'"
+        yield False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
         yield False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
 

@@ -39,7 +39,7 @@ def check(device: str, module: str, out: TextIO) -> int:
         runtime, numpy = (importlib.import_module(name) for name in ("iree.runtime", "numpy"))
         version = metadata.version(_PACKAGE)
     except (ImportError, metadata.PackageNotFoundError) as error:
-        raise HipcacheError("IREE's run time is not installed here", "pip install 'hipcache[iree]'") from error
+        raise HipcacheError("IREE's run time is not installed here", "pip install iree-base-runtime numpy") from error
     driver = "local-task" if device == "local" else device
     try:
         opened: Any = runtime.get_device(driver)

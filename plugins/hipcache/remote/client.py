@@ -147,7 +147,7 @@ class Client:
             return error.message, error.hint
         missing = needs.missing_packages(self.config.remote)
         if missing:
-            return f"remote '{self._names()}' needs {', '.join(missing)}", "pip install 'hipcache[remote]'"
+            return f"remote '{self._names()}' needs {', '.join(missing)}", f"pip install {' '.join(missing)}"
         return None
 
     # How

@@ -76,7 +76,7 @@ class Executions:
             found = [workers.parse(text) for text in texts]
             missing = needs.missing_packages(texts)
             if missing:
-                raise ConfigError(f"an executor needs {', '.join(missing)}", "pip install 'hipcache[remote]'")
+                raise ConfigError(f"an executor needs {', '.join(missing)}", f"pip install {' '.join(missing)}")
         except ConfigError as error:
             if not workers.is_implied(config):  # else it is told of the remote
                 self.tell(error.message, error.hint)

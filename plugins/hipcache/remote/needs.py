@@ -11,6 +11,8 @@ from hipcache.errors import ConfigError
 from hipcache.remote.address import parse
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")
+# By the names of the packages: an index need not have hipcache, or not this version of it.
+INSTALL = "pip install grpcio protobuf obstore"
 
 
 def missing_packages(remotes: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ a member is a regular file with the name of an entry and of bounded size, or the
 with which a tar can ask for any amount of memory, are not among them. Whether a content has its digest, and what is
 done with it, the reader's caller decides.
 
-zstd is the package `zstandard` (`pip install 'hipcache[zstd]'`), which is loaded only here. Where it is missing, a file
+zstd is the package `zstandard` (the extra `zstd`), which is loaded only here. Where it is missing, a file
 must be named .tar.gz: then its name tells what is in it.
 """
 
@@ -40,7 +40,7 @@ _MAGIC = {b"\x28\xb5\x2f\xfd": ZSTD, b"\x1f\x8b": GZIP}
 _NAME = re.compile(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 # What a packer may ask for in memory to unpack: more than zstd's levels up to 19 do.
 _MOST_WINDOW = 1 << 27
-_NO_ZSTD = "install the Python package 'zstandard' (pip install 'hipcache[zstd]')"
+_NO_ZSTD = "install the Python package: pip install zstandard"
 
 
 class Entry(NamedTuple):
