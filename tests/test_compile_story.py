@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -348,7 +348,7 @@ def test_each_missing_blob_is_recovered_from(warm: World) -> None:
 class Full(LocalStore):
     """A store on a disk that is full."""
 
-    def put_blob(self, content: bytes) -> str:
+    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
         raise StoreError("no space left")
 
     def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:

@@ -59,7 +59,7 @@ def test_a_record_that_somebody_else_puts_in_its_place_is_a_miss(tmp_path: Path,
     name = file.parent.name + file.name
     other = Path(f"{tmp_path}/other")
     forging = LocalStore(other, max_bytes=0, seal=forger)
-    forging._put(action_name(name), seal_as(forger, name, b"forged"))
+    forging._puts.put(action_name(name), seal_as(forger, name, b"forged"))
     file.write_bytes((other / "v1/actions" / name[:2] / name[2:]).read_bytes())
     assert mine.get_action(KEY) is None
     assert not file.exists(), "damage is removed"

@@ -82,6 +82,30 @@ def test_an_action_put_again_is_replaced(store: Store) -> None:
     assert store.get_action(KEY) == b"new"
 
 
+def test_actions_put_together_come_back_each_under_its_key(store: Store) -> None:
+    records = {f"{number:064x}": b"%d" % number * number for number in range(200)}
+    store.put_action(f"{7:064x}", b"older")
+    store.put_actions(records)
+    assert {key: store.get_action(key) for key in records} == records
+    assert store.size().entries == 200
+
+
+def test_blobs_put_together_are_there_once_each_under_their_digests(store: Store) -> None:
+    contents = [b"%d" % (number % 150) * 999 for number in range(200)]
+    first = store.put_blob(contents[3])
+    digests = store.put_blobs(iter(contents))
+    assert digests == [blake3(content).hexdigest() for content in contents]
+    assert first == digests[3]
+    assert [store.get_blob(digest) for digest in digests] == contents
+    assert store.size().entries == 150
+
+
+def test_nothing_put_together_is_nothing(store: Store) -> None:
+    store.put_actions({})
+    assert store.put_blobs([]) == []
+    assert store.size().entries == 0
+
+
 def test_a_removed_action_is_none(store: Store) -> None:
     store.put_action(KEY, RECORD)
     store.put_action(OTHER_KEY, RECORD)

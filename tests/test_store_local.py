@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.disk import locks
+from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.store import entries as entries_module
 from hipcache.store import output
@@ -244,6 +245,40 @@ def test_an_interrupted_put_leaves_nothing(store: LocalStore, monkeypatch: pytes
         store.put_action(KEY, CONTENT)
     assert store.get_action(KEY) == b"old"
     assert os.listdir(store.root / "v1" / "tmp") == []
+
+
+def test_an_interrupted_put_of_several_leaves_whole_entries_and_a_sum_that_is_not_too_low(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = [b"%d" % number * 5000 for number in range(10)]
+    rename, done = entries_module._rename_into, list[str]()
+
+    def some(confined: Confined, temporary: str, name: str) -> None:
+        if len(done) == 4:
+            raise KeyboardInterrupt
+        rename(confined, temporary, name)
+        done.append(name)
+
+    monkeypatch.setattr(entries_module, "_rename_into", some)
+    with pytest.raises(KeyboardInterrupt):
+        store.put_blobs(contents)
+    assert [store.get_blob(blake3(content).hexdigest()) for content in contents] == [*contents[:4], *[None] * 6]
+    assert os.listdir(store.root / "v1" / "tmp") == []
+    assert store.size().entries >= 4
+
+
+def test_a_put_of_several_of_which_one_is_blocked_keeps_the_sum_right(root: Path, store: LocalStore) -> None:
+    contents = [b"%d" % number * 5000 for number in range(100)]
+    last = blake3(contents[-1]).hexdigest()
+    store.put_blobs(contents[:3])
+    (root / "v1/blobs" / last[:2]).write_bytes(b"not yours")
+    with pytest.raises(StoreError):
+        store.put_blobs(contents)
+    there = [content for content in contents if store.get_blob(blake3(content).hexdigest()) == content]
+    assert contents[:64] == there[:64]
+    assert contents[-1] not in there
+    assert store.size().entries == len(there)
+    assert os.listdir(root / "v1" / "tmp") == []
 
 
 def test_an_interrupted_copy_leaves_the_destination_as_it_was(

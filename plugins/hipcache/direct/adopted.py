@@ -76,13 +76,18 @@ class Adoption:
 
     def adopt(self, known: Invocation, cwd: str) -> bool:
         """False where not all of its contents are in the store, or nothing can be written there."""
+        with suppress(StoreError):
+            record = self.record(known, cwd)
+            self.store.put_actions(record)
+            return bool(record)
+        return False
+
+    def record(self, known: Invocation, cwd: str) -> dict[str, bytes]:
+        """What `adopt` puts into the store, by its key; nothing where not all of its contents are there."""
         content = self.store.get_blob(known.record)
         if content is None or not all(map(self.store.has_blob, known.needs)):
-            return False
-        with suppress(StoreError):
-            self.store.put_action(self._direct_key(known, cwd), self._with_variables(content, known))
-            return True
-        return False
+            return {}
+        return {self._direct_key(known, cwd): self._with_variables(content, known)}
 
     def _direct_key(self, known: Invocation, cwd: str) -> str:
         """Where the direct record of this command belongs, whatever a manifest would have."""

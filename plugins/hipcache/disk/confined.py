@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from hipcache import shared
 from hipcache.disk.permissions import PRIVATE, close_to_readers, directory_mode, for_writers, settle
 from hipcache.disk.removal import discard_at, discard_unchanged_at, remove_at
+from hipcache.disk.steps import STEP, step
 
 TYPE_CHECKING = False  # as a type checker sees it; `typing` takes too long to import
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ MOST_BLOB, MOST_STATISTICS = shared.MOST_BLOB, shared.MOST_STATISTICS
 MOST_RECORD, MOST_NOTE = 256 << 20, 16 << 20
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | _SAFE
 
 
@@ -51,7 +51,7 @@ class Confined:
     def __init__(self, root: str | os.PathLike[str], umask: int | None = None) -> None:
         self.root = os.fspath(root)
         self.base = f"{self.root}/{VERSION}"
-        self._umask = umask
+        self.umask = umask
 
     def path(self, name: str) -> str:
         """For messages, and for directories that are private."""
@@ -153,7 +153,7 @@ class Confined:
             os.makedirs(os.path.dirname(self.root) or "/", exist_ok=True)
             try:
                 os.mkdir(self.root, PRIVATE)
-                os.chmod(self.root, directory_mode(0, self._umask))
+                os.chmod(self.root, directory_mode(0, self.umask))
             except FileExistsError:
                 if not os.path.isdir(self.root):
                     raise
@@ -161,7 +161,7 @@ class Confined:
         try:
             found = os.fstat(root)
             shared = found.st_mode if found.st_mode & stat.S_ISGID else 0
-            self._make_directory(root, VERSION, directory_mode(shared, self._umask))
+            self._make_directory(root, VERSION, directory_mode(shared, self.umask))
         except OSError as error:
             error.filename = self.base
             raise
@@ -180,7 +180,7 @@ class Confined:
                     os.unlink(last, dir_fd=parent)
             except FileNotFoundError:
                 pass
-            self._make_directory(parent, last, directory_mode(os.fstat(parent).st_mode, self._umask))
+            self._make_directory(parent, last, directory_mode(os.fstat(parent).st_mode, self.umask))
 
         self._at(name, make)
 
@@ -219,7 +219,7 @@ class Confined:
         are gone."""
 
         def discard(parent: int, last: str) -> list[str]:
-            inside = os.open(last, _STEP, dir_fd=parent)
+            inside = os.open(last, STEP, dir_fd=parent)
             try:
                 return [name for name, time in times.items() if discard_unchanged_at(inside, name, time)]
             finally:
@@ -250,18 +250,14 @@ class Confined:
     def _directory(self, parts: list[str]) -> int:
         directory = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in (VERSION, *parts):
-            try:
-                inner = os.open(part, _STEP, dir_fd=directory)
-            finally:
-                os.close(directory)
-            directory = inner
+            directory = step(directory, part)
         return directory
 
     def _make_directory(self, parent: int, last: str, mode: int) -> None:
         try:
             os.mkdir(last, mode & 0o777, dir_fd=parent)
         except FileExistsError:
-            os.close(os.open(last, _STEP, dir_fd=parent))
+            os.close(os.open(last, STEP, dir_fd=parent))
             return
         made = os.open(last, _LIST, dir_fd=parent)
         try:
@@ -272,7 +268,7 @@ class Confined:
     def _create(self, parent: int, last: str, *, lock: bool, own: bool = False) -> int:
         fd = os.open(last, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600, dir_fd=parent)
         above = os.fstat(parent)
-        mode = directory_mode(above.st_mode, self._umask) & 0o666
+        mode = directory_mode(above.st_mode, self.umask) & 0o666
         settle(fd, for_writers(mode) if lock else mode & ~0o022 if own else mode, above)
         return fd
 

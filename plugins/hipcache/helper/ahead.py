@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from hipcache.direct.adopted import Adoption
-from hipcache.errors import HipcacheError
+from hipcache.errors import HipcacheError, StoreError
 from hipcache.launcher.plain import is_plain
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
@@ -24,6 +25,8 @@ from hipcache.values import dataclass
 
 # Keys of one question.
 _MOST_KEYS = 4000
+# Direct records in memory, which may have some 100 kB each.
+_TOGETHER = 64
 _HINT = "name the build's compile_commands.json: CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
 
 
@@ -99,7 +102,8 @@ class Prefetch:
         found.local = len(those) - len(left)
         for parts in (False, True):
             self._fetch([key for key, one in left.items() if one.parts is parts], found, parts)
-        behind = {key: one for key, one in left.items() if one.parts or not self._adopt(key, one)}
+        whole = [key for portion in _portions(list(left), _TOGETHER) for key in self._adopt(portion, left)]
+        behind = [key for key in left if key not in set(whole)]
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)
         found.keys = self._fetch([name for name in asked if self.store.get_action(name) is None], found)
@@ -107,7 +111,7 @@ class Prefetch:
 
     def _fetch(self, keys: Sequence[str], found: Found, records_alone: bool = False) -> int:
         came = 0
-        for portion in _portions(keys):
+        for portion in _portions(keys, _MOST_KEYS):
             hits, served = self.fetch(portion, records_alone)
             came, found.served_by = came + hits, served or found.served_by
         return came
@@ -122,9 +126,18 @@ class Prefetch:
         known = self._fitting(key, one)
         return known is not None and self.adoption.is_here(known, one.cwd)
 
-    def _adopt(self, key: str, one: Listed) -> bool:
-        known = self._fitting(key, one)
-        return known is not None and self.adoption.adopt(known, one.cwd)
+    def _adopt(self, keys: Sequence[str], those: Mapping[str, Listed]) -> list[str]:
+        """Those whose direct records are in the store now; they are put there together."""
+        records, whole = dict[str, bytes](), []
+        for key in keys:
+            known = None if those[key].parts else self._fitting(key, those[key])
+            record = self.adoption.record(known, those[key].cwd) if known else {}
+            records |= record
+            whole += [key] * len(record)
+        with suppress(StoreError):
+            self.store.put_actions(records)
+            return whole
+        return []
 
 
 def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:
@@ -135,5 +148,5 @@ def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:
         return {"wrong": [error.message, error.hint]}
 
 
-def _portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[start : start + _MOST_KEYS] for start in range(0, len(keys), _MOST_KEYS))
+def _portions(keys: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    return (keys[start : start + most] for start in range(0, len(keys), most))

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from hipcache.cache import entries
-from hipcache.cache.entries import Entry
 from hipcache.errors import StoreError
 from hipcache.helper import carried
+from hipcache.helper.keeping import Keeping
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
@@ -64,9 +63,9 @@ class Transfer:
             contents = self._contents(asked.values(), {}, tally, progress)
             more = others.result()
         contents = self._contents(more.values(), contents, tally, progress)
-        for one in (*more.values(), *asked.values()):
-            if self._keep(one, contents, tally):
-                tally.found.append(one.key)
+        keeping = Keeping(self.store, contents)
+        tally.found += keeping.keep([*more.values(), *asked.values()])
+        tally.errors += keeping.useless
         tally.hits = sum(key in asked for key in tally.found)
         tally.misses = len(keys) - tally.hits
         return tally
@@ -74,11 +73,11 @@ class Transfer:
     def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> Tally:
         """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
         tally = Tally()
-        for one in self._results(keys, tally, progress).values():
-            with suppress(StoreError):
-                if invocation.is_manifest(one.record):
-                    self.store.put_action(one.key, one.record)
-                    tally.found.append(one.key)
+        found = {one.key: one.record for one in self._results(keys, tally, progress).values()}
+        named = {key: record for key, record in found.items() if invocation.is_manifest(record)}
+        with suppress(StoreError):
+            self.store.put_actions(named)
+            tally.found += named
         tally.hits, tally.misses = len(tally.found), len(keys) - len(tally.found)
         return tally
 
@@ -94,10 +93,7 @@ class Transfer:
             return None, tally
         self.compilers(known.tools)
         contents = self._contents([asked], {}, tally, progress, known.contents)
-        try:
-            if not all(self._keep_content(name, contents) for name in known.contents):
-                return None, tally
-        except (StoreError, ValueError):
+        if not Keeping(self.store, contents).keep_contents(known.contents):
             return None, tally
         tally.hits, tally.misses = 1, 0
         return known, tally
@@ -146,45 +142,6 @@ class Transfer:
             else:
                 tally.errors += 1
         return found
-
-    def _keep(self, one: Envelope, contents: Mapping[str, bytes], tally: Tally) -> bool:
-        """Put a record with its contents into the local store; False where it is of no use."""
-        try:
-            if carried.is_pass(one.record):
-                return self._keep_pass(one, contents)
-            named = carried.outputs(one.record)
-            if named is None:
-                tally.errors += 1
-                return False
-            if all(self._keep_content(name, contents) for name in named):
-                self.store.put_action(one.key, one.record)
-                return True
-        except (StoreError, ValueError):
-            pass
-        return False
-
-    def _keep_pass(self, one: Envelope, contents: Mapping[str, bytes]) -> bool:
-        def read_set(name: str) -> bytes | None:
-            return contents.get(name) or self.store.get_blob(name)
-
-        whole = [entry for entry in carried.passes(one.record) if self._keep_outputs(entry, contents)]
-        found = carried.moved(whole, read_set, self.store.put_blob)
-        if not found:
-            return False
-        mine = self.store.get_action(one.key)
-        old = entries.unpack(mine)
-        new = carried.merged(found, old)
-        if new != old:
-            self.store.put_action(one.key, carried.pack(new))
-        return new != old
-
-    def _keep_outputs(self, entry: Entry, contents: Mapping[str, bytes]) -> bool:
-        return all(self._keep_content(name, contents) for name in entry.outputs if name)
-
-    def _keep_content(self, name: str, contents: Mapping[str, bytes]) -> bool:
-        if name in contents:
-            self.store.put_blob(contents[name])
-        return self.store.has_blob(name)
 
     # To the remote
 

@@ -9,6 +9,7 @@ Keys and digests are 64 lower-case hexadecimal digits (BLAKE3, 256 bits).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +41,10 @@ class Store(Protocol):
 
     def put_action(self, key: str, record: bytes, *, own: bool = False) -> None: ...
 
+    def put_actions(self, records: Mapping[str, bytes]) -> None:
+        """Several at once, which costs less. Each is stored or not; StoreError where one could not be."""
+        ...
+
     def remove_action(self, key: str) -> None: ...
 
     def has_blob(self, digest: str) -> bool:
@@ -54,6 +59,10 @@ class Store(Protocol):
 
     def put_blob(self, content: bytes) -> str:
         """Store `content` under its digest and return the digest. A blob that is there already is kept."""
+        ...
+
+    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
+        """The same for several, as of `put_actions`: their digests, in that order."""
         ...
 
     def copy_blob(self, digest: str, destination: Path) -> bool:

@@ -1,18 +1,19 @@
 """The files of a store that count: put whole, read, touched and removed, and each time the ledger is kept right.
 
 An entry is written to a file of its own in tmp/, and renamed to its name under the ledger's lock (ledger.py has the
-order of steps). A name is that of `confined`: "blobs/ab/cdef...".
+order of steps); several that are put together, under one. A name is that of `confined`: "blobs/ab/cdef...".
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from hipcache.disk.confined import Confined
+from hipcache.disk.steady import Steady
 from hipcache.store import scratch
 from hipcache.store.layout import TMP, DamagedEntry, charge, make, open_entry, random_name, write_all
 from hipcache.store.ledger import Book, Ledger
@@ -49,11 +50,12 @@ class Entries:
 
     def size(self, name: str) -> int | None:
         """Of the regular file `name`, None if there is none."""
-        try:
-            status = self.confined.status(name)
-        except OSError:
-            return None
-        return status.st_size if stat.S_ISREG(status.st_mode) else None
+        return _size(self.confined, name)
+
+    def sizes(self, names: Iterable[str]) -> dict[str, int | None]:
+        """The same for several."""
+        with Steady(self.confined) as confined:
+            return {name: _size(confined, name) for name in names}
 
     def touch(self, entry: int | str) -> bool:
         """Note a use of an open or named entry, if we may. False if there is no such file (any more)."""
@@ -73,9 +75,10 @@ class Entries:
                 os.utime(entry) if isinstance(entry, int) else self.confined.touch(entry)
         return True
 
-    def put(self, name: str, content: bytes, *, own: bool = False) -> Book:
-        """`own`: only this user may write the file, whoever may write the store. Raises OSError."""
-        return self.with_layout(lambda: self._write(name, content, own))
+    def put(self, those: Mapping[str, bytes], *, own: bool = False) -> Book:
+        """Entries by name, with one lock of the ledger for all of them. Each is whole or not there, and where this
+        fails some of them may be. `own`: only this user may write them, whoever may write the store. Raises OSError."""
+        return self.with_layout(lambda: self._write(those, own))
 
     def remove(self, name: str, inode: int | None = None) -> None:
         """`inode`: only if it is that one. Raises OSError."""
@@ -101,49 +104,69 @@ class Entries:
             with suppress(OSError):
                 self.remove(name, None if fd is None else os.fstat(fd).st_ino)
 
-    def _write(self, name: str, content: bytes, own: bool) -> Book:
-        temporary = f"{TMP}/put-{random_name()}"
-        fd = -1
+    def _write(self, those: Mapping[str, bytes], own: bool) -> Book:
+        temporaries: dict[str, str] = {}
+        fds: list[int] = []
         try:
-            # A signal's handler raises as soon as the kernel has made the file.
-            fd = self.confined.create(temporary, own=own)
-            scratch.mark_alive(fd)
-            write_all(fd, content)
-            self.touch(fd)
-            return self._rename(temporary, name, charge(name, len(content)))
+            with Steady(self.confined) as confined:
+                for name, content in those.items():
+                    # A signal's handler raises as soon as the kernel has made the file.
+                    temporaries[name] = f"{TMP}/put-{random_name()}"
+                    fds.append(confined.create(temporaries[name], own=own))
+                    scratch.mark_alive(fds[-1])
+                    write_all(fds[-1], content)
+                    self.touch(fds[-1])
+            return self._rename(temporaries, {name: charge(name, len(content)) for name, content in those.items()})
         except BaseException:
-            with suppress(OSError):
-                self.confined.unlink(temporary)
+            for temporary in temporaries.values():
+                with suppress(OSError):
+                    self.confined.unlink(temporary)
             raise
         finally:
-            if fd >= 0:
+            for fd in fds:
                 os.close(fd)
 
-    def _rename(self, temporary: str, name: str, size: int) -> Book:
-        """The order matters, see ledger.py."""
-        with self._ledger.held() as book:
-            old = self.size(name)
-            book.add(size)
+    def _rename(self, temporaries: Mapping[str, str], sizes: Mapping[str, int]) -> Book:
+        """The order matters, see ledger.py. What is renamed leaves `left`."""
+        left, replaced = dict(sizes), list[int]()
+        with self._ledger.held() as book, Steady(self.confined) as confined:
+            for size in sizes.values():
+                book.add(size)
             book.save()
             try:
-                self._rename_into(temporary, name)
+                for name, temporary in temporaries.items():
+                    old = _size(confined, name)
+                    _rename_into(confined, temporary, name)
+                    del left[name]
+                    replaced += [] if old is None else [charge(name, old)]
             except OSError:
-                book.subtract(size)
-                book.save()
+                for size in left.values():
+                    book.subtract(size)
                 raise
-            if old is not None:
-                book.subtract(charge(name, old))
-                book.save()
+            finally:
+                for size in replaced:
+                    book.subtract(size)
+                if left or replaced:
+                    book.save()
             return book
 
-    def _rename_into(self, temporary: str, name: str) -> None:
-        try:
-            self.confined.rename(temporary, name)
-        except (FileNotFoundError, NotADirectoryError):
-            parts = name.split("/")
-            for depth in range(1, len(parts)):
-                self.confined.make_directory("/".join(parts[:depth]))
-            self.confined.rename(temporary, name)
-        except IsADirectoryError:
-            self.confined.discard(name)
-            self.confined.rename(temporary, name)
+
+def _size(confined: Confined, name: str) -> int | None:
+    try:
+        status = confined.status(name)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _rename_into(confined: Confined, temporary: str, name: str) -> None:
+    try:
+        confined.rename(temporary, name)
+    except (FileNotFoundError, NotADirectoryError):
+        parts = name.split("/")
+        for depth in range(1, len(parts)):
+            confined.make_directory("/".join(parts[:depth]))
+        confined.rename(temporary, name)
+    except IsADirectoryError:
+        confined.discard(name)
+        confined.rename(temporary, name)

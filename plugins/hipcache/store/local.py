@@ -1,16 +1,16 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
-What lies where, and why, is in layout.py; entries.py puts, reads and removes single files; locks.py, ledger.py and
-upkeep.py keep the processes out of each other's way and the store within its bound; scratch.py holds what is not
-finished; notes.py what is small and can be lost; output.py writes into the build tree. All of them reach the disk
-through `confined`.
+What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the bound;
+locks.py, ledger.py and upkeep.py keep the processes out of each other's way and the store within its bound; scratch.py
+holds what is not finished; notes.py what is small and can be lost; output.py writes into the build tree. All of them
+reach the disk through `confined`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from hipcache.store.layout import (
     Layout,
     action_name,
     blob_name,
-    charge,
     is_sealed,
     make,
     open_entry,
@@ -36,8 +35,8 @@ from hipcache.store.layout import (
     read_all,
     unpack_action,
 )
-from hipcache.store.ledger import Book, Ledger
 from hipcache.store.notes import Notes
+from hipcache.store.puts import Puts
 from hipcache.store.seal import Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 
@@ -76,16 +75,16 @@ class LocalStore:
         self._layout = Layout(root)
         self._clock = clock
         self.confined = Confined(root, umask)
-        self._ledger = Ledger(self.confined)
-        self._upkeep = Upkeep(self.confined, self._ledger, clock)
-        self._entries = Entries(self.confined, self._ledger, clock, read_only=read_only)
+        self._upkeep = Upkeep(self.confined, clock)
+        self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
+        self._puts = Puts(self._entries, self._upkeep, max_bytes)
         self._is_shared: bool | None = None
         self._patience = _PATIENCE
         self.on_timeout: Callable[[float], object] = bool
 
     def notes(self, directory: str) -> Notes:
         """Those in the directory `tools` or `history`."""
-        return Notes(directory, self._entries, self._put, self._clock)
+        return Notes(directory, self._entries, self._puts.put, self._clock)
 
     # Actions and blobs
 
@@ -118,7 +117,12 @@ class LocalStore:
     def put_record(self, name: str, record: bytes, *, own: bool = False) -> None:
         """The same by the name of its file."""
         if not self.read_only:
-            self._put(action_name(name), pack_action(name, record, self.seal), own=own)
+            self._puts.put(action_name(name), pack_action(name, record, self.seal), own=own)
+
+    def put_actions(self, records: Mapping[str, bytes]) -> None:
+        if not self.read_only:
+            named = {self.seal.name(key): record for key, record in records.items()}
+            self._puts.put_all({action_name(name): pack_action(name, named[name], self.seal) for name in named})
 
     def remove_action(self, key: str) -> None:
         name = action_name(self.seal.name(key))
@@ -144,13 +148,18 @@ class LocalStore:
         return None
 
     def put_blob(self, content: bytes) -> str:
-        digest = blake3(content).hexdigest()
-        if not self.read_only:
-            name = blob_name(digest)
-            # A file that the power loss left short or empty is replaced; other damage is found when it is read.
-            if not (self._entries.size(name) == len(content) and self._entries.touch(name)):
-                self._put(name, content)
+        (digest,) = self.put_blobs([content])
         return digest
+
+    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
+        named = [(blake3(content).hexdigest(), content) for content in contents]
+        if not self.read_only:
+            wanted = {blob_name(digest): content for digest, content in named}
+            sizes = self._entries.sizes(wanted)
+            # A file that the power loss left short or empty is replaced; other damage is found when it is read.
+            there = {name for name in wanted if sizes[name] == len(wanted[name]) and self._entries.touch(name)}
+            self._puts.put_all({name: content for name, content in wanted.items() if name not in there})
+        return [digest for digest, _ in named]
 
     def copy_blob(self, digest: str, destination: Path) -> bool:
         with self._entries.opened(blob_name(digest), MOST_BLOB) as fd:
@@ -221,15 +230,7 @@ class LocalStore:
                 self.confined.status(TMP)
             except FileNotFoundError:
                 return StoreSize(0, 0, self.max_bytes)
-            book = self._ledger.read()
-            if book is None and not self.read_only:
-                with suppress(OSError):
-                    self._upkeep.count()
-                    book = self._ledger.read()
-            if book is None:
-                book = Book()
-                for entry in self._upkeep.entries():
-                    book.add(entry.size)
+            book = self._upkeep.book(count=not self.read_only)
             return StoreSize(book.bytes + (self._upkeep.beside() if beside else 0), book.entries, self.max_bytes)
 
     def used(self) -> list[tuple[float, int]]:
@@ -265,18 +266,6 @@ class LocalStore:
             return upkeep.sweep() + upkeep.clear(progress)
 
     # How
-
-    def _put(self, name: str, content: bytes, *, own: bool = False) -> None:
-        """Write an entry, then do the upkeep that is due. Raises StoreError."""
-        if 0 < self.max_bytes < charge(name, len(content)) or len(content) > MOST_BLOB:
-            with suppress(OSError):
-                self._entries.remove(name)
-            return
-        with as_store_error("store", self.confined.path(name)):
-            book = self._entries.put(name, content, own=own)
-        if self._upkeep.is_due(book, self.max_bytes):
-            with suppress(OSError):
-                self._upkeep.run(self.max_bytes)
 
     @contextmanager
     def _locked_upkeep(self, verb: str) -> Iterator[Upkeep]:

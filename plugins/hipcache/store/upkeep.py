@@ -65,9 +65,9 @@ class Upkeep:
     """`clock` gives seconds since the epoch, as the mtimes of the entries. `on_evicted` is told how many entries were
     removed, and their bytes on disk; `on_counted`, when all were counted, what is held: bytes and entries."""
 
-    def __init__(self, confined: Confined, ledger: Ledger, clock: Callable[[], float]) -> None:
+    def __init__(self, confined: Confined, clock: Callable[[], float]) -> None:
         self._confined = confined
-        self._ledger = ledger
+        self.ledger = Ledger(confined)
         self._clock = clock
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
@@ -118,7 +118,20 @@ class Upkeep:
         self.on_counted(book.bytes, book.entries)
 
     def _numbers(self) -> Book:
-        return self._ledger.read() or Book()
+        return self.ledger.read() or Book()
+
+    def book(self, *, count: bool) -> Book:
+        """The ledger's numbers, or a count of all entries if it has none, which is noted if `count`."""
+        book = self.ledger.read()
+        if book is None and count:
+            with suppress(OSError):
+                self.count()
+                book = self.ledger.read()
+        if book is None:
+            book = Book()
+            for entry in self.entries():
+                book.add(entry.size)
+        return book
 
     def entries(self) -> Iterator[Entry]:
         """Every entry, in no order. What vanishes meanwhile is left out, and what is no directory in the place of
@@ -150,10 +163,10 @@ class Upkeep:
 
     def count(self) -> list[Entry]:
         """List all entries and put the sum right. Raises OSError."""
-        with self._ledger.held() as book:
+        with self.ledger.held() as book:
             bytes_before, entries_before = book.added_bytes, book.added_entries
         entries = list(self.entries())
-        with self._ledger.held() as book:
+        with self.ledger.held() as book:
             book.bytes = sum(entry.size for entry in entries) + book.added_bytes - bytes_before
             book.entries = len(entries) + book.added_entries - entries_before
             # 0 would mean "never" (a clock may start there); a ledger lost meanwhile has lost `added`, too.
@@ -199,7 +212,7 @@ class Upkeep:
 
     def over(self, entries: Sequence[Entry], down_to: int) -> list[Entry]:
         """Those from the first on that have to go until `down_to` bytes are held. Raises OSError."""
-        with self._ledger.held() as book:
+        with self.ledger.held() as book:
             over = book.bytes - down_to
         going: list[Entry] = []
         for entry in entries:
@@ -215,7 +228,7 @@ class Upkeep:
         going = sorted(self.over(entries, down_to), key=lambda entry: entry.name)
         freed = removed = 0
         for start in range(0, len(going), BATCH):
-            with self._ledger.held() as book:
+            with self.ledger.held() as book:
                 for directory, group in groupby(
                     going[start : start + BATCH], lambda entry: os.path.dirname(entry.name)
                 ):
@@ -243,7 +256,7 @@ class Upkeep:
     def clear(self, progress: Callable[[int], object] = no_progress) -> int:
         """Remove every entry; the bytes freed. `progress` as for `evict`. Raises OSError."""
         away = []
-        with self._ledger.held() as book:
+        with self.ledger.held() as book:
             for directory in _DIRECTORIES:
                 gone = f"{TMP}/gone-{random_name()}"
                 with suppress(FileNotFoundError):
@@ -270,7 +283,7 @@ class Upkeep:
         for last, status in self._confined.listing(STATISTICS):
             if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_STATISTICS:
                 self._confined.remove(f"{STATISTICS}/{last}")
-        with self._ledger.held() as book:
+        with self.ledger.held() as book:
             book.swept_at = max(1, int(now))
             book.save()
         return freed

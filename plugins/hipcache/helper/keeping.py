@@ -1,0 +1,76 @@
+"""Puts what came from a remote into the local store: all contents at once, then the records that have theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from hipcache.cache import entries
+from hipcache.cache.entries import Entry
+from hipcache.errors import StoreError
+from hipcache.helper import carried
+from hipcache.remote.envelope import Envelope
+from hipcache.store import Store
+from hipcache.values import dataclass, field
+
+
+@dataclass
+class Keeping:
+    """`contents`: what came, by our digests. `useless`: how many records were of no known kind. A full disk is no
+    fault: what could not be written is as absent."""
+
+    store: Store
+    contents: Mapping[str, bytes]
+    useless: int = 0
+    _stripped: dict[str, bytes] = field(default_factory=dict)
+
+    def keep(self, those: Sequence[Envelope]) -> list[str]:
+        """The keys of the records that are in the store now and say something new."""
+        passes = {one.key: self._passes(one.record) for one in those if carried.is_pass(one.record)}
+        others = {one.key: carried.outputs(one.record) for one in those if one.key not in passes}
+        self.useless += sum(named is None for named in others.values())
+        self.keep_contents(name for named in others.values() for name in named or ())
+        self.keep_contents(name for found in passes.values() for entry in found for name in carried.needs(entry))
+        records = {}
+        for one in those:
+            named = others.get(one.key)
+            if named is not None and self._are_there(named):
+                records[one.key] = one.record
+            elif one.key in passes:
+                records |= self._merged(one.key, passes[one.key])
+        with suppress(StoreError):
+            self.store.put_actions(records)
+            return list(records)
+        return []
+
+    def keep_contents(self, names: Iterable[str]) -> bool:
+        """Are all of them in the store now?"""
+        wanted = list(dict.fromkeys(names))
+        come = [self._stripped.get(name) or self.contents.get(name) for name in wanted]
+        with suppress(StoreError):
+            self.store.put_blobs(content for content in come if content is not None)
+        return self._are_there(wanted)
+
+    def _are_there(self, names: Iterable[str]) -> bool:
+        with suppress(ValueError):  # one of them is no digest
+            return all(map(self.store.has_blob, names))
+        return False
+
+    def _passes(self, record: bytes) -> list[Entry]:
+        """Its entries, with read sets as they are kept here, of which nothing is written yet."""
+        return carried.moved(carried.passes(record), self._read_set, self._strip)
+
+    def _read_set(self, name: str) -> bytes | None:
+        return self.contents.get(name) or self.store.get_blob(name)
+
+    def _strip(self, packed: bytes) -> str:
+        name = carried.hash_of(packed)
+        self._stripped[name] = packed
+        return name
+
+    def _merged(self, key: str, found: Sequence[Entry]) -> dict[str, bytes]:
+        """The record with those of them whose contents are there; nothing where it is the one that was there."""
+        whole = [entry for entry in found if self._are_there(carried.needs(entry))]
+        old = entries.unpack(self.store.get_action(key)) if whole else []
+        new = carried.merged(whole, old)
+        return {key: carried.pack(new)} if new != old else {}
