@@ -62,10 +62,10 @@ def whole_of(
     uses += [(False, digest.hash) for end in cached for digest in end.result.outputs.values()]
     read = {end.result.reads for end in cached if end.result.reads}
     uses += [(False, digest) for digest in sorted(read)]
-    sets = [found for found in map(session.reads.get, read) if found]
+    sets = [found for found in map(session.shelves.reads.get, read) if found]
     used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
     everywhere = bool(comments) and _is_everywhere(session, asked, cached)
-    keys = tuple(session.noted.got_keys) if session.noted else ()
+    keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
     anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
     return Whole(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
@@ -144,7 +144,7 @@ def _depends(
         for one in [ends[id].result]
     }
     for digest, exact, quotes in sorted(found):
-        reads = session.reads.get(digest) if digest else None
+        reads = session.shelves.reads.get(digest) if digest else None
         if reads is None:
             raise Untraceable("the store has no list of the files that were read")
         yield from session.files.watched_reads(reads, exact=exact, quotes=quotes)

@@ -14,7 +14,7 @@ from hipcache.inputs.memos import Memos, of_actions
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import Runner
 from hipcache.processes.slots import Slots
-from hipcache.report.history import History
+from hipcache.report.history import History, Record
 from hipcache.store import Store
 from hipcache.values import dataclass
 
@@ -49,6 +49,10 @@ class Engine:
     @property
     def memos(self) -> Memos:
         return of_actions(self.store.get_action, self.keep_for_speed)
+
+    def last(self, path: str) -> Record | None:
+        """How `path` was made before."""
+        return self.history.load(path) if self.history else None
 
     def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:
         """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""

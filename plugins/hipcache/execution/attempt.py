@@ -36,11 +36,11 @@ class Way:
 
 
 def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
-    """`name`: of the pass, in messages. Raises as `Session.run`."""
-    with session.engine.slots.hold(session.runner.check):
+    """`name`: of the pass, in messages. Raises as `Jobs.run`."""
+    with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         done, observed = pass_trace.run(session, name, way.argv)
-        set_back = session.was_set_back(started, done)
+        set_back = session.jobs.was_set_back(started, done)
     trace, why_not = pass_trace.trace(
         session, front, way.rule, way.began or started, observed, set_back=set_back, headers=way.headers
     )

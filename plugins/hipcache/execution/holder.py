@@ -8,11 +8,12 @@ else is in the object says nothing of the bundle, not even its size.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
 from hipcache.planning.wrapper_plan import WrapperPlan
@@ -26,24 +27,24 @@ _TARGET = "hip-amdgcn-amd-amdhsa--"
 def make(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing: str) -> Path:
     """Its path. `codes`: paths of code objects by arch; `nothing`: a program that does nothing. Raises JobFailed,
     PassThrough."""
-    place = session.workdir / "holder"
+    place = session.jobs.workdir / "holder"
     place.mkdir()
     first_code = next(iter(codes.values()))
-    environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
+    environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)}
     words = [plan.job.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
     words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={first_code}"]
-    done = session.run_now("linker wrapper", words, directory=place, environ=environ)
+    done = session.jobs.run_now("linker wrapper", words, directory=place, environ=environ)
     try:
         first, template = (place / _BUNDLE).read_bytes(), (place / _OBJECT).read_bytes()
-        bundled = session.run_now("bundler", _bundler(decode(done.stderr), codes), directory=place)
+        bundled = session.jobs.run_now("bundler", _bundler(os.fsdecode(done.stderr), codes), directory=place)
         if bundled.stderr:
-            raise PassThrough("job_output", f"the bundler said: {decode(bundled.stderr)[:200]}")
+            raise PassThrough("job_output", f"the bundler said: {os.fsdecode(bundled.stderr)[:200]}")
         spliced = splice.splice(template, (place / _BUNDLE).read_bytes(), first)
     except OSError as error:
         raise PassThrough("job_output", f"the linker wrapper writes no '{error.filename}'") from error
     except UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error
-    return session.write(place / _OBJECT, spliced)
+    return session.jobs.scratch(f"{place.name}/{_OBJECT}", spliced)
 
 
 def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from hipcache.delivery import files
 from hipcache.errors import HostLinkFailed
 from hipcache.execution.local import place, said
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import value_after
@@ -33,7 +34,7 @@ def last(work: Step, inputs: Mapping[str, Source]) -> Action:
 
 def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
     """Write the program. Raises HostLinkFailed, JobFailed, PassThrough."""
-    done = session.attempt([job.program, *job.arguments])
+    done = session.jobs.attempt([job.program, *job.arguments])
     text = said(session, done.stderr)
     # With colours the driver's line would look otherwise, and hipcc may add one of its own.
     coloured = columns is not None or any("color" in word for word in session.command.arguments)
@@ -42,22 +43,22 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
         files.clean_up(session.command.path(value_after(job, "-o")))
         last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
         raise HostLinkFailed(done.status, f"{text}{name}: {last}")
-    session.ended_well("host link", done)
+    session.jobs.ended_well("host link", done)
     return Ran({}, text, done.seconds)
 
 
 def run_command(session: Session, words: list[str], messages: str) -> Ran:
     """The same by a command of the driver's, which says `messages` first; these are told by now."""
-    done = session.attempt(words)
-    text = decode(done.stderr).removeprefix(messages)
+    done = session.jobs.attempt(words)
+    text = os.fsdecode(done.stderr).removeprefix(messages)
     if done.status > 0 and not done.stdout:
         raise HostLinkFailed(done.status, text)
-    session.ended_well("host link", done)
+    session.jobs.ended_well("host link", done)
     return Ran({}, text, done.seconds)
 
 
 def _name_in_messages(session: Session) -> str:
     """What the driver calls itself (15 the file that it is, 19 what it was called by); empty where it does not say."""
     prefixes = [word for word in session.command.arguments if word.endswith("-canonical-prefixes")]
-    said = decode(session.attempt([session.command.compiler, *prefixes]).stderr)
+    said = os.fsdecode(session.jobs.attempt([session.command.compiler, *prefixes]).stderr)
     return said.removesuffix(_NO_INPUT) if said.endswith(_NO_INPUT) and said.count("\n") == 1 else ""

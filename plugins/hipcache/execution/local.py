@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.inputs.recording import TICK
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.values import dataclass
@@ -23,17 +23,17 @@ class LocalProcess:
         action, session = bound.action, self.session
         work = action.work
         assert isinstance(work, Process)
-        root = session.workdir / work.root if work.root else Path(session.command.cwd)
+        root = session.jobs.workdir / work.root if work.root else Path(session.command.cwd)
         paths = places(session, [name for name, _ in action.inputs], inputs)
-        paths |= {name: str(session.scratch(dict(work.places).get(name, name))) for name in action.outputs}
+        paths |= {name: str(session.jobs.scratch(dict(work.places).get(name, name))) for name in action.outputs}
         words = {name: os.path.relpath(path, root) if work.root else path for name, path in paths.items()}
         argv = [render(word, words) for word in work.command]
-        environ = {**session.engine.environ, "TMPDIR": str(session.workdir)} if work.root else None
+        environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)} if work.root else None
         wanted = slot is None and action.policy.slot
-        with slot or (session.engine.slots.hold(session.runner.check) if wanted else nullcontext()):
+        with slot or (session.engine.slots.hold(session.jobs.runner.check) if wanted else nullcontext()):
             started = session.engine.clock()
-            done = session.run_now(action.label, argv, directory=root, environ=environ)
-            set_back = session.was_set_back(started, done)
+            done = session.jobs.run_now(action.label, argv, directory=root, environ=environ)
+            set_back = session.jobs.was_set_back(started, done)
         text = said(session, done.stderr)
         if text and action.policy.diagnostics is Diagnostics.REFUSED:
             article = "" if " " in action.label else "the "
@@ -65,10 +65,11 @@ def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, 
 
 def place(session: Session, name: str, inputs: Inputs) -> str:
     """Where the input lies: the user's file, or that place in the scratch which has its name."""
-    held, wanted = inputs.of(name), session.scratch(name)
+    held = inputs.of(name)
     if held.path is None:
-        return str(session.write(wanted, held.read()))
-    if held.path == wanted or not held.path.is_relative_to(session.workdir):
+        return str(session.jobs.scratch(name, held.read()))
+    wanted = session.jobs.scratch(name)
+    if held.path == wanted or not held.path.is_relative_to(session.jobs.workdir):
         return str(held.path)
     wanted.unlink(missing_ok=True)
     try:
@@ -83,4 +84,4 @@ def place(session: Session, name: str, inputs: Inputs) -> str:
 def said(session: Session, output: bytes) -> str:
     """What a process printed. Where it names a temporary file, that is one of the driver's: with a name that is another
     one each time, in the user's directory for such."""
-    return decode(output).replace(str(session.workdir), session.engine.environ.get("TMPDIR") or "/tmp")
+    return os.fsdecode(output).replace(str(session.jobs.workdir), session.engine.environ.get("TMPDIR") or "/tmp")

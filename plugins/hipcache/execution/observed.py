@@ -33,18 +33,18 @@ def run(
 ) -> Ran:
     """`output`: its name and where the process writes it; `places`: directories whose names bind what was made to the
     working directory; `stdin`: a file for its standard input. Raises JobFailed, PassThrough."""
-    environ = {**session.engine.environ, "TMPDIR": str(session.workdir)}
-    with session.engine.slots.hold(session.runner.check):
+    environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)}
+    with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
-        traced = session.trace(label, argv, environ=environ, stdin=stdin)
-        set_back = session.was_set_back(started, traced.ended)
+        traced = session.jobs.trace(label, argv, environ=environ, stdin=stdin)
+        set_back = session.jobs.was_set_back(started, traced.ended)
     name, made = output
     text = said(session, traced.ended.stderr)
     trace, why_not = None, ""
     try:
         if set_back:
             raise Untraceable("the clock was set back while the compiler ran")
-        reads = session.reads.keep(_reads(session, traced, started))
+        reads = session.shelves.reads.keep(_reads(session, traced, started))
         content = made.read_bytes()
         bound = any(Basedir(place).named_in(content) or place in text for place in places)
         trace = Trace(reads, session.command.cwd if bound else "")
@@ -57,7 +57,7 @@ def run(
 def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
     if traced.looked is None:
         raise Unobserved(f"what it reads cannot be observed here: {traced.why}")
-    seen = observing.parse(traced.looked, str(session.workdir))
+    seen = observing.parse(traced.looked, str(session.jobs.workdir))
     for path in sorted(seen.written):
         if not path.startswith("/dev/"):
             raise Untraceable(f"it also writes '{path}'")

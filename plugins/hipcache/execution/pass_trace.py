@@ -20,9 +20,10 @@ def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observ
     """Run the pass, and tell what it looked at where that can be observed. Processes that a script starts may outlive
     it, and would then lose their observer."""
     if is_script(argv[0]):
-        return session.run_now(name, argv), None
-    traced = session.trace(name, argv)
-    return traced.ended, observing.parse(traced.looked, str(session.workdir)) if traced.looked is not None else None
+        return session.jobs.run_now(name, argv), None
+    traced = session.jobs.trace(name, argv)
+    looked = None if traced.looked is None else observing.parse(traced.looked, str(session.jobs.workdir))
+    return traced.ended, looked
 
 
 def trace(

@@ -11,7 +11,7 @@ from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, Pass, PassTrace, Ran
 from hipcache.planning import inodes
@@ -56,7 +56,7 @@ class ObservedPass:
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
 
         def way(more: str) -> Way:
-            output = session.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
+            output = session.jobs.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
             rule = output.with_suffix(".d")
             argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
             return Way(argv, output, rule)
@@ -72,7 +72,7 @@ class ObservedPass:
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
-        made, text = done.output.read_bytes(), decode(done.done.stderr)
+        made, text = done.output.read_bytes(), os.fsdecode(done.done.stderr)
         if work.bitcode:
             module = bitcode.read(made, front.job.value(Role.CUID))
             passing = {BITCODE: module.digest, NEUTRAL: module.neutral}
@@ -91,8 +91,8 @@ class ObservedPass:
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
     """The failure with what it is about, where that is the source and nothing else: cc1 counts its errors last."""
-    text = decode(failed.said)
-    if failed.status != 1 or not _COUNTED.search(text) or str(session.workdir) in text or front.auxiliary:
+    text = os.fsdecode(failed.said)
+    if failed.status != 1 or not _COUNTED.search(text) or str(session.jobs.workdir) in text or front.auxiliary:
         return failed
     if rule.exists():
         return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))

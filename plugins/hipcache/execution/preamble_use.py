@@ -102,7 +102,7 @@ class PreambleUse:
         except JobFailed:
             return FAILED  # the plain pass says why
         said = made.done.stderr
-        if not preamble.may_say(front, said) or os.fsencode(session.workdir) in said:
+        if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
         reads, then = made.trace.reads, one.headers.reads
         if made.why_not or reads is None or then is None:
@@ -138,7 +138,7 @@ class PreambleUse:
         output = made.output.with_suffix(".checked.o")
         try:
             argv = preamble.back_end(self.work.front, str(made.output), str(output))
-            done = self.preambles.session.run(self.name, argv)
+            done = self.preambles.session.jobs.run(self.name, argv)
             return output.read_bytes(), done.stderr.replace(bytes(made.output), b"")
         except JobFailed:
             return None

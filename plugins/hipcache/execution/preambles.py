@@ -115,7 +115,7 @@ class Preambles:
     def _is_off(self, front: FrontEnd) -> bool:
         key = preamble.off_key(front).digest
         if key not in self._off:
-            self._off[key] = bool(self.session.near.actions.get([key]))
+            self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
 
     def _candidates(self, front: FrontEnd) -> list[Candidate]:
@@ -134,7 +134,7 @@ class Preambles:
                 key = preamble.key(front, names[:number], self.session.command.cwd).digest
                 size, sought = leading.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
                 found.append(Candidate(key, names[:number], size, sought))
-        records = self.session.near.records([one.key for one in found])
+        records = self.session.shelves.near.records([one.key for one in found])
         return [_with_record(one, records.get(one.key)) for one in found]
 
     def _named(self, front: FrontEnd, leading: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -149,22 +149,22 @@ class Preambles:
         if len(one.outputs) != 3:
             return None
         pch, seen, digest = one.outputs
-        reads = session.reads.get(digest)
+        reads = session.shelves.reads.get(digest)
         if reads is None or session.files.differs(digest, reads, exact=True):
             return None
-        packed = session.shelf.contents.read(seen)
-        path = session.scratch(f"{stem}-{len(one.names)}.pch")
+        packed = session.shelves.shelf.contents.read(seen)
+        path = session.jobs.scratch(f"{stem}-{len(one.names)}.pch")
         try:
             headers = Headers.unpack(packed) if packed else None
         except ValueError:
             return None
-        if headers is None or not session.shelf.contents.copy(pch, path):
+        if headers is None or not session.shelves.shelf.contents.copy(pch, path):
             return None
         return Preamble(one, path, replace(headers, reads=reads), one.reordered)
 
     def _put(self, one: Candidate, wanted: int, why: str = "") -> None:
         record = {"wanted": wanted, "outputs": list(one.outputs), "reordered": one.reordered, "why": why}
-        self.session.near.put(one.key, json.dumps(record, separators=(",", ":")).encode())
+        self.session.shelves.near.put(one.key, json.dumps(record, separators=(",", ":")).encode())
 
     def make(self, front: FrontEnd, one: Candidate, stem: str, *, bitcode: bool) -> Preamble | None:
         """Precompile it; None, and remembered as such, where that cannot be done."""
@@ -179,15 +179,15 @@ class Preambles:
 
     def _made(self, front: FrontEnd, one: Candidate, stem: str, *, initializes: bool) -> Preamble:
         session = self.session
-        pch, rule, text = (session.scratch(f"{stem}-made.{end}") for end in ("pch", "pch.d", "hip"))
-        session.write(text, preamble.text_of(one.names))
-        with session.engine.slots.hold(session.runner.check):
+        pch, rule = (session.jobs.scratch(f"{stem}-made.{end}") for end in ("pch", "pch.d"))
+        text = session.jobs.scratch(f"{stem}-made.hip", preamble.text_of(one.names))
+        with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
-            traced = session.trace("precompiled preamble", preamble.making(front, str(pch), str(rule)), stdin=text)
-            set_back = session.was_set_back(started, traced.ended)
+            traced = session.jobs.trace("precompiled preamble", preamble.making(front, str(pch), str(rule)), stdin=text)
+            set_back = session.jobs.was_set_back(started, traced.ended)
         if traced.looked is None or set_back or traced.ended.stderr:
             raise Refused("it cannot be observed, or has something to say")
-        observed = observing.parse(traced.looked, str(session.workdir))
+        observed = observing.parse(traced.looked, str(session.jobs.workdir))
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
         self._check_headers(front, read, observed)
@@ -211,20 +211,18 @@ class Preambles:
 
     def _check_initializers(self, front: FrontEnd, pch: Path, stem: str) -> None:
         """Initializers of headers come in another order (llvm/llvm-project#67992): there must be none."""
-        session = self.session
-        empty, output = session.scratch(f"{stem}-empty.hip"), session.scratch(f"{stem}-empty.bc")
-        session.run(
-            "precompiled preamble", preamble.alone(front, str(pch), str(session.write(empty, b"")), str(output))
-        )
+        jobs = self.session.jobs
+        empty, output = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.bc")
+        jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(output)))
         if b"llvm.global_ctors" in output.read_bytes():
             raise Refused("it has objects that are initialized at the start")
 
     def keep(self, made: Preamble) -> None:
         """It has come to trust."""
-        shelf, headers = self.session.near, made.headers
+        shelves, headers = self.session.shelves, made.headers
         assert headers.reads
-        content = made.pch.read_bytes()
-        outputs = (shelf.keep(content).hash, shelf.keep(headers.pack()).hash, self.session.reads.keep(headers.reads))
+        kept = (shelves.near.keep(content).hash for content in (made.pch.read_bytes(), headers.pack()))
+        outputs = (*kept, shelves.reads.keep(headers.reads))
         self._put(replace(made.candidate, outputs=outputs, reordered=made.reordered), 0)
 
     def refuse(self, one: Preamble, why: str) -> None:
@@ -236,7 +234,7 @@ class Preambles:
         self._off[key] = True
         self.session.counted[DIFFERENT] += 1
         self.session.notes.append(f"preambles are switched off for this compiler: {why}")
-        self.session.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
+        self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
 
 
 def _with_record(one: Candidate, record: bytes | None) -> Candidate:

@@ -33,7 +33,7 @@ class RemoteProcess:
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         executions, session = self.executions, self.session
         task = None if executions.are_down else self._task(bound.action, inputs)
-        check = session.runner.check
+        check = session.jobs.runner.check
         while task and not executions.are_down:
             check()
             slot = None if executions.is_preferred else session.engine.slots.attempt()
@@ -54,15 +54,15 @@ class RemoteProcess:
         """What came of it; or a slot, to run it here; or None, to look again."""
         session = self.session
         with place:
-            ended = self.executions.run(number, task, session.runner.check, session.engine.slots.attempt)
+            ended = self.executions.run(number, task, session.jobs.runner.check, session.engine.slots.attempt)
         if not isinstance(ended, Done):
             return ended
         if not all(map(_is_device_code, task.outputs.values())):
             self.executions.differs(number, "garbage", "it made no code of a GPU")
             return None
         if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
-            return session.engine.slots.hold(session.runner.check)
-        session.was_run_by(ended.name)
+            return session.engine.slots.hold(session.jobs.runner.check)
+        session.serve(f"some of it was compiled by executor '{ended.name}'")
         paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
         return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)
 
@@ -93,7 +93,9 @@ class RemoteProcess:
         named = {name: f"input-{number}" for number, name in enumerate(there)}
         made = {name: f"output-{number}" for number, name in enumerate(action.outputs)}
         # Not where a process here would write it: an answer may come too late, and be given up.
-        outputs = {name: f"{self.session.scratch(dict(work.places).get(name, name))}.there" for name in action.outputs}
+        outputs = {
+            name: f"{self.session.jobs.scratch(dict(work.places).get(name, name))}.there" for name in action.outputs
+        }
         return Task(
             program,
             files,

@@ -9,8 +9,10 @@ on its own: that it found nothing is kept in the store, an action that holds `_N
 
 from __future__ import annotations
 
+import os
+
 from hipcache.errors import PassThrough
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
 from hipcache.planning.link_plan import Unbundle
 
@@ -21,16 +23,16 @@ _EMPTY = b"!<arch>\n"
 def check_without_device_code(session: Session, one: Unbundle) -> None:
     """Raises PassThrough where the library has device code for the arch, JobFailed where it is none."""
     key = _key(session, one)
-    if session.shelf.records([key]).get(key) == _NOTHING:
+    if session.shelves.shelf.records([key]).get(key) == _NOTHING:
         return
-    archive = session.workdir / "device-code.a"
+    archive = session.jobs.workdir / "device-code.a"
     words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
-    done = session.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
+    done = session.jobs.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
     if done.stderr:
-        raise PassThrough("job_output", f"unbundling of '{one.source}' said: {decode(done.stderr)[:200]}")
+        raise PassThrough("job_output", f"unbundling of '{one.source}' said: {os.fsdecode(done.stderr)[:200]}")
     if archive.read_bytes() != _EMPTY:
         raise PassThrough("link", f"a library with device code, '{one.source}', for a program compiled at once")
-    session.shelf.put(key, _NOTHING)
+    session.shelves.shelf.put(key, _NOTHING)
 
 
 def _key(session: Session, one: Unbundle) -> str:

@@ -38,7 +38,7 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing
     if any(":" in arch for arch in codes):
         # Where the linker fails, the whole command is run again: what the driver says then is not known here.
         made = holder.make(session, plan, codes, nothing)
-        done = session.run_now("host link", plan.host_link(str(made)))
+        done = session.jobs.run_now("host link", plan.host_link(str(made)))
         return Ran({}, said(session, done.stderr), done.seconds)
     images = [f"--override-image=hip={code}" for code in codes.values()]
     command = session.command

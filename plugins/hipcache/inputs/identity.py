@@ -23,6 +23,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
@@ -58,6 +59,13 @@ class Identities:
         if tool not in self._digests:
             self._digests[tool] = self._recall(tool) or self._take(tool)
         return self._digests[tool]
+
+    def tool(self, program: str, path: str) -> str:
+        """Digest of the program that a plan names `program`, and that is at `path`. Raises PassThrough."""
+        try:
+            return self.digest(path)
+        except OSError as error:
+            raise PassThrough("tool", f"'{program}': {error}") from error
 
     def changed(self) -> str:
         """The first file of a tool that is another one by now than when it was looked at; empty if there is none."""

@@ -23,9 +23,6 @@ from hipcache.values import replace
 # The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
 # pass began cannot be told from one during it.
 TICK = 0.02
-# How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
-# what ntpd's slewing takes from a long pass.
-CLOCK_SLACK = 0.005
 # Seconds between looks at a directory whose times are perhaps just being set.
 _LOOK_AGAIN = (0.0005, 0.002, 0.01)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hipcache import native
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
-from hipcache.report.history import Record, UnitRecord, why
+from hipcache.report.history import VARIABLES, Record, UnitRecord, why
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.values import dataclass, replace
 
@@ -49,11 +50,11 @@ def of(session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path:
 
 def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
     """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
-    old = session.last(path) if any(one.missed for one in units) else None
+    old = session.engine.last(path) if any(one.missed for one in units) else None
     told = [_explained(session, one, old) for one in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
     end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS
-    record = session.record(path, end, told)
+    record = _record(session, path, end, told)
     outcomes = tuple(
         UnitOutcome(name, unit.hit, unit.frontend, unit.backend, unit.why, one.seconds)
         for unit, one in zip(told, units, strict=True)
@@ -63,6 +64,15 @@ def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, Co
     preambles = tuple(sorted(session.counted.items()))
     outcome = CompileOutcome(end, units=outcomes, seconds_saved=saved, notes=record.notes, preambles=preambles)
     return record, replace(outcome, reason="unobserved") if session.unobserved else outcome
+
+
+def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) -> Record:
+    """How `path` was made this time."""
+    engine, command = session.engine, session.command
+    notes = dict.fromkeys([*session.notes, *session.served, *([native.OUTDATED] if native.is_outdated() else [])])
+    variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}
+    made = engine.clock()
+    return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units))
 
 
 def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
@@ -91,4 +101,4 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
 def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
     if not one.missed:
         return one.unit
-    return replace(one.unit, why=why(one.unit, one.missed, old, session.variables(), session.reads.get))
+    return replace(one.unit, why=why(one.unit, one.missed, old, session.engine.environ, session.shelves.reads.get))

@@ -41,21 +41,20 @@ class Executors(dict[type, Executor]):
 
 
 def world_of(session: Session) -> World:
-    shelf = session.shelf
+    shelf = session.shelves.shelf
     content = ContentCache(shelf)
     observed = ObservedCache(content, partial(_differs, session))
-    passes = ManifestCache(shelf, session.reads, session.files, session.command.cwd)
-    caches = session.shared(Caches(content, passes, observed))
-    return World(
-        caches, shelf.contents, LocalFlight(session.engine.store), Executors(session), session.at, session.stop
-    )
+    passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
+    caches = session.shelves.shared(Caches(content, passes, observed))
+    jobs, flight = session.jobs, LocalFlight(session.engine.store)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop)
 
 
 def _differs(session: Session, trace: Trace) -> str:
     """In words, why the trace does not hold now; empty if it does."""
     if trace.directory and trace.directory != session.command.cwd:
         return f"what was made names the directory that it was made in, '{trace.directory}'"
-    reads = session.reads.get(trace.reads)
+    reads = session.shelves.reads.get(trace.reads)
     if reads is None:
         return "the store no longer has the list of files that it read"
     return session.files.differs(trace.reads, reads, exact=True)

@@ -26,7 +26,7 @@ _CODE = "code"
 def plan(session: Session, columns: int | None) -> Planned:
     command = session.command
     refuse_script(session, "assembles", unwrapped=True)
-    asked = asking.ask_assembler(command, session.engine, session.runner, lambda: session.workdir)
+    asked = asking.ask_assembler(command, session.engine, session.jobs.runner, lambda: session.jobs.workdir)
     job = asked.job
     path = command.path(job.output)
     if os.path.islink(path):

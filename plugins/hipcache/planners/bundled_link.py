@@ -29,11 +29,11 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
     links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
     pairs = list(zip(plan.devices, links, strict=True))
     units = [device_link.unit(one.arch, link, apart=bool(sources)) for one, link in pairs]
-    codes = {session.name(one.code): device_link.output(link) for one, link in pairs}
+    codes = {session.jobs.name(one.code): device_link.output(link) for one, link in pairs}
     bundle = _job(session, "bundler", plan.bundle, codes, _bundled(plan.bundle))
     content = os.fsencode(plan.script)
     script = Literal(digest_bytes(content), lambda: content)
-    read: dict[str, Source] = {**outputs(bundle), session.name(plan.script_file): script}
+    read: dict[str, Source] = {**outputs(bundle), session.jobs.name(plan.script_file): script}
     embed = _job(session, "llvm-mc", plan.embed, read, [value_after(plan.embed, "-o")])
     host = host_link.action(session, plan.host, {**made, **outputs(embed)}, columns)
     path = session.command.path(plan.output)
@@ -49,13 +49,13 @@ def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Ite
         if same not in first:
             action = first[same] = _job(session, f"unbundling of '{one.source}'", one.job, {}, one.outputs)
             yield action
-        names = map(session.name, one.outputs)
+        names = map(session.jobs.name, one.outputs)
         made |= dict(zip(names, outputs(first[same]).values(), strict=True))
 
 
 def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source], written: Iterable[str]) -> Action:
     """A job of the plan, run as it stands: it names files in the scratch by their paths."""
-    names = tuple(map(session.name, written))
+    names = tuple(map(session.jobs.name, written))
     work = Process((job.program, *job.arguments))
     return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)
 
@@ -74,7 +74,7 @@ def _device_link(
     parts: list[tuple[str, Word]] = [("linker", session.tool(link.job.program))]
     inputs = {}
     for word in link.job.arguments:
-        name = session.name(word)
+        name = session.jobs.name(word)
         if word not in link.inputs:
             parts.append(("linker option", "code object" if word == link.code else word))
         elif name in made:
@@ -82,9 +82,10 @@ def _device_link(
             parts.append((f"device code of '{os.path.basename(plan.origin(word))}'", (Ref(name),)))
         else:
             parts.append(_file(session, word, sources.get(word, "")))
-    refs = {word: session.name(word) for word in link.inputs if session.name(word) in inputs} | {link.code: CODE}
+    names = {word: session.jobs.name(word) for word in link.inputs}
+    refs = {word: name for word, name in names.items() if name in inputs} | {link.code: CODE}
     command = (link.job.program, *((Ref(refs[word]),) if word in refs else word for word in link.job.arguments))
-    return device_link.action(link.arch, command, session.name(link.code), parts, tuple(inputs.items()))
+    return device_link.action(link.arch, command, session.jobs.name(link.code), parts, tuple(inputs.items()))
 
 
 def _file(session: Session, name: str, source: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from hipcache.delivery import files, rules
 from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
-from hipcache.execution.session import Session, decode
+from hipcache.execution.session import Session
 from hipcache.model import End, ended
 from hipcache.planners.source import SourceGraph, dependency_rules
 from hipcache.planning import driver
@@ -51,12 +51,12 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
     """The driver refuses the command (an unknown option, no such file), and has planned nothing: it says why, to `-###`
     as ever, behind its banner. `failed` itself where it may say more, or of an option of ours."""
     try:
-        jobs, text = split(decode(failed.said))
+        jobs, text = split(os.fsdecode(failed.said))
     except PassThrough:
         return failed
     command = session.command
     known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not command.unwrapped
-    ours = [str(session.workdir), *([cuid] if cuid else [])]
+    ours = [str(session.jobs.workdir), *([cuid] if cuid else [])]
     if not known or jobs or ": error: " not in text or any(one in text for one in ours):
         return failed
     # Without the source there are no inputs, which `-###` does not say; and messages in a file are none of the text.

@@ -18,7 +18,7 @@ def of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     if len(passes) < 2:
         return None
     session, plan = source.session, source.plan
-    last = session.last(session.command.path(plan.outputs[0]))
+    last = session.engine.last(session.command.path(plan.outputs[0]))
     if last and last.outcome == FAILED:
         for one in passes:
             if one.action.turn < len(plan.devices) and last.detail.startswith(f"{one.action.label} "):

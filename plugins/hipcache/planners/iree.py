@@ -27,14 +27,14 @@ def plan(session: Session, columns: int | None) -> Planned:
     if os.path.islink(path):
         raise PassThrough("linked_output", command.output)
     told = iree_checks.target_of(command.arguments)
-    program = iree_program.find(session.engine, command.compiler, command.cwd, session.runner)
+    program = iree_program.find(session.engine, command.compiler, command.cwd, session.jobs.runner)
     words = iree.without_output(command.arguments)
 
     given, digest = standard_input.content() if command.source == iree.STANDARD_INPUT else (None, "")
 
     def compile(_: Inputs) -> Ran:
-        made = session.scratch("module")
-        stdin = session.write(session.scratch("input"), given) if given is not None else None
+        made = session.jobs.scratch("module")
+        stdin = session.jobs.scratch("input", given) if given is not None else None
         argv = [program, "-o", str(made), *words]
         return observed.run(session, _NAME, argv, (_MODULE, made), _places(session), stdin)
 

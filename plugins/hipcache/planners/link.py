@@ -18,7 +18,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     """Asks the driver anew each time. The host's linker writes the program as the compiler would have had it do."""
     refuse_script(session, "links")
     found = asking_links.ask_link(
-        session.command, session.engine, session.runner, columns=columns, scratch=session.workdir
+        session.command, session.engine, session.jobs.runner, columns=columns, scratch=session.jobs.workdir
     )
     return Planned(graph(session, found, {}, columns))
 

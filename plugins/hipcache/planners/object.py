@@ -24,7 +24,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:
         asked = asking.ask(
-            command, cuid, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir
+            command, cuid, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
         )
     except JobFailed as failed:
         from hipcache.planners import failing

@@ -51,12 +51,12 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
     the compiler."""
     command = session.command
     plan = asking_links.ask_program(
-        command, session.engine, session.runner, columns=columns, scratch=lambda: session.workdir
+        command, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
     )
     if plan.links_host:
         # It may be one of before. A linker that names an object in a message names another one each time anyway.
         names = [name for one in plan.compiles for name in outputs_of(one)]
-        plan = program_plan.moved(plan, {name: str(session.workdir / os.path.basename(name)) for name in names})
+        plan = program_plan.moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
     if command.own_cuid:
         return plan
     cuids = {one.first.source: cuid_of(session, one.first.source, "") for one in plan.sources}
@@ -110,4 +110,4 @@ def _told(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linki
 def _written_by(session: Session, action: Action) -> str:
     """The file of the driver's plan that a device link writes; else its name."""
     places = dict(action.work.places) if isinstance(action.work, Process) else {}
-    return str(session.scratch(places[CODE])) if CODE in places else action.id
+    return str(session.jobs.scratch(places[CODE])) if CODE in places else action.id

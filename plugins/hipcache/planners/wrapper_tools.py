@@ -21,7 +21,8 @@ def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
     words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={TRIPLE}", f"-mcpu={processor}"]
     words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
-    _, said = driver.answer(words, words, session.command.cwd, session.engine, session.runner, lambda: session.workdir)
+    runner, cwd = session.jobs.runner, session.command.cwd
+    _, said = driver.answer(words, words, cwd, session.engine, runner, lambda: session.jobs.workdir)
     jobs, messages = split(said.text)
     if len(jobs) != 1:
         raise PassThrough("plan", f"clang links device code by {len(jobs)} jobs")

@@ -32,9 +32,9 @@ class Fresh:
         """Its exit status; what it says is left out, since hipcache has said it. `words`: others than its own."""
         argv = [self.command.compiler, *(words if words is not None else self.words)]
         # The driver leaves empty directories in TMPDIR (clang 15 a dozen), and the user has not run it.
-        env = {**self.environ, "TMPDIR": str(session.workdir)}
-        with session.engine.slots.hold(session.runner.check):
-            return session.runner.run(argv, cwd=Path(self.command.cwd), env=env).status
+        env = {**self.environ, "TMPDIR": str(session.jobs.workdir)}
+        with session.engine.slots.hold(session.jobs.runner.check):
+            return session.jobs.runner.run(argv, cwd=Path(self.command.cwd), env=env).status
 
 
 def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
@@ -47,12 +47,13 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
     command, engine = wrapper.through_script(engine, command)
     with Session(engine, command) as session:
         if command.assembles:
-            asked = asking.ask_assembler(command, engine, session.runner, lambda: session.workdir)
+            asked = asking.ask_assembler(command, engine, session.jobs.runner, lambda: session.jobs.workdir)
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
             cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
-            plan = asking.ask(command, cuid, engine, session.runner, columns=None, scratch=lambda: session.workdir).plan
+            jobs = session.jobs
+            plan = asking.ask(command, cuid, engine, jobs.runner, columns=None, scratch=lambda: jobs.workdir).plan
             rule, outputs = plan.dependency_file, plan.outputs
             # The new offload driver, up to clang 19, has no CUIDs, and warns.
             cuid = cuid if cuid and plan.first.value(Role.CUID) == cuid else ""

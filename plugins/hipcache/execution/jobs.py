@@ -1,0 +1,136 @@
+"""The processes of one compile, and the directory for their intermediate files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+
+from hipcache.engine import Engine
+from hipcache.errors import JobFailed, PassThrough, StoreFull
+from hipcache.processes.runner import Completed, Runner, Traced
+from hipcache.store import space
+from hipcache.values import dataclass, field
+
+# How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
+# what ntpd's slewing takes from a long pass.
+CLOCK_SLACK = 0.005
+
+
+@dataclass
+class Jobs:
+    """Jobs of a plan, run in directory `cwd` with the engine's environment where nothing else is said. Each ends with
+    the turn that it belongs to (`Action.turn`)."""
+
+    engine: Engine
+    cwd: str
+    _resources: ExitStack = field(default_factory=ExitStack)
+    _workdir: Path | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _runner: Runner = field(init=False)
+    _runners: dict[int, Runner] = field(default_factory=dict)
+    _stopped: list[int] = field(default_factory=list)
+    _of_thread: threading.local = field(default_factory=threading.local)
+
+    def __post_init__(self) -> None:
+        self._runner = self.engine.runner.group()
+
+    def close(self) -> None:
+        self._resources.close()
+
+    @property
+    def runner(self) -> Runner:
+        """That of the turn which this thread is at, else of the whole compile."""
+        found: Runner = getattr(self._of_thread, "runner", self._runner)
+        return found
+
+    def at(self, turn: int) -> None:
+        """This thread works for that turn: `stop` of an earlier one ends what it runs."""
+        with self._lock:
+            if turn not in self._runners:
+                self._runners[turn] = self._runner.group()
+                if self._stopped and turn > min(self._stopped):
+                    self._runners[turn].kill()
+            self._of_thread.runner = self._runners[turn]
+
+    def stop(self, behind: int) -> None:
+        """End what runs for all turns behind that one; below 0 for all that there is."""
+        with self._lock:
+            self._stopped.append(behind)
+            ended = [runner for turn, runner in self._runners.items() if turn > behind]
+        for runner in [self._runner] if behind < 0 else ended:
+            runner.kill()
+
+    @property
+    def workdir(self) -> Path:
+        """For intermediate files; made when it is first needed, removed at the end. Raises StoreError."""
+        with self._lock:
+            if self._workdir is None:
+                self._workdir = self._resources.enter_context(self.engine.store.workdir())
+            return self._workdir
+
+    def scratch(self, name: str, content: bytes | None = None) -> Path:
+        """The place in the directory for intermediate files that `name` stands for; with the content, if one is
+        given."""
+        path = self.workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        return path
+
+    def name(self, path: str) -> str:
+        """The reverse, for a path there; a path elsewhere is its own name."""
+        return path.removeprefix(f"{self.workdir}/")
+
+    def run(
+        self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Run a job of the plan in a slot. Raises JobFailed, and PassThrough if it prints to standard output."""
+        with self.engine.slots.hold(self.runner.check):
+            return self.run_now(name, argv, directory=directory, environ=environ)
+
+    def run_now(
+        self, name: str, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
+        """The same for one who holds a slot."""
+        return self.ended_well(name, self.attempt(argv, directory=directory, environ=environ))
+
+    def attempt(
+        self, argv: list[str], *, directory: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> Completed:
+        """The same, however it ends."""
+        try:
+            return self.runner.run(argv, cwd=directory or Path(self.cwd), env=environ or self.engine.environ)
+        except OSError as error:
+            raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+
+    def trace(
+        self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None, stdin: Path | None = None
+    ) -> Traced:
+        """As `run_now`; and what the job looked at, where that can be observed. `stdin`: a file of its own."""
+        environ = environ or self.engine.environ
+        try:
+            with stdin.open("rb") if stdin else nullcontext() as file:
+                given = {"stdin": file.fileno()} if file else {}
+                traced = self.runner.trace(argv, cwd=Path(self.cwd), env=environ, **given)
+        except OSError as error:
+            raise PassThrough("tool", f"'{argv[0]}': {error}") from error
+        self.ended_well(name, traced.ended)
+        return traced
+
+    def was_set_back(self, started: float, done: Completed) -> bool:
+        """Was the clock, while the job ran that began at `started`?"""
+        return self.engine.clock() - started < done.seconds - CLOCK_SLACK
+
+    def ended_well(self, name: str, done: Completed) -> Completed:
+        """Raises as `run`; StoreFull where the disk has no room for what the job writes."""
+        if done.status != 0 and self._workdir is not None:
+            lacking = space.lacking(str(self._workdir))
+            if lacking or space.tells_of_full_disk(done.stderr):
+                raise StoreFull(f"{name} had no room in '{self._workdir.parent}'{lacking and f': {lacking}'}")
+        if done.status != 0:
+            raise JobFailed(name, done.status, b"" if done.stdout else done.stderr)
+        if done.stdout:
+            raise PassThrough("job_output", f"{name} printed to standard output")
+        return done
