@@ -50,6 +50,22 @@ class ToolJob:
     program: str
     arguments: tuple[str, ...]
 
+    def renamed(self, names: dict[str, str]) -> list[str]:
+        """Its words, with those files under other names."""
+        return [self.program, *(_rename(word, names) for word in self.arguments)]
+
+
+def _rename(word: str, names: dict[str, str]) -> str:
+    option, equals, value = word.partition("=")
+    if equals and option.lstrip("-") in ("input", "output"):
+        return option + equals + names.get(value, value)
+    if option == "--image":
+        fields = [field.partition("=") for field in value.split(",")]
+        return "--image=" + ",".join(name + is_ + names.get(file, file) for name, is_, file in fields)
+    if equals and option.lstrip("-") in ("inputs", "outputs"):
+        return option + equals + ",".join(names.get(part, part) for part in value.split(","))
+    return names.get(word, word)
+
 
 def clang_version(text: str) -> int:
     """The major version in a plan's banner; 0 where there is none."""
