@@ -167,7 +167,7 @@ def lock_of(root: Path, row: int) -> int:
 def waits(root: Path, told: int) -> bool:
     """Is the lock of KEY had? Without a byte, or with one, in `told` for a wait in vain."""
     store = LocalStore(root, max_bytes=0, umask=0o007)
-    store.on_timeout = lambda seconds: os.write(told, b"t")
+    store.work.on_timeout = lambda seconds: os.write(told, b"t")
     with store.lock(KEY):
         return True
 

@@ -22,7 +22,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
     store = open_store(config)
     shares = not store.read_only
     client = servers.client_of(config, environ)
-    store.on_timeout = partial(notices.tell_of_lock, config, environ)
+    store.work.on_timeout = partial(notices.tell_of_lock, config, environ)
     notices.follow_upkeep(config, store)
     return Engine(
         store=store,

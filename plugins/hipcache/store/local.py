@@ -1,7 +1,7 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
 What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the bound;
-locks.py, ledger.py and upkeep.py keep the processes out of each other's way and the store within its bound; scratch.py
+work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its bound; scratch.py
 holds what is not finished; notes.py what is small and can be lost; output.py writes into the build tree. All of them
 reach the disk through `confined`.
 """
@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from hipcache.disk import locks
 from hipcache.disk.confined import MOST_BLOB, MOST_RECORD, Confined
 from hipcache.disk.hashing import blake3
-from hipcache.errors import StoreError
-from hipcache.store import StoreSize, access, output, scratch
+from hipcache.store import StoreSize, output
 from hipcache.store.entries import Entries
 from hipcache.store.faults import NO_HINTS, as_store_error
 from hipcache.store.layout import (
     HEADER_BYTES,
     TMP,
     DamagedEntry,
-    Layout,
     action_name,
     blob_name,
     is_sealed,
-    make,
     open_entry,
     pack_action,
     read_all,
@@ -39,12 +35,7 @@ from hipcache.store.notes import Notes
 from hipcache.store.puts import Puts
 from hipcache.store.seal import Seal
 from hipcache.store.upkeep import Upkeep, no_progress
-
-# Seconds to wait for a compile of this user's that makes the same: its process is known, lives, and is not stopped. For
-# what may be another's, see `locks`.
-_PATIENCE = 1800.0
-# After it did not come free once; and for another upkeep, which takes seconds.
-_NO_PATIENCE, _UPKEEP_PATIENCE = 0.1, 10.0
+from hipcache.store.work import Work
 
 NO_SEAL = Seal()
 
@@ -54,8 +45,7 @@ class LocalStore:
 
     `max_bytes` bounds what is held (0: no bound); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
-    `seal`: that of the records; others are as absent. `on_timeout` is told of a lock that did not come free, with the
-    seconds waited.
+    `seal`: that of the records; others are as absent.
     """
 
     def __init__(
@@ -72,15 +62,12 @@ class LocalStore:
         self.max_bytes = max_bytes
         self.read_only = read_only
         self.seal = seal
-        self._layout = Layout(root)
         self._clock = clock
         self.confined = Confined(root, umask)
         self._upkeep = Upkeep(self.confined, clock)
         self._entries = Entries(self.confined, self._upkeep.ledger, clock, read_only=read_only)
         self._puts = Puts(self._entries, self._upkeep, max_bytes)
-        self._is_shared: bool | None = None
-        self._patience = _PATIENCE
-        self.on_timeout: Callable[[float], object] = bool
+        self.work = Work(self._entries)
 
     def notes(self, directory: str) -> Notes:
         """Those in the directory `tools` or `history`."""
@@ -127,7 +114,7 @@ class LocalStore:
     def remove_action(self, key: str) -> None:
         name = action_name(self.seal.name(key))
         if not self.read_only:
-            with as_store_error("remove", self._layout.action(key)), suppress(FileNotFoundError):
+            with as_store_error("remove", self.confined.path(name)), suppress(FileNotFoundError):
                 self._entries.remove(name)
 
     def has_blob(self, digest: str) -> bool:
@@ -173,59 +160,18 @@ class LocalStore:
 
     # Work in progress
 
-    @contextmanager
-    def lock(self, key: str) -> Iterator[bool]:
-        """See the contract. Without working locks, and in a read-only store, gives False: work may be done twice.
-        So it may where the holder does not come to its end: then gives True after a while.
+    def lock(self, key: str) -> AbstractContextManager[bool]:
+        return self.work.alone(key)
 
-        Hold one key at a time: two processes that each wait for the other's key wait until then."""
-        try:
-            fd = -1 if self.read_only else self._entries.with_layout(self._upkeep.open_locks)
-        except OSError:
-            fd = -1
-        if fd < 0:
-            yield False
-            return
-        if self._is_shared is None:
-            self._is_shared = not access.is_private(self.confined)
-        with locks.held(
-            fd,
-            locks.key_offset(key),
-            patience=self._patience,
-            shared=self._is_shared,
-            on_timeout=self._give_up,
-        ) as waited:
-            yield bool(waited)
-
-    def _give_up(self, seconds: float) -> None:
-        self._patience = _NO_PATIENCE
-        self.on_timeout(seconds)
-
-    @contextmanager
-    def workdir(self) -> Iterator[Path]:
-        """See the contract. Where others may write to the store, and in a read-only one, it is a private directory of
-        the system's: what a compiler writes by name must not be led elsewhere. Raises StoreError."""
-        with ExitStack() as stack:
-            if not self.read_only:
-                with as_store_error("create a directory in", self._layout.tmp):
-                    self._entries.with_layout(lambda: self.confined.status(TMP))
-            if self.read_only or not access.is_private(self.confined):
-                import tempfile  # 5 ms, and only here
-
-                private = tempfile.TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True)
-                yield Path(stack.enter_context(private))
-                return
-            with as_store_error("create a directory in", self._layout.tmp):
-                work = scratch.work_directory(self.confined.make_private_directory, self.confined)
-                made = stack.enter_context(work)
-            yield made
+    def workdir(self) -> AbstractContextManager[Path]:
+        return self.work.directory()
 
     # The store as a whole
 
     def size(self, *, beside: bool = False) -> StoreSize:
         """The ledger's numbers, or a count of all entries if it has none. `beside`: with the statistics and what is
         worked on, which are looked at for that. Raises StoreError."""
-        with as_store_error("read", self._layout.base):
+        with as_store_error("read", self.confined.base):
             try:
                 self.confined.status(TMP)
             except FileNotFoundError:
@@ -235,7 +181,7 @@ class LocalStore:
 
     def used(self) -> list[tuple[float, int]]:
         """Of each entry: when it was last used (seconds of the epoch), and its bytes."""
-        with as_store_error("read", self._layout.base):
+        with as_store_error("read", self.confined.base):
             return [(entry.mtime_ns / 1e9, entry.size) for entry in self._upkeep.entries()]
 
     def collect(
@@ -252,9 +198,9 @@ class LocalStore:
         entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
         bound = max_bytes if max_bytes is not None else (self.max_bytes or None)
-        with self._locked_upkeep("collect") as upkeep:
-            swept = 0 if dry_run else upkeep.sweep()
-            return swept + upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
+        with self.work.upkeep("collect"):
+            swept = 0 if dry_run else self._upkeep.sweep()
+            return swept + self._upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
 
     def tell(self, evicted: Callable[[int, int], object], counted: Callable[[int, int], object]) -> None:
         """From now on: `evicted` the entries that are removed and their bytes, `counted` the bytes held and entries."""
@@ -262,20 +208,10 @@ class LocalStore:
 
     def clear(self, *, progress: Callable[[int], object] = no_progress) -> int:
         """See the contract. What live processes work on in tmp/ stays. `progress` as above. Raises StoreError."""
-        with self._locked_upkeep("clear") as upkeep:
-            return upkeep.sweep() + upkeep.clear(progress)
+        with self.work.upkeep("clear"):
+            return self._upkeep.sweep() + self._upkeep.clear(progress)
 
     # How
-
-    @contextmanager
-    def _locked_upkeep(self, verb: str) -> Iterator[Upkeep]:
-        if self.read_only:
-            raise StoreError(f"cannot {verb} '{self.root}': the store is read-only", "unset HIPCACHE_READONLY")
-        with as_store_error(verb, self._layout.base):
-            fd = self._entries.with_layout(self._upkeep.open_locks)
-            with locks.held(fd, locks.UPKEEP, patience=_UPKEEP_PATIENCE):
-                make(self.confined)
-                yield self._upkeep
 
 
 def _is_own(found: os.stat_result) -> bool:

@@ -30,7 +30,6 @@ from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
     HISTORY,
-    LOCKS,
     STATISTICS,
     TMP,
     TOOLS,
@@ -39,6 +38,7 @@ from hipcache.store.layout import (
     random_name,
 )
 from hipcache.store.ledger import Book, Ledger
+from hipcache.store.work import open_locks
 
 KEEP = 0.9
 COUNT_SECONDS = 24 * 3600
@@ -46,7 +46,6 @@ SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
 _SHARDED, _DIRECTORIES = (ACTIONS, BLOBS, HISTORY), (ACTIONS, BLOBS, HISTORY, TOOLS)
-_MOST_LOCKS = 1 << 20  # bytes of the file
 
 
 class Entry(NamedTuple):
@@ -72,10 +71,6 @@ class Upkeep:
         self.on_evicted: Callable[[int, int], object] = lambda entries, size: None
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
-    def open_locks(self) -> int:
-        """Raises OSError."""
-        return self._confined.keep(LOCKS, _MOST_LOCKS, lock=True)
-
     def is_due(self, book: Book, max_bytes: int) -> bool:
         """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no bound."""
         return 0 < max_bytes < book.bytes or self._count_is_due(book) or self._sweep_is_due(book)
@@ -97,7 +92,7 @@ class Upkeep:
         released the lock, or the store would stay above its bound; it stops when there is nothing it can remove."""
         book, freed = self._numbers(), 1
         while freed and self.is_due(book, max_bytes):
-            with locks.held(self.open_locks(), locks.UPKEEP, wait=False, patience=0) as waited:
+            with locks.held(open_locks(self._confined), locks.UPKEEP, wait=False, patience=0) as waited:
                 freed = 0 if waited is None else self._do_what_is_due(max_bytes)
             book = self._numbers()
 

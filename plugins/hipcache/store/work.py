@@ -1,0 +1,99 @@
+"""Work in progress at a store: keys and upkeep that one process at a time is at, and the directories of compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from hipcache.disk import locks
+from hipcache.disk.confined import Confined
+from hipcache.errors import StoreError
+from hipcache.store import access, scratch
+from hipcache.store.entries import Entries
+from hipcache.store.faults import as_store_error
+from hipcache.store.layout import LOCKS, TMP, make
+
+# Seconds to wait for a compile of this user's that makes the same: its process is known, lives, and is not stopped. For
+# what may be another's, see `locks`.
+_PATIENCE = 1800.0
+# After it did not come free once; and for another upkeep, which takes seconds.
+_NO_PATIENCE, _UPKEEP_PATIENCE = 0.1, 10.0
+_MOST_LOCKS = 1 << 20  # bytes of the file
+
+
+def open_locks(confined: Confined) -> int:
+    """Raises OSError."""
+    return confined.keep(LOCKS, _MOST_LOCKS, lock=True)
+
+
+class Work:
+    """`on_timeout` is told of a lock that did not come free, with the seconds waited."""
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self._confined = entries.confined
+        self._is_shared: bool | None = None
+        self._patience = _PATIENCE
+        self.on_timeout: Callable[[float], object] = bool
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[bool]:
+        """See `Store.lock`. Without working locks, and in a read-only store, gives False: work may be done twice.
+        So it may where the holder does not come to its end: then gives True after a while.
+
+        Hold one key at a time: two processes that each wait for the other's key wait until then."""
+        try:
+            fd = -1 if self._entries.read_only else self._open_locks()
+        except OSError:
+            fd = -1
+        if fd < 0:
+            yield False
+            return
+        if self._is_shared is None:
+            self._is_shared = not access.is_private(self._confined)
+        with locks.held(
+            fd,
+            locks.key_offset(key),
+            patience=self._patience,
+            shared=self._is_shared,
+            on_timeout=self._give_up,
+        ) as waited:
+            yield bool(waited)
+
+    @contextmanager
+    def upkeep(self, verb: str) -> Iterator[None]:
+        """Raises StoreError."""
+        store = self._confined
+        if self._entries.read_only:
+            raise StoreError(f"cannot {verb} '{store.root}': the store is read-only", "unset HIPCACHE_READONLY")
+        with as_store_error(verb, store.base), locks.held(self._open_locks(), locks.UPKEEP, patience=_UPKEEP_PATIENCE):
+            make(store)
+            yield
+
+    @contextmanager
+    def directory(self) -> Iterator[Path]:
+        """See `Store.workdir`. Where others may write to the store, and in a read-only one, it is a private directory
+        of the system's: what a compiler writes by name must not be led elsewhere. Raises StoreError."""
+        place, read_only = self._confined.path(TMP), self._entries.read_only
+        with ExitStack() as stack:
+            if not read_only:
+                with as_store_error("create a directory in", place):
+                    self._entries.with_layout(lambda: self._confined.status(TMP))
+            if read_only or not access.is_private(self._confined):
+                import tempfile  # 5 ms, and only here
+
+                private = tempfile.TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True)
+                yield Path(stack.enter_context(private))
+                return
+            with as_store_error("create a directory in", place):
+                work = scratch.work_directory(self._confined.make_private_directory, self._confined)
+                made = stack.enter_context(work)
+            yield made
+
+    def _open_locks(self) -> int:
+        return self._entries.with_layout(lambda: open_locks(self._confined))
+
+    def _give_up(self, seconds: float) -> None:
+        self._patience = _NO_PATIENCE
+        self.on_timeout(seconds)
