@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.config import Config
-from hipcache.direct import record
 from hipcache.disk import atomic
 from hipcache.engine import Engine
-from hipcache.errors import HipcacheError, StoreError
+from hipcache.errors import StoreError
 from hipcache.execution.session import Session
-from hipcache.loop import several
 from hipcache.planning.command import Command
-from hipcache.report import statistics, telling
+from hipcache.report import statistics
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
-from hipcache.values import replace
-from hipcache.verify import fresh, reports
+from hipcache.verify import fresh, wrong
 from hipcache.verify.difference import Difference, archs_of
 from hipcache.verify.fresh import Fresh
 
@@ -71,9 +67,9 @@ def _compare(engine: Engine, typed: Command, argv: Sequence[str], cwd: str, conf
             served[different],
             made[different],
         )
-        _tell(told, engine, config)
+        wrong.tell(told, engine, config)
         if not config.readonly:
-            _make_anew(engine, typed, argv, cwd)
+            wrong.make_anew(engine, typed, argv, cwd)
             _put_back({**made, **rule})
 
 
@@ -81,27 +77,6 @@ def _made(how: Fresh, session: Session) -> dict[str, bytes]:
     if how.run(session) != 0 or not all(map(_is_file, how.outputs)):
         raise CompilerFails
     return _contents(how.outputs)
-
-
-def _tell(found: Difference, engine: Engine, config: Config) -> None:
-    kept = None if config.readonly else reports.keep(config.dir, found, engine.clock())
-    where = f"; both are in '{kept}'" if kept else ""
-    telling.say(
-        "hipcache: THE STORE SERVED A WRONG OBJECT, which the compiler's has replaced\n"
-        f"  {found.told()}\n"
-        f"  what led to it is removed from the store{where}: please report it\n"
-    )
-    telling.log(config, f"wrong object: {found.told()}: {' '.join(found.command)}")
-
-
-def _make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) -> None:
-    """Replace what the store has for the command."""
-    try:
-        for terminal in (False, True):
-            engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
-        several.make_each(replace(engine, recache=True), [command], None)
-    except HipcacheError as error:
-        print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)
 
 
 def _is_file(path: str) -> bool:
