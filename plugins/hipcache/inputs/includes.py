@@ -13,7 +13,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from hipcache.inputs import directives, lexed, lexer_span, pasted, portions, shown
+from hipcache import shared
+from hipcache.inputs import directives, lexed, pasted, portions, shown
 from hipcache.native import aside
 from hipcache.values import dataclass
 
@@ -58,7 +59,7 @@ def scan(content: bytes, *, own: bool = False) -> Scan:
     found = lexed.lex(content)
     said = directives.read(found.lines)
     code, in_directives = _words(found.words)
-    if found.flags & (lexer_span.UNPLAIN | lexer_span.AMBIGUOUS):
+    if found.flags & (shared.LEXED_UNPLAIN | shared.LEXED_AMBIGUOUS):
         code |= _words(lexed.lex(content, lexed.RAW).words)[0]
     words = code | in_directives
     macros = {word.group().decode() for line in said.macros for word in _DEFINED_WORD.finditer(line)}
@@ -146,7 +147,7 @@ def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
 
 
 def _unclear(flags: int, code: set[str], strings: bytes) -> str:
-    if flags & lexer_span.AMBIGUOUS:
+    if flags & shared.LEXED_AMBIGUOUS:
         return "can be read in two ways (trigraphs, a comment in a header's name, a literal or a comment without end)"
     asked = next((name for name in pasted.QUESTIONS if name in code), "")
     if asked:

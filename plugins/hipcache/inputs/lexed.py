@@ -5,11 +5,11 @@ A large text is lexed beside the main thread, which hears signals meanwhile.
 
 from __future__ import annotations
 
-from hipcache import native
-from hipcache.inputs import lexer, lexer_span, vocabulary
+from hipcache import native, shared
+from hipcache.inputs import vocabulary
 from hipcache.native import Lexed, aside
 
-ALL, BARE, RAW = lexer_span.ALL, lexer_span.BARE, lexer_span.RAW
+ALL, BARE, RAW = shared.LEXER_ALL, shared.LEXER_BARE, shared.LEXER_RAW
 
 
 def lex(content: bytes, asked: int = 0) -> Lexed:
@@ -19,6 +19,8 @@ def lex(content: bytes, asked: int = 0) -> Lexed:
 
 
 def lex_in_python(content: bytes, asked: int = 0) -> Lexed:
+    from hipcache.inputs import lexer  # a large one, which is seldom needed
+
     one = lexer.Lexer(content, vocabulary.BITS, vocabulary.PATTERNS, asked)
     one.run()
     return Lexed(bytes(one.bare), bytes(one.lines), bytes(one.strings), bytes(one.words), one.flags, 0)

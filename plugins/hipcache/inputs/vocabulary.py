@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hipcache.inputs import lexer_span, pasted, shown
+from hipcache.inputs import pasted, shown
+from hipcache.shared import WORD_IN_LINES, WORD_KNOWN, WORD_NAMES
 
 # Behind these a header's name may come.
 HEADERS = frozenset([*pasted.QUESTIONS, "dependency", "include_alias"])
@@ -19,17 +20,13 @@ _WORDS = frozenset(
 
 
 def _bits(word: str) -> int:
-    return (
-        lexer_span.KNOWN
-        | (lexer_span.IN_LINES if word in _IN_LINES else 0)
-        | (lexer_span.NAMES if word in HEADERS else 0)
-    )
+    return WORD_KNOWN | (WORD_IN_LINES if word in _IN_LINES else 0) | (WORD_NAMES if word in HEADERS else 0)
 
 
 BITS = {word.encode(): _bits(word) for word in _WORDS}
 # (beginning, part that the word holds, bits)
 PATTERNS = tuple(
-    (begin, inner, lexer_span.KNOWN | (lexer_span.IN_LINES if begin == b"__ASSERT_" else 0))
+    (begin, inner, WORD_KNOWN | (WORD_IN_LINES if begin == b"__ASSERT_" else 0))
     for begin, inner in (
         (b"__ASSERT_", b""),
         (b"__glibcxx_", b""),

@@ -19,8 +19,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 
 from hipcache.disk.hashing import blake3
-from hipcache.processes import watch
-from hipcache.processes.syscalls import LINK, LIST, READ
+from hipcache.processes.syscalls import GPUS, LINK, LIST, READ
 from hipcache.values import dataclass
 
 
@@ -65,7 +64,7 @@ def sign(how: str, path: str) -> str:
         found = os.stat(path)
     except OSError:
         return ""
-    if path.startswith(watch.GPUS) and stat.S_ISREG(found.st_mode):
+    if path.startswith(GPUS) and stat.S_ISREG(found.st_mode):
         return _content(path)
     if how == READ and not stat.S_ISDIR(found.st_mode):
         return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
@@ -95,6 +94,8 @@ def run(
     """Run `program` (an absolute path) with `argv` and observe it; None where that cannot be done.
 
     Nothing below directory `ignore` counts (the process's own scratch files)."""
+    from hipcache.processes import watch  # a hit runs nothing
+
     end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=None)
     if isinstance(end, str):
         return None
@@ -114,6 +115,8 @@ def until(
     """Run `program` until it, or a process that it starts, becomes a program with an argv that is `wanted`; in words
     why that was not reached, or cannot stand for the whole. None of the processes is left then, and none of
     them has printed or written anything."""
+    from hipcache.processes import watch
+
     end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=wanted)
     if isinstance(end, str):
         return end

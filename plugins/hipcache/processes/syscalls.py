@@ -13,6 +13,9 @@ from hipcache.values import dataclass
 
 # How a path is looked at.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"
+# Where the kernel tells which AMD GPUs there are: files that can be looked at again, unlike all else that is asked of
+# the machine.
+GPUS = "/sys/class/kfd/"
 
 OPEN_FLAGS_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 AT_FDCWD = 2**64 - 100

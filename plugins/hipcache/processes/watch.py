@@ -46,12 +46,8 @@ from hipcache.processes.ptrace import (
     name_and_value,
     words_of,
 )
-from hipcache.processes.syscalls import AT_FDCWD, EXEC, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
+from hipcache.processes.syscalls import AT_FDCWD, EXEC, GPUS, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
 from hipcache.values import dataclass, field
-
-# Where the kernel tells which AMD GPUs there are: files that can be looked at again, unlike all else that is asked of
-# the machine.
-GPUS = "/sys/class/kfd/"
 
 Wanted = Callable[[tuple[str, ...]], bool]
 _Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]]
