@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
 from hipcache.config import Config
-from hipcache.report import conditions, notices, telling
+from hipcache.report import conditions, notices
 
 if TYPE_CHECKING:
     from hipcache.remote.client import Client
@@ -57,5 +56,4 @@ def executions_of(client: Callable[[], Client], config: Config, environ: Mapping
 
 
 def _tell(kind: str, fault: str, hint: str, about: str, environ: Mapping[str, str]) -> None:
-    with suppress(OSError):
-        telling.say(notices.new_ones([conditions.Condition(kind, fault, hint, about)], environ))
+    notices.tell([conditions.Condition(kind, fault, hint, about)], environ)

@@ -1,1 +1,18 @@
 """The entry of a compile: whose command it is, and how this process ends, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hipcache.config import Config
+from hipcache.values import dataclass
+
+
+@dataclass(frozen=True)
+class Call:
+    """The command that the build tool runs: its words, the directory, the environment, and the user's settings."""
+
+    argv: list[str]
+    cwd: str
+    environ: Mapping[str, str]
+    config: Config

@@ -1,17 +1,17 @@
-"""After a compile that is done: it is remembered for a direct hit, or compared with what the compiler makes."""
+"""After a compile that is done: it is told, counted, remembered for a direct hit, and maybe compared."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hipcache import config as settings
-from hipcache.config import Config
-from hipcache.launcher.ending import Interrupted, become, die, take_signals
+from hipcache.launcher import Call
+from hipcache.launcher.ending import become
 from hipcache.planning.command import Command
 from hipcache.report import telling
+from hipcache.report.outcome import HIT
 
 if TYPE_CHECKING:
     from hipcache.direct.whole import Whole
@@ -19,35 +19,20 @@ if TYPE_CHECKING:
     from hipcache.loop.account import Compiled
 
 
-def verify(engine: Engine, commands: tuple[Command, ...], argv: list[str], config: Config, cwd: str) -> int:
-    """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
-    from hipcache.verify import delivered
-
+def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> None:
+    """Say what the passes said, and count. If nobody reads it, or the disk is full, the compiler knows how it ends
+    then."""
+    messages = "".join(one.messages for one in done)
     try:
-        take_signals()
-        delivered.compare(engine, commands, argv, cwd, config)
-    except Interrupted as interrupted:
-        engine.runner.kill()
-        die(interrupted.number)
-    except delivered.CompilerFails:
-        print("hipcache: the compiler fails, and the store has an object for it; it says why:", file=sys.stderr)
-        become(argv)
-    except Exception as error:
-        telling.log_fault(config, error)
-    return 0
+        if messages:
+            telling.say(messages)
+    except OSError:
+        become(call.argv)
+    for command, one in zip(commands, done, strict=True):
+        telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
 
 
-def remember_whole(
-    engine: Engine,
-    whole: Whole,
-    done: Sequence[Compiled],
-    argv: Sequence[str],
-    config: Config,
-    environ: Mapping[str, str],
-    cwd: str,
-    *,
-    terminal: bool,
-) -> None:
+def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call: Call, *, terminal: bool) -> None:
     """All is written and counted: remember the whole for a direct hit."""
     try:
         from hipcache.direct.remember import remember
@@ -55,16 +40,25 @@ def remember_whole(
 
         remember(
             engine,
-            argv,
-            cwd,
-            environ,
+            call.argv,
+            call.cwd,
+            call.environ,
             whole,
             messages=os.fsencode("".join(one.messages for one in done)),
             terminal=terminal,
             ended=[one.outcome for one in done],
             history=[History.name(one.record) for one in done],
-            settings=settings.watched_paths(config, environ),
-            system=config.system_paths,
+            settings=settings.watched_paths(call.config, call.environ),
+            system=call.config.system_paths,
         )
     except Exception as error:  # the compile is done, whatever happens here
-        telling.log_fault(config, error)
+        telling.log_fault(call.config, error)
+
+
+def verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
+    """Where all was a hit, and it is its turn, compare it with what the compiler makes."""
+    if call.config.verify and all(one.outcome.outcome == HIT for one in done) and call.config.is_drawn():
+        from hipcache.launcher import checking
+
+        return checking.compare(engine, commands, call)
+    return 0

@@ -6,7 +6,7 @@ the launcher starts a process for one command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from hipcache.planning.command import Command, parse_each
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
+    from hipcache.engine import Engine
     from hipcache.planners import Planner
 
 
@@ -51,7 +52,7 @@ def of(command: Command) -> Kind:
 
 def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Config) -> tuple[Command, ...]:
     """The commands that the user's `argv` stands for, one for each source; none where a program in the compiler's place
-    (hipcc) must be asked for them (`wrapper.unwrap`). Raises PassThrough, Refused, OSError."""
+    (hipcc) must be asked for them (`unwrapped`). Raises PassThrough, Refused, OSError."""
     words = tools.behind(argv)
     if tools.is_hipcc(words[0]):
         from hipcache.planning import wrapper
@@ -63,3 +64,15 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
             found: tuple[Command, ...] = import_module(f"hipcache.planning.{kind.name}").read(words, cwd, argv, config)
             return found
     return parse_each(words, cwd, environ, typed=argv)
+
+
+def unwrapped(
+    engine: Engine, commands: tuple[Command, ...], argv: Sequence[str], cwd: str
+) -> tuple[tuple[Command, ...], Engine]:
+    """The commands themselves, or where there are none those that hipcc runs for `argv`, and the engine with the
+    environment for them. Raises PassThrough, StoreError."""
+    if commands:
+        return commands, engine
+    from hipcache.planning import wrapper
+
+    return wrapper.unwrap(engine, tools.behind(argv), cwd, engine.runner, tuple(argv))

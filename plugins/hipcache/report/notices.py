@@ -45,13 +45,14 @@ class _Process:
     started: str
 
 
-def new_ones(those: Iterable[Condition], environ: Mapping[str, str]) -> str:
-    """The text about those that nobody has said yet in this build; it counts as said now."""
+def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
+    """Say those that nobody has said yet in this build; they count as said now."""
     found = tuple(those)
-    if not found:
-        return ""
-    build = _build(os.getpid())
-    return "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
+    if found:
+        build = _build(os.getpid())
+        text = "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
+        with suppress(OSError):
+            telling.say(text)
 
 
 def build_of_this_process() -> str:
@@ -74,10 +75,7 @@ def follow_upkeep(config: Config, store: LocalStore) -> None:
 def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> None:
     """Count a lock that did not come free within so many seconds, and say it, once in a build."""
     statistics.record_locked(config.dir, config.umask)
-    text = new_ones([conditions.locked(config, seconds)], environ)
-    if text:
-        with suppress(OSError):
-            telling.say(text)
+    tell([conditions.locked(config, seconds)], environ)
 
 
 def _is_first(build: str, condition: Condition, environ: Mapping[str, str]) -> bool:

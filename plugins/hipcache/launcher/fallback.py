@@ -1,0 +1,82 @@
+"""How a command ends that hipcache has not done: as the compiler ends it, counted and with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, left_by
+from hipcache.launcher import Call, ending
+from hipcache.launcher.ending import become, die
+from hipcache.planning.command import Command
+from hipcache.report import conditions, notices, outcome, telling
+from hipcache.report.outcome import CompileOutcome
+
+
+def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
+    """The status of the user's command, of which `error` has ended the compiles; does not return where the command
+    takes this process over."""
+    from hipcache.processes.runner import Killed  # a command that is none of ours has no processes
+
+    if isinstance(error, CommandFailed):
+        return _tell_failure(call, error)
+    if isinstance(error, (JobFailed, Killed)):
+        status = _run_after_failure(call, str(error))
+        if isinstance(error, JobFailed):
+            _hint(commands, error)
+        return status
+    left = left_by(error)  # the user's compile comes first; the fault is counted and logged
+    if left.reason == "internal":
+        telling.log_fault(call.config, error)
+    if left.reason == "store_full":  # it has room by now for all but this compile
+        notices.tell([conditions.full(call.config, left.detail)], call.environ)
+    leave(call, left)
+
+
+def leave(call: Call, left: PassThrough) -> NoReturn:
+    if not call.config.disable:
+        _count(call, CompileOutcome(outcome.PASSED_THROUGH, reason=left.reason, detail=left.detail))
+    become(call.argv)
+
+
+def refuse(call: Call, refused: Refused) -> int:
+    _count(call, CompileOutcome(outcome.FAILED, detail=refused.message))
+    with suppress(OSError):
+        telling.say(f"hipcache: {refused}\n")
+    return 1
+
+
+def _count(call: Call, end: CompileOutcome) -> None:
+    telling.record(call.config, end, call.argv, call.cwd)
+
+
+def _hint(commands: Sequence[Command], failed: JobFailed) -> None:
+    """What to write instead, where the compiler has only said that it is wrong."""
+    for hint in filter(None, (command.hint(os.fsdecode(failed.said)) for command in commands)):
+        with suppress(OSError):
+            telling.say(f"hipcache: {hint}\n")
+
+
+def _tell_failure(call: Call, failed: CommandFailed) -> int:
+    """The command has failed as the compiler's would have, so it need not run again."""
+    try:
+        telling.say(failed.text)
+    except OSError:
+        become(call.argv)
+    _count(call, CompileOutcome(outcome.FAILED, detail=str(failed)))
+    return failed.status
+
+
+def _run_after_failure(call: Call, what: str) -> int:
+    """A job failed: the user's own command says why, in its own words."""
+    status = ending.run(call.argv)
+    if status == 0:
+        end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)
+    else:
+        end = CompileOutcome(outcome.FAILED, detail=what)
+    _count(call, end)
+    if status < 0:
+        die(-status)
+    return status
