@@ -38,7 +38,14 @@ MOST_LINES = 300
 # engine cannot go on, and `plain` where there is nothing for it to do.
 STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
 READS_ENVIRONMENT = {"__main__"}
-KNOWS_WORKING_DIRECTORY = {"launcher.launch", "cli.explain", "cli.config", "config", "processes.builders"}
+KNOWS_WORKING_DIRECTORY = {
+    "launcher.launch",
+    "launcher.plain",
+    "cli.explain",
+    "cli.config",
+    "config",
+    "processes.builders",
+}
 
 
 def _name(path: Path) -> str:

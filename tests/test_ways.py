@@ -18,6 +18,7 @@ from hipcache.launcher import plain
 from hipcache.planning import assembler
 from hipcache.report import sums
 from hipcache.report.outcome import PASSED_THROUGH, CompileOutcome
+from hipcache.report.targets import is_check as is_a_check
 
 EXAMPLE = CHECKOUT / "examples" / "make"
 DEBIAN_FLAGS = "--rocm-path=/usr --rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
@@ -364,6 +365,58 @@ def test_plain_cxx_is_counted_whichever_way_it_passes(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "")
     assert count_of(project)["not_hip"] == 3
     assert (tmp_path / "x.o").read_bytes()
+
+
+CHECKS = [
+    ("CMakeFiles/CMakeScratch/TryCompile-x", "CMakeFiles/cmTC_1.dir/x.cpp.o", True),
+    ("CMakeFiles/CMakeTmp", "x.o", True),
+    ("meson-private/tmpa_b", "output.obj", True),
+    ("", "meson-private/tmpa_b/output.obj", True),
+    ("", "meson-private/tmp.o", False),
+    ("", "meson-private/sanitycheck.o", False),
+    ("", ".sconf_temp/conftest.o", True),
+    ("CMakeFiles/a.dir", "x.o", False),
+]
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_checks_of_plain_cxx_are_apart_whichever_way_they_pass(tmp_path: Path, engine: bool) -> None:
+    project = Project(tmp_path).write({"x.cpp": "int x() { return 1; }\n"})
+    program = [sys.executable, "-m", "hipcache"] if engine else [HIPCACHE]
+    checks, others = 0, 0
+    for directory, output, check in CHECKS:
+        place = tmp_path / "build" / directory
+        (place / output).parent.mkdir(parents=True, exist_ok=True)
+        assert is_a_check(str(place / output)) == check
+        for path in (place / output, Path(output)):
+            done = project.run("env", "-C", place, *program, COMPILER, "-c", tmp_path / "x.cpp", "-o", path)
+            assert (done.returncode, done.stdout) == (0, "")
+            checks, others = checks + check, others + (not check)
+    stats: Any = statistics_of(project.clean_environ())
+    assert stats["checks"] == {"passed_through": checks}
+    assert stats["passed_through"] == {"not_hip": others}
+    assert sums.texts(CompileOutcome(PASSED_THROUGH, reason="not_hip", check=True)) == [plain.TEXT_OF_CHECK.decode()]
+
+
+def test_cmakes_own_checks_of_cxx_are_no_compiles(tmp_path: Path) -> None:
+    """The launcher of C++ reaches them, as recipes set it for all compilers."""
+    files = {
+        "CMakeLists.txt": """\
+cmake_minimum_required(VERSION 3.21)
+project(one LANGUAGES CXX)
+include(CheckCXXSourceCompiles)
+check_cxx_source_compiles("int main() { return 0; }" WORKS)
+check_cxx_source_compiles("int main() { return nothing; }" FAILS)
+add_library(one STATIC x.cpp)
+""",
+        "x.cpp": "int x() { return 1; }\n",
+    }
+    project = Project(tmp_path, environ={"CMAKE_CXX_COMPILER_LAUNCHER": str(HIPCACHE)}).write(files)
+    project.configure(f"-DCMAKE_CXX_COMPILER={COMPILER}")
+    project.build()
+    stats: Any = statistics_of(project.clean_environ())
+    assert stats["passed_through"] == {"not_hip": 1}
+    assert stats["checks"]["passed_through"] >= 3
 
 
 def test_plain_cxx_passes_without_the_engine(tmp_path: Path) -> None:

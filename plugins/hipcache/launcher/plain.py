@@ -23,6 +23,10 @@ _ASSEMBLER = frozenset(["assembler", "-xassembler", "--language=assembler"])
 _WORTH = 1 << 18  # planning/assembler.py: WORTH
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
+TEXT_OF_CHECK = TEXT + b"\tconfigure check ..."
+# Of a configure check's output, as report/targets.py has it.
+_CHECKS = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
+_MESONS = "/meson-private/tmp"
 _LARGE = 1000 * 1024
 # Settings that say nothing of such a compile.
 _HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "REMOTE", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
@@ -38,7 +42,7 @@ def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
     known = store.startswith("/") and config.startswith("/") and program
     if not known or os.path.lexists(config):
         return
-    if not os.access(program, os.X_OK) or not _count(store):
+    if not os.access(program, os.X_OK) or not _count(store, TEXT_OF_CHECK if is_check(argv, os.getcwd()) else TEXT):
         return
     # Python ignores these two for itself; what is ignored stays so over an exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -55,6 +59,13 @@ def is_plain(argv: Sequence[str]) -> bool:
         and not any(word in _LANGUAGE or word.endswith(".hip") or word.startswith("@") for word in words)
         and not _assembles_for_gpu(words)
     )
+
+
+def is_check(argv: Sequence[str], directory: str) -> bool:
+    """A configure check, by its output?"""
+    output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
+    path = os.path.join(directory, *output)
+    return any(one in path for one in _CHECKS) or "/" in path.partition(_MESONS)[2]
 
 
 def _assembles_for_gpu(words: Sequence[str]) -> bool:
@@ -78,9 +89,9 @@ def _below(environ: Mapping[str, str], variable: str, below_home: str) -> str:
     return f"{base if base.startswith('/') else environ.get('HOME', '') + '/' + below_home}/hipcache"
 
 
-def _count(root: str) -> bool:
+def _count(root: str, text: bytes) -> bool:
     """Append to the log of the statistics; False where that takes more than one write."""
-    content = b"\n%08x\t%s\n" % (binascii.crc32(TEXT), TEXT)
+    content = b"\n%08x\t%s\n" % (binascii.crc32(text), text)
     store = Confined(root)
     try:
         lock = store.open("statistics/lock", MOST_STATISTICS, os.O_RDWR)

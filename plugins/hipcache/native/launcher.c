@@ -70,7 +70,25 @@ static bool is_plain(char *const *argv) {
 }
 
 /* Is the statistics' line that plain.py writes; the checksum is that of the text. */
+#define CHECK_TEXT "\tconfigure check ...\n"
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
+static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tnot_hip\t0" CHECK_TEXT;
+
+/* As report/targets.py has it, of a command's output. */
+static bool is_check(const settings *set, char *const *argv) {
+    static const char *const directories[] = {"/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/", NULL};
+    char path[PATH_MAX] = "";
+    while (*argv && strcmp(*argv, "-o") != 0)
+        argv++;
+    const char *output = *argv && argv[1] ? argv[1] : "";
+    if (snprintf(path, sizeof path, "%s/%s", output[0] == '/' ? "" : set->directory, output) >= PATH_MAX)
+        return false;
+    for (const char *const *one = directories; *one; one++)
+        if (strstr(path, *one))
+            return true;
+    const char *temporary = strstr(path, "/meson-private/tmp");
+    return temporary && strchr(temporary + strlen("/meson-private/tmp"), '/');
+}
 
 /* Counts a compile that is not served. `line`: as the statistics have it. */
 static bool count(const settings *set, char *const *argv, const char *line) {
@@ -86,7 +104,7 @@ static bool count(const settings *set, char *const *argv, const char *line) {
 static void pass_by(const settings *set, char *const *argv) {
     char program[PATH_MAX];
     if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(set->store) &&
-        count(set, argv, NOT_HIP))
+        count(set, argv, is_check(set, argv) ? NOT_HIP_CHECK : NOT_HIP))
         execv(program, argv);
 }
 
@@ -108,13 +126,18 @@ static bool say(bytes messages) {
 
 /* As the statistics count a command that the driver refuses. */
 static const char REFUSED[] = "\n" REFUSED_CRC "\tfailed\t\t0\n";
+static const char REFUSED_CHECK[] = "\n" REFUSED_CHECK_CRC "\tfailed\t\t0" CHECK_TEXT;
+
+static bool count_refused(const settings *set, char *const *argv) {
+    return count(set, argv, is_check(set, argv) ? REFUSED_CHECK : REFUSED);
+}
 
 /* Is it one that the driver refuses? Then that is told, and counted. */
 static bool is_refused(const settings *set, char *const *argv) {
     bytes text;
     const request asked = {set->store, set->directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL, set->project};
     if (!set->silent || has_settings(true) || !statistics_have_room(set->store) ||
-        !refused_by_driver(&asked, &text) || !count(set, argv, REFUSED))
+        !refused_by_driver(&asked, &text) || !count_refused(set, argv))
         return false;
     void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     const bool said = say(text);
@@ -150,7 +173,7 @@ static bool misspells_standard(char *const *argv) {
 static void pass_misspelt_standard(const settings *set, char *const *argv) {
     char program[PATH_MAX];
     if (misspells_standard(argv) && set->silent && !has_settings(true) && which(argv[0], program) &&
-        statistics_have_room(set->store) && count(set, argv, REFUSED))
+        statistics_have_room(set->store) && count_refused(set, argv))
         execv(program, argv);
 }
 
