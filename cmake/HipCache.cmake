@@ -14,34 +14,34 @@ Three ways in:
 Variables:
 
 ``HIPCACHE``
-  Option, ON. OFF leaves every target as if this module did not exist.
+  Option, ON by default. OFF leaves every target as if this module did not exist.
 ``HIPCACHE_PREFETCH``
-  ON where nothing is said: where a remote is set (HIPCACHE_REMOTE), the first step of the build is `hipcache prefetch`,
-  which fetches what all compiles need at once.
+  ON by default: if a remote is set (HIPCACHE_REMOTE), the first step of the build is `hipcache prefetch`, which fetches
+  the results of all compiles at once.
 ``HIPCACHE_PROGRAM``
   The hipcache to use, instead of the one installed beside this module or in ``PATH``.
 
-A target's own HIP_COMPILER_LAUNCHER stays; an empty one keeps that target out of the cache. Targets whose options name
-``-fgpu-rdc`` get a HIP_LINKER_LAUNCHER, too.
+This module keeps a target's own HIP_COMPILER_LAUNCHER; an empty one keeps that target out of the cache. Targets with
+``-fgpu-rdc`` in their options also get a HIP_LINKER_LAUNCHER.
 
-C++ that is compiled as HIP is covered too: targets that get `-x hip` or `--offload-arch` from what they link to
-(``hip::device``), from their options or from CMAKE_CXX_FLAGS, and all targets where CMAKE_CXX_COMPILER is hipcc. For these a
-CXX_COMPILER_LAUNCHER of the user's own that is a cache (ccache, sccache) stays behind hipcache: it gets all that is no HIP.
-Any other one stays alone.
+This module also covers C++ that is compiled as HIP: targets that get `-x hip` or `--offload-arch` from a library
+(``hip::device``), from their options or from CMAKE_CXX_FLAGS, and all targets if CMAKE_CXX_COMPILER is hipcc. If such a
+target already has a cache (ccache, sccache) as CXX_COMPILER_LAUNCHER, it stays behind hipcache and gets the sources that
+are not HIP. Any other launcher stays as it is, without hipcache.
 #]=======================================================================]
 
 include("${CMAKE_CURRENT_LIST_DIR}/HipCacheIree.cmake") # hipcache_iree_module()
 
-# What is known when this file runs depends on the way in: through CMAKE_PROJECT_TOP_LEVEL_INCLUDES no language is
-# enabled yet, and after a late include() targets exist already. So this file only finds the program, and the work is
-# done at the end of the top directory, where all targets and languages are known. Nothing is written to CMake's cache
-# but the option itself, so that a reconfigure with HIPCACHE=OFF has nothing to clean up.
+# This file may run before any language is enabled (through CMAKE_PROJECT_TOP_LEVEL_INCLUDES) or after targets exist (a
+# late include()). So it only finds the program here. The work is deferred to the end of the top directory, where all
+# targets and languages are known. Only the option itself goes into CMake's cache, so a reconfigure with HIPCACHE=OFF has
+# nothing to clean up.
 
 cmake_policy(PUSH)
 cmake_policy(VERSION 3.21...4.0)
 
-# The hipcache program, or nothing with a warning. Looked for at each configure: an installation that has moved leaves
-# no stale path behind.
+# The hipcache program, or nothing with a warning. Every configure searches again, so that a moved installation leaves no
+# stale path behind.
 function(_hipcache_find_program out)
   set(${out} "" PARENT_SCOPE)
 
@@ -70,7 +70,7 @@ function(_hipcache_find_program out)
     endif()
   endif()
 
-  # A launcher that does not start would fail every compile; without it they only take longer.
+  # A launcher that does not start would fail every compile; without a launcher compiles only take longer.
   get_filename_component(program "${program}" ABSOLUTE)
   execute_process(COMMAND "${program}" --version
     RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE said TIMEOUT 60)
@@ -284,7 +284,7 @@ function(_hipcache_cover_cxx_targets program covered)
   set(${covered} "${ours}" PARENT_SCOPE)
 endfunction()
 
-# One line for each launcher that was found and left alone, with its targets.
+# One line for each foreign launcher that stays, with its targets.
 function(_hipcache_say_kept targets)
   set(launchers "")
   foreach(target IN LISTS targets)
@@ -373,16 +373,16 @@ function(_hipcache_warn covered)
   if(arch_off)
     string(REPLACE ";" " " arch_off "${arch_off}")
     message(WARNING
-      "HipCache: HIP_ARCHITECTURES is OFF for ${arch_off}: CMake names no architecture, so clang compiles for the one "
-      "that it prefers, and there is nothing to cache apart.\n"
+      "HipCache: HIP_ARCHITECTURES is OFF for ${arch_off}: CMake passes no architecture, so clang compiles for its "
+      "default one only.\n"
       "Set CMAKE_HIP_ARCHITECTURES to the architectures you ship, such as \"gfx906;gfx90a\".")
   endif()
 
   if(unity)
     string(REPLACE ";" " " unity "${unity}")
     message(WARNING
-      "HipCache: UNITY_BUILD is on for ${unity}: where CMake merges HIP sources into one, an edit of one of them "
-      "compiles all of them again, for each architecture.\n"
+      "HipCache: UNITY_BUILD is on for ${unity}: if CMake merges HIP sources, an edit of one recompiles all of them "
+      "for every architecture.\n"
       "Set the UNITY_BUILD property of these targets to OFF.")
   endif()
 
@@ -390,7 +390,7 @@ function(_hipcache_warn covered)
     list(REMOVE_DUPLICATES passed)
     string(REPLACE ";" " " passed "${passed}")
     message(WARNING
-      "HipCache: the HIP flags contain ${passed}: hipcache hands such compiles to the compiler and caches nothing.\n"
+      "HipCache: the HIP flags contain ${passed}: hipcache passes such compiles to the compiler and caches nothing.\n"
       "Remove the flag where it is not needed.")
   endif()
 
@@ -401,7 +401,7 @@ function(_hipcache_warn covered)
     string(REPLACE ";" "', '" rule_launchers "${rule_launchers}")
     message(WARNING
       "HipCache: RULE_LAUNCH_COMPILE puts '${rule_launchers}' in front of hipcache. A compile cache there (ccache, "
-      "sccache) answers for the whole object, so one architecture more compiles all of them again.\n"
+      "sccache) caches whole objects, so a new architecture recompiles all of them.\n"
       "Switch it off for HIP sources; many projects have an option for it.")
   endif()
 endfunction()
@@ -474,7 +474,7 @@ function(_hipcache_store out program)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Warn of all that keeps compiles from being cached here, as hipcache says it: one line each.
+# Warn of each condition that prevents caching here, in hipcache's words: one line each.
 function(_hipcache_warn_of_conditions program)
   execute_process(COMMAND "${program}" doctor --brief
     RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_QUIET TIMEOUT 60 OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -484,8 +484,8 @@ function(_hipcache_warn_of_conditions program)
   endif()
 endfunction()
 
-# Where a remote is set, what the `covered` targets need is fetched before the first of them is compiled: once for each
-# build directory, and again when the commands change. The step ends well whatever happens.
+# If a remote is set, fetch the results for the `covered` targets before the first of them is compiled: once per build
+# directory, and again when the commands change. The step never fails.
 function(_hipcache_prefetch program covered)
   if(DEFINED HIPCACHE_PREFETCH AND NOT HIPCACHE_PREFETCH)
     return()
@@ -505,7 +505,7 @@ function(_hipcache_prefetch program covered)
     COMMAND sh -c [["$0" prefetch --step "$1" || :]] "${program}" "${commands}"
     COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
     DEPENDS "${commands}"
-    COMMENT "Fetching what hipcache's remote has of this build"
+    COMMENT "Prefetching results of this build from hipcache's remote"
     VERBATIM)
   add_custom_target(hipcache_prefetch DEPENDS "${stamp}")
   foreach(target IN LISTS covered)
@@ -515,7 +515,7 @@ function(_hipcache_prefetch program covered)
 endfunction()
 
 # Have CMake list its targets in the build directory, for `hipcache report` and `hipcache explain TARGET`. CMake before
-# 3.27 looks for queries before it reads the project: there the list comes with the next configure step.
+# 3.27 looks for queries before it reads the project, so there the list appears with the next configure step.
 function(_hipcache_ask_for_targets)
   if(COMMAND cmake_file_api)
     cmake_file_api(QUERY API_VERSION 1 CODEMODEL 2)
@@ -595,7 +595,7 @@ function(_hipcache_say_off)
   _hipcache_is_hipcache(is_hipcache "${CMAKE_HIP_COMPILER_LAUNCHER};$ENV{CMAKE_HIP_COMPILER_LAUNCHER}")
   if(is_hipcache)
     message(WARNING
-      "HipCache: HIPCACHE is OFF, but CMAKE_HIP_COMPILER_LAUNCHER, which is yours, names hipcache.\n"
+      "HipCache: HIPCACHE is OFF, but you have set CMAKE_HIP_COMPILER_LAUNCHER to hipcache.\n"
       "Remove it with -UCMAKE_HIP_COMPILER_LAUNCHER, and from the environment.")
   endif()
 endfunction()
@@ -631,8 +631,8 @@ if(NOT _hipcache_in_trial)
     _hipcache_start()
   endif()
 
-  # For whoever hands the variable on, to an external project for instance; targets get theirs in _hipcache_finish.
-  # Where HIP is not enabled yet it stays unset, or CMake would not look at the environment's launcher.
+  # For projects that pass the variable on, for example to an external project; targets get theirs in _hipcache_finish.
+  # It stays unset until HIP is enabled, or CMake would ignore the environment's launcher.
   get_property(_hipcache_program GLOBAL PROPERTY _HIPCACHE_PROGRAM)
   if(HIPCACHE AND _hipcache_program AND CMAKE_HIP_COMPILER_LOADED AND NOT CMAKE_HIP_COMPILER_LAUNCHER)
     set(CMAKE_HIP_COMPILER_LAUNCHER "${_hipcache_program}")

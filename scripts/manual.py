@@ -22,16 +22,16 @@ ROOT = Path(__file__).parent.parent
 # What a value may be, by kind of setting.
 KINDS = {
     "directory": "an absolute path",
-    "addresses": "addresses of servers, a space between two; in the config file a list, too",
-    "directories": "absolute paths, a colon between two",
+    "addresses": "server addresses, separated by spaces; in a config file also a list",
+    "directories": "absolute paths, separated by colons",
     "file": "an absolute path",
     "flag": "1, yes, true or on; 0, no, false or off",
     "size": "bytes, or a number with K, M, G, T, KiB, MiB, GiB or TiB",
     "count": "0, 1, 2 ...",
-    "share": "a share such as 1/100, or 0",
+    "share": "a fraction such as 1/100, or 0",
     "format": "text or json",
     "name": "up to 64 letters, digits, '.', '_', '+' and '-'",
-    "mask": "an umask such as 002, 007 or 077",
+    "mask": "a umask such as 002, 007 or 077",
 }
 
 
@@ -137,11 +137,11 @@ def hipcache_page() -> str:
         "In the first form",
         ".B hipcache",
         "acts as that compiler (clang++, amdclang++, hipcc): same outputs, same messages, same exit status.",
-        "It takes from its store what an earlier compile has made, for each GPU architecture on its own,",
-        "and compiles the rest.",
-        "Whatever it cannot cache, the compiler does as if it had been called itself.",
+        "It reuses the results of earlier compiles from its store, each GPU architecture on its own,",
+        "and compiles only the rest.",
+        "Commands that it cannot cache go to the compiler unchanged.",
         ".PP",
-        "Build tools name it as a compiler launcher:",
+        "Use it as a compiler launcher:",
         ".PP",
         ".RS",
         ".nf",
@@ -168,10 +168,10 @@ def hipcache_page() -> str:
     body += [
         ".SH FILES",
         *entry("~/.config/hipcache/hipcache.yaml", "The user's configuration file."),
-        *entry("/etc/hipcache.yaml", "The system-wide one; the store and a project may have one, too."),
-        *entry("~/.cache/hipcache", "The store. It can be removed at any time while nothing compiles."),
+        *entry("/etc/hipcache.yaml", "The system-wide configuration file; the store and a project may have one, too."),
+        *entry("~/.cache/hipcache", "The store. You can delete it whenever no compile is running."),
         ".SH EXIT STATUS",
-        "That of the compiler. A subcommand ends with 0, with 1 where it found a fault, and with 2 for wrong usage.",
+        "The compiler's exit status. A subcommand returns 0, 1 for a fault, or 2 for wrong usage.",
         ".SH SEE ALSO",
         r".BR hipcache\-engine (1),",
         ".BR hipcache.yaml (5)",
@@ -193,14 +193,14 @@ def engine_page() -> str:
         ".BR hipcache (1)",
         "that is written in Python. The program",
         ".B hipcache",
-        "serves a command that it has seen before by itself, and starts the engine for all others.",
-        "It looks for it in its own directory, then in ../libexec/hipcache.",
+        "serves direct hits itself, and starts the engine for all other commands.",
+        "It looks for the engine in its own directory, then in ../libexec/hipcache.",
         "Arguments, environment and exit status are the same.",
-        "It is not meant to be called by hand.",
+        "Do not call it yourself.",
         ".SH SEE ALSO",
         ".BR hipcache (1)",
     ]
-    return page("hipcache-engine", 1, "the part of hipcache that compiles", body)
+    return page("hipcache-engine", 1, "the part of hipcache that handles misses", body)
 
 
 def settings_page() -> str:
@@ -208,13 +208,13 @@ def settings_page() -> str:
         ".SH SYNOPSIS",
         ".I ~/.config/hipcache/hipcache.yaml",
         ".SH DESCRIPTION",
-        "One YAML mapping with the settings of",
+        "A YAML mapping with the settings of",
         ".BR hipcache (1).",
-        "$XDG_CONFIG_HOME stands in place of ~/.config where it is set, and HIPCACHE_CONFIG may name another file.",
-        "A variable of the environment wins over all files; an empty value counts as none.",
-        "A key may be written as the variable is. 'hipcache config' shows each value and where it comes from.",
+        "If XDG_CONFIG_HOME is set, it replaces ~/.config; HIPCACHE_CONFIG can name another file.",
+        "Environment variables override all files; an empty value counts as not set.",
+        "A key may also have the name of its variable. 'hipcache config' shows each value and its origin.",
         ".SH FILES",
-        "A later one wins over those before it.",
+        "A later file overrides the files before it.",
         *entry(f"{shared.SYSTEM_CONFIG}, or HIPCACHE_SYSTEM_CONFIG", "System-wide: any key."),
         *entry("~/.config/hipcache/hipcache.yaml, or HIPCACHE_CONFIG", "The user's: any key."),
         *entry(f"{shared.STORE_SETTINGS} in the store's directory", f"The store's: {', '.join(STORE.allowed)}."),
@@ -249,8 +249,8 @@ def _value(setting: Setting) -> str:
 _SETTINGS = """\
 # Settings
 
-Each is a variable of the environment, and a key of the same name in config files. An empty value counts as none.
-`hipcache config` shows each value, and where it comes from:
+Each setting is an environment variable, and a key of the same name in config files. An empty value counts as not set.
+`hipcache config` shows each value and its origin:
 
 ```sh
 hipcache config
@@ -262,20 +262,20 @@ hipcache config --project set basedir .
 
 ## Config files
 
-A later one wins over those before it, and a variable of the environment over all of them:
+A later file overrides the files before it, and environment variables override all files:
 
-| | file | `config set` | may have |
+| | file | `config set` | allowed keys |
 |---|---|---|---|
 | system-wide | `/etc/hipcache.yaml`, or what `HIPCACHE_SYSTEM_CONFIG` names | `--system` | all keys |
 | the user's | `~/.config/hipcache/hipcache.yaml`, or what `HIPCACHE_CONFIG` names | | all keys |
 | the store's | `hipcache.yaml` in `HIPCACHE_DIR` | `--store` | `max_size`, `readonly`, `umask` |
-| a project's | `.hipcache.yaml` where it compiles, or above | `--project` | `basedir`, `disable`, `readonly` |
+| a project's | `.hipcache.yaml` in the working directory, or above | `--project` | `basedir`, `disable`, `readonly` |
 
-A checkout may be a stranger's, and a store is shared by others. So neither says where anything is read from, written or
-sent to (store, log, remote, executor), which programs run, whose records count, or how often hits are checked; a key
-that it may not have is an error that names it, and the build goes on without the cache. A project's `basedir` is the
-directory of its file, or one below: `basedir: .` lets all checkouts share. These two files count only if they are no
-links, and belong to you, to root, or to the owner of the directory that they lie in.
+Somebody else may have written a checkout, and others may share a store. So these two files cannot say where hipcache
+reads, writes or sends data (store, log, remote, executor), which programs run, whose records count, or how often hits
+are checked. A key that is not allowed is an error that names it, and the build continues without the cache. A project's
+`basedir` is the directory of its file, or one below it: with `basedir: .` all checkouts share. These two files count
+only if they are not symbolic links, and belong to you, to root, or to the owner of their directory.
 
 ## All settings
 
@@ -286,11 +286,12 @@ links, and belong to you, to root, or to the owner of the directory that they li
 _SETTINGS_END = """
 ## Namespaces
 
-`HIPCACHE_NAMESPACE` is part of the key of every result, in the store and in a remote: two namespaces, or one and none,
-find no result of each other, by direct hits neither. They share contents (equal objects take their room once), what is
-known of tools, statistics and the bound. `hipcache gc --namespace NAME` removes the results of one, and the contents
-that no other has. It keeps nobody out; [`HIPCACHE_KEY`](../SECURITY.md) does. A remote's instance or prefix is
-something else: a part of its address, and so a place of its own on that server.
+`HIPCACHE_NAMESPACE` is part of the key of every result, in the store and in a remote. So one namespace never serves
+results of another, or results without a namespace; that holds for direct hits, too. Namespaces share contents (the
+store keeps equal objects once), facts about tools, statistics and the size limit. `hipcache gc --namespace NAME`
+removes the results of one namespace, and the contents that no other uses. A namespace is no protection; use
+[`HIPCACHE_KEY`](../SECURITY.md) for that. A remote's instance or prefix is different: it is part of the remote's
+address, and a separate area on that server.
 
 ## Values
 
@@ -299,10 +300,11 @@ something else: a part of its address, and so a place of its own on that server.
 _REASONS = """\
 # Reasons
 
-A compile that hipcache does not understand goes to the compiler unchanged, and is counted with its reason. `hipcache
-stats` counts them, `hipcache explain OBJECT` tells the one of an object, [options](options.md) lists options.
+hipcache passes a command that it does not understand to the compiler unchanged, and counts the reason. `hipcache stats`
+shows the counts, and `hipcache explain OBJECT` shows the reason for one object. [Options](options.md) lists the
+options.
 
-| in `stats` | why the compiler did it alone | what to do |
+| in `stats` | why hipcache did not cache it | what to do |
 |---|---|---|
 """
 

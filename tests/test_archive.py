@@ -121,7 +121,7 @@ def test_since_a_mark_has_what_was_used_and_the_contents_that_it_names(shop: Sho
     assert names(shop.file) == [f"blobs {named}", f"actions {KEY}"]
     assert f"blobs {old}" not in names(shop.file)
     assert shop(shop.here, "export", "--since", shop.root / "none", shop.file) == 1
-    assert "make it before the build" in shop.err
+    assert "write it before the build" in shop.err
 
 
 def test_an_entry_is_as_old_as_it_was_and_never_of_the_future(shop: Shop) -> None:

@@ -173,8 +173,8 @@ def test_a_native_library_that_is_gone_or_outdated_is_told(lab: Lab) -> None:
     (lab.root / "old.c").write_text("int hipcache_hit(void) { return 1; }\n")
     assert lab.run(["cc", "-shared", "-fPIC", "old.c", "-o", library]).status == 0
     ended = lab.run([*program, *lab.words()], env={"HIPCACHE_RECACHE": "1"})
-    assert b"other sources" in ended.err
-    assert b"other sources" in lab.run([*program, "doctor", "--brief"]).out
+    assert b"the native library does not match these sources" in ended.err
+    assert b"the native library does not match these sources" in lab.run([*program, "doctor", "--brief"]).out
 
 
 # Builds

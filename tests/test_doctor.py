@@ -146,8 +146,8 @@ def test_a_machine_where_everything_is_in_order_is_all_green(machine: FakeMachin
     assert "headers of HIP 6.2.41133" in text
     assert "gfx803 gfx906 gfx90a gfx1030" in text, "in the order of numbers"
     assert "understands its plan" in text
-    assert "served by the native launcher" in text
-    assert text.endswith("All is well.\n")
+    assert "the native launcher serves hits" in text
+    assert text.endswith("No problems found.\n")
     assert not (machine.root / "home/.cache").exists(), "looking creates no store"
 
 
@@ -210,7 +210,7 @@ def test_rocm_in_opt_is_tried_before_the_distributions_directories(machine: Fake
     machine.clang(finds=(f"--rocm-path={rocm}",))
     status, text = machine.examine()
     assert status == 0
-    assert f"only with the flags --rocm-path={rocm}\n" in text
+    assert f"only with these flags: --rocm-path={rocm}\n" in text
 
 
 def test_no_device_libraries_anywhere_is_a_fault_with_the_compilers_own_words(machine: FakeMachine) -> None:
@@ -281,7 +281,7 @@ def test_modes_that_defeat_the_cache_and_stray_variables_are_noted(machine: Fake
     environ = {"HIPCACHE_DISABLE": "1", "HIPCACHE_RECACHE": "1", "HIPCACHE_READONLY": "1", "AMDGPU_TARGETS": "gfx906"}
     status, text = machine.examine(**environ)
     assert status == 0
-    for words in ("switched off", "hits are not taken", "nothing is written", "AMDGPU_TARGETS is set: gfx906"):
+    for words in ("switched off", "no hits are served", "it is read-only", "AMDGPU_TARGETS is set: gfx906"):
         assert any(line.startswith("  note") and words in line for line in text.splitlines()), words
 
 

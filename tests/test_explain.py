@@ -27,11 +27,20 @@ def unit(name: str, *why: str, hit: bool = False, back: bool | None = None) -> U
     return UnitRecord(name, hit, not why, back, why, (), "")
 
 
+ENDINGS = {
+    "hit": "hit",
+    "partial": "partial hit",
+    "miss": "miss",
+    "passed_through": "passed through to the compiler",
+    "failed": "failed",
+}
+
+
 @pytest.mark.parametrize("end", OUTCOMES)
 def test_the_object_and_the_ending_come_first(end: str) -> None:
     first = describe(record(end))[0]
     assert first.startswith("'/b/k.o', ")
-    assert not first.endswith(end) or end == "failed"
+    assert first.endswith(f": {ENDINGS[end]}")
 
 
 @pytest.mark.parametrize("reason", REASONS)
@@ -41,11 +50,11 @@ def test_a_compile_that_was_left_says_why_in_a_sentence(reason: str) -> None:
 
 def test_each_unit_has_a_line_and_its_reasons_below_it() -> None:
     lines = describe(record("partial", unit("gfx906", hit=True), unit("host", "file 'x.h' changed", "and more")))
-    assert [line.strip() for line in lines[1:]] == ["gfx906  hit", "host    compiled", "file 'x.h' changed", "and more"]
+    assert [line.strip() for line in lines[1:]] == ["gfx906  hit", "host    miss", "file 'x.h' changed", "and more"]
 
 
 def test_a_device_code_that_came_out_the_same_is_told() -> None:
-    assert "its device code is the same" in describe(record("partial", unit("gfx906", "why", hit=True, back=True)))[1]
+    assert "its output is unchanged" in describe(record("partial", unit("gfx906", "why", hit=True, back=True)))[1]
 
 
 def test_notes_come_last() -> None:
@@ -79,7 +88,7 @@ def checkouts() -> list[Record]:
     for when, top in enumerate(("/a", "/b")):
         for number in range(5):
             path = f"{top}/build/CMakeFiles/kernels{number % 2}.dir/k{number}.o"
-            why = "file '/a/x.hip' changed" if number < 3 else "first compile of this object here"
+            why = "file '/a/x.hip' changed" if number < 3 else "first compile of this object with this store"
             command = ("clang++", "-c", f"{top}/src/k{number}.hip")
             units = (unit("gfx906", why), unit("host", hit=True))
             made.append(Record(path, 1.0 + when, command, f"{top}/build", "miss", "", "", (), {}, units))
@@ -90,7 +99,7 @@ def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_pa
     lines = shown(tmp_path, checkouts(), "--build").splitlines()
     assert lines[0] == "last compiles of 10 objects of this store: 10 miss"
     assert lines[1].startswith("  file '/a/x.hip' changed: 6 units of 6 objects, such as '/a/build/")
-    assert lines[2].startswith("  first compile of this object here: 4 units of 4 objects")
+    assert lines[2].startswith("  first compile of this object with this store: 4 units of 4 objects")
     assert lines[3].startswith("  note: '/b/build' and '/a/build' have the same commands")
     assert "HIPCACHE_BASEDIR" in lines[3]
     assert "BASEDIR" not in shown(tmp_path, [], "--build", HIPCACHE_BASEDIR="/b")
@@ -100,8 +109,8 @@ def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
     document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
     assert document["compiles"]["miss"] == 4
     assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
-    assert "no compile of 'kernels2' is known" in shown(tmp_path, [], "kernels2", status=1)
-    assert "is about all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
+    assert "the store has no record of a compile of 'kernels2'" in shown(tmp_path, [], "kernels2", status=1)
+    assert "--build is for all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
 
 
 def test_a_target_goes_by_the_names_that_the_build_tool_lists(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def another_library(lab: Lab, top: Path) -> None:
 
 
 ALL, DEVICES = {"gfx906", "gfx90a", "host"}, {"gfx906", "gfx90a"}
-NEW_LINKER = "the linker is another one, or a library that it loads"
+NEW_LINKER = "the linker changed, or a library that it loads"
 # What is changed, the units that miss by it, and why.
 FILES: dict[str, tuple[Change, set[str], list[str]]] = {
     "a header": (lambda lab, _: lab.write("value.hpp", "#define VALUE 2\n"), ALL, ["file 'value.hpp' changed"]),
@@ -151,7 +160,7 @@ FILES: dict[str, tuple[Change, set[str], list[str]]] = {
     "a header that shadows": (
         lambda lab, _: lab.write("first/value.hpp", "#define VALUE 3\n"),
         ALL,
-        ["file 'first/value.hpp' is read now", "file 'value.hpp' is no longer read"],
+        ["file 'first/value.hpp' is now read", "file 'value.hpp' is no longer read"],
     ),
     "the linker": (another_linker, DEVICES, [NEW_LINKER]),
     "a device library": (another_library, DEVICES, ["device library 'oclc_unsafe_math_off.bc' changed"]),
@@ -215,5 +224,5 @@ def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:
     for words in (["explain"], ["explain", "none.o"]):
         ended = lab.hipcache(*words)
         assert (ended.status, ended.out) == (1, b"")
-        assert b"no compile" in ended.err.splitlines()[0]
+        assert b"the store has no record of a compile" in ended.err.splitlines()[0]
         assert b"HIPCACHE_DIR" in ended.err.splitlines()[1]

@@ -217,7 +217,7 @@ def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[
     lab.environ["HIPCACHE_CONFIG"] = str(lab.write("../empty.yaml", ""))
     assert trial.run(lab.words(*flags), str(launcher)) == plain
     lab.write("../empty.yaml", "verify: 1/2\n")
-    assert b"cannot start its engine" in trial.run(lab.words(*flags), str(launcher))[2]
+    assert b"cannot start 'hipcache-engine'" in trial.run(lab.words(*flags), str(launcher))[2]
     del lab.environ["HIPCACHE_CONFIG"]
     shutil.rmtree(temporary)
     temporary.mkdir()

@@ -385,7 +385,7 @@ def test_the_words_count_where_one_of_them_stands_in_code_too(lab: Lab, where: s
     flags = ("-DMARK=__",) if where == "flag" else ()
     for _ in range(2):
         assert lab.compile(*flags).outcome != HIT
-    assert b"from pieces" in lab.hipcache("explain", "out.o").out
+    assert b"by token pasting" in lab.hipcache("explain", "out.o").out
 
 
 def test_a_time_whose_pieces_come_from_the_source_and_from_a_flag_is_never_stored(lab: Lab) -> None:

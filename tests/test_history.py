@@ -10,7 +10,7 @@ from hipcache.report.history import History, Record, UnitRecord, differences, wh
 from hipcache.store.local import LocalStore
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
-CUID = "the CUID is another one (other macros, another name of the source or the object)"
+CUID = "the CUID changed (different macros, or a different source or object name)"
 
 
 def history_in(root: Path) -> History:
@@ -41,13 +41,13 @@ def test_the_same_inputs_differ_in_nothing() -> None:
 
 
 def test_options_in_another_order_are_told() -> None:
-    assert differences(INPUTS, INPUTS[::-1]) == ["the options are in another order"]
+    assert differences(INPUTS, INPUTS[::-1]) == ["the order of the options changed"]
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("compiler", ["the compiler is another one, or a library that it loads"]),
+        ("compiler", ["the compiler changed, or a library that it loads"]),
         ("option", ["option 'new' is new", "option '-O2' is gone"]),
         ("bitcode ocml.bc", ["device library 'ocml.bc' changed"]),
         ("content of a b.txt", ["file 'a b.txt', which an option names, changed"]),
@@ -77,8 +77,8 @@ def test_an_input_that_is_gone_is_named(gone: str, words: list[str]) -> None:
         (("bitcode ockl.bc", "1"), ["device library 'ockl.bc' is new"]),
         (("content of f", "1"), ["file 'f', which an option names, is new"]),
         (("option", "-cuid=2"), [CUID]),
-        (("source", "l.hip"), ["the source is named 'l.hip' now"]),
-        (("dependencies", "user"), ["the dependency file is of another kind (-MD or -MMD)"]),
+        (("source", "l.hip"), ["the source is now named 'l.hip'"]),
+        (("dependencies", "user"), ["the kind of dependency file changed (-MD or -MMD)"]),
     ],
 )
 def test_an_input_that_came_is_named(come: tuple[str, str], words: list[str]) -> None:
@@ -102,7 +102,7 @@ def no_reads(digest: str) -> ReadSet | None:
 
 def test_a_first_compile_says_so() -> None:
     assert why(unit(), "nothing is stored", None, {}, no_reads) == (
-        "first compile of this object here; nothing is stored",
+        "first compile of this object with this store; nothing is stored",
     )
 
 
@@ -137,7 +137,7 @@ def test_a_variable_that_changed_nothing_is_not_told() -> None:
 def test_files_are_compared_with_the_last_compile() -> None:
     sets = {"old": reads(a="1", b="1", c="1"), "new": reads(a="1", b="2", d="1")}
     words = why(unit(reads="new"), "found", record(unit(reads="old")), {}, sets.get)
-    assert words == ("file 'b.h' changed", "file 'd.h' is read now", "file 'c.h' is no longer read")
+    assert words == ("file 'b.h' changed", "file 'd.h' is now read", "file 'c.h' is no longer read")
 
 
 def test_many_files_are_cut_short() -> None:

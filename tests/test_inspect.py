@@ -43,7 +43,7 @@ def test_a_units_key_and_what_it_read_are_shown(lab: Lab) -> None:
 def test_without_a_compile_there_is_nothing_to_show(lab: Lab) -> None:
     ended = lab.hipcache("inspect", "other.o")
     assert ended.status == 1
-    assert ended.err.decode().startswith("hipcache: no compile of 'other.o' is known\n")
+    assert ended.err.decode().startswith("hipcache: the store has no record of a compile of 'other.o'\n")
 
 
 @pytest.mark.parametrize(

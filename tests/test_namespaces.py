@@ -70,7 +70,7 @@ def test_the_settings_name_it_and_a_project_may_not(tmp_path: Path, monkeypatch:
     environ = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "s"), "HIPCACHE_NAMESPACE": "one"}
     assert open_store(config.load(environ)).seal == Seal().within("one")
     for bad in ("a b", "a/b", "ä", "n" * 65):
-        with pytest.raises(ConfigError, match="is not a name"):
+        with pytest.raises(ConfigError, match="is not a valid name"):
             config.load({**environ, "HIPCACHE_NAMESPACE": bad})
     (tmp_path / ".hipcache.yaml").write_text("namespace: two\n")
     monkeypatch.chdir(tmp_path)

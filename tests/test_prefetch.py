@@ -116,7 +116,7 @@ def test_of_a_source_that_was_edited_the_results_are_fetched_that_still_serve(we
     second.write("k.hip", f'{(second.root / "k.hip").read_text()}\nextern "C" int more() {{ return 1; }}\n')
     settle()
     webbed.listed(second, *ARCHES)
-    assert b"of 2 HIP compiles 1 fetched, 0 here, 1 to be compiled" in ahead(second).out
+    assert b"of 2 HIP compiles 1 fetched, 0 already here, 1 to compile or look up" in ahead(second).out
     second.environ["HIPCACHE_REMOTE"] = ""
     webbed.build(second, *ARCHES)
     jobs = second.stats()["jobs"]
@@ -131,7 +131,7 @@ def test_of_a_build_for_one_architecture_more_the_others_are_fetched(webbed: Mac
     second = webbed.fresh()
     more = (*ARCHES, "--offload-arch=gfx1030")
     webbed.listed(second, *more)
-    assert b"of 2 HIP compiles 0 fetched, 0 here, 2 to be compiled" in ahead(second).out
+    assert b"of 2 HIP compiles 0 fetched, 0 already here, 2 to compile or look up" in ahead(second).out
     second.environ["HIPCACHE_REMOTE"] = ""
     webbed.build(second, *more)
     units = second.stats()["units"]
@@ -200,7 +200,7 @@ def test_a_step_of_a_build_never_fails_it(webbed: Machines, web: Server, tmp_pat
     for words in ((), ("/absent/compile_commands.json",)):
         ended = lab.hipcache("prefetch", "--step", *words)
         assert (ended.status, ended.out) == (0, b"")
-        assert ended.err.startswith(b"hipcache: nothing is fetched ahead: cannot read '"), ended.err
+        assert ended.err.startswith(b"hipcache: prefetch failed: cannot read '"), ended.err
     for text in ("", "[]", "{}", "[1]", '[{"command": "\'", "directory": 1}]', '[{"arguments": [], "directory": "."}]'):
         lab.write("compile_commands.json", text)
         assert lab.hipcache("prefetch", "--step").status == 0
@@ -228,4 +228,4 @@ def test_a_manifest_puts_nothing_where_another_commands_record_is(webbed: Machin
         store.put_action(key, record)
     webbed.listed(first, *ARCHES)
     first.environ["HIPCACHE_REMOTE"] = f"http://127.0.0.1:{free_port()}"
-    assert b"of 2 HIP compiles 0 fetched, 0 here, 2 to be" in ahead(first).out
+    assert b"of 2 HIP compiles 0 fetched, 0 already here, 2 to be" in ahead(first).out

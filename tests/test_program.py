@@ -50,7 +50,7 @@ def test_a_program_is_plain_clangs_and_the_next_one_runs_no_compiler(sources: La
     assert first.ended.err.count(b"#warning first") >= 3
     second = both(sources, "k.hip")
     assert (second.counted.outcome, second.program) == (HIT, first.program)
-    assert b"all from the cache" in sources.hipcache("explain", "program").out
+    assert b": hit" in sources.hipcache("explain", "program").out
     sources.write("program", first.program).chmod(0o755)
     assert sources.run([sources.root / "program"]).status == 0
 
@@ -139,7 +139,7 @@ def test_without_a_name_the_program_is_a_out(sources: Lab) -> None:
         made.append((sources.root / "a.out").read_bytes())
         (sources.root / "a.out").unlink()
     assert made[1:] == made[:1] * 2
-    assert b"all from the cache" in sources.hipcache("explain", "a.out").out
+    assert b": hit" in sources.hipcache("explain", "a.out").out
 
 
 @pytest.mark.parametrize("more", [["-MD"], ["-MMD", "-MP", "-MF", "rules.d"]])

@@ -155,11 +155,11 @@ def test_what_is_queued_is_sent_when_sync_has_ended(webbed: Team) -> None:
     first = webbed.machine()
     first.compile()
     synced = first.hipcache("sync")
-    assert (synced.status, synced.out, synced.err) == (0, b"all is sent\n", b"")
+    assert (synced.status, synced.out, synced.err) == (0, b"all results are sent\n", b"")
     assert not list((first.store / "v1/remote").glob("item-*"))
     second = webbed.machine()
     assert second.compile().outcome == HIT
-    assert f"note: results were fetched from remote '{webbed.url.partition('?')[0]}'" in explained(second.environ)
+    assert f"note: results came from remote '{webbed.url.partition('?')[0]}'" in explained(second.environ)
 
 
 def test_sync_says_that_not_all_can_be_sent(webbed: Team, web: Server) -> None:
@@ -174,7 +174,7 @@ def test_sync_says_that_not_all_can_be_sent(webbed: Team, web: Server) -> None:
 def test_the_doctor_looks_at_the_remote(team: Team) -> None:
     told = team.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
     assert "answers within" in told
-    assert "takes contents" in told
+    assert "stores contents" in told
 
 
 def test_the_doctor_compares_the_clocks(web: Server) -> None:

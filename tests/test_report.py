@@ -35,7 +35,7 @@ def a_log(path: Path, objects: int) -> Path:
         lane = free.index(min(free))
         hit = number % 3 != 0
         took = 0.001 if hit else 0.5 + dice.random()
-        why = () if hit else (HEADER,) if number % 2 else (f"first compile of this object here; {number}",)
+        why = () if hit else (HEADER,) if number % 2 else (f"first compile of this object with this store; {number}",)
         units = tuple(UnitOutcome(name, hit, hit, hit, why, took) for name in (*ARCHS, "host"))
         end = CompileOutcome("hit" if hit else "miss", units=units, seconds_saved=4.0 * hit)
         place = f"lib{number % 40}/CMakeFiles/kernels{number % 40}.dir/k{number}.hip.o"
@@ -122,7 +122,7 @@ def test_causes_targets_and_lanes(tmp_path: Path) -> None:
     first, second = build.causes(compiles)
     assert {(first.name, first.units, len(first.objects)), (second.name, second.units, len(second.objects))} == {
         (HEADER, 80, 20),
-        ("first compile of this object here", 80, 20),
+        ("first compile of this object with this store", 80, 20),
     }
     groups = build.groups(compiles)
     assert {one.name for one in groups} == {f"kernels{number}" for number in range(40)}

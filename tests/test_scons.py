@@ -1060,7 +1060,7 @@ def test_a_missing_compiler_is_named_with_what_to_do(project: Project) -> None:
     project.construct('env["HIPCXX"] = "no-such-clang"\nenv.HipObject("one.hip")')
     built = project.try_build()
     assert built.status == 2
-    assert "there is no compiler 'no-such-clang'" in built.err
+    assert "no compiler 'no-such-clang' on the PATH" in built.err
     assert "set HIPCXX" in built.err
 
 

@@ -96,8 +96,8 @@ def test_a_secret_is_any_file_of_this_user_that_others_cannot_read(tmp_path: Pat
         ("short", "has 15 bytes; it must have 16"),
         ("long", "more bytes than it may"),
         ("readable", "can be read or written by others"),
-        ("directory", "is no regular file"),
-        ("fifo", "is no regular file"),
+        ("directory", "is not a regular file"),
+        ("fifo", "is not a regular file"),
         ("foreign", "belongs to another user"),
     ],
 )

@@ -149,7 +149,7 @@ def test_config_set_writes_into_the_file_that_is_named(place: Place, capsys: pyt
     told("--project", "set", "basedir", ".")
     assert place.project.read_text() == "# ours\nbasedir: .\n"
     assert "cannot be set in a project's config file" in told("--project", "set", "remote", "http://a/b")
-    assert f"'{place.store}:1' sets it too" in told("set", "max_size", "2G")
+    assert f"'{place.store}:1' sets it, too" in told("set", "max_size", "2G")
     assert "0 " in told("--store", "unset", "max_size")
     assert place.store.read_text() == ""
 

@@ -72,7 +72,7 @@ def test_the_lines_of_a_page_run(tmp_path: Path, page: str) -> None:
     if page == "start":
         assert (counts["miss"], counts["partial"], counts["hit"]) == (1, 1, 2), output
     if page == "safe":
-        assert "1 compile made anew: 1 same" in output
+        assert "1 object recompiled: 1 same" in output
 
 
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))

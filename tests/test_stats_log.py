@@ -162,9 +162,9 @@ def test_a_line_reads_as_what_was_told(tmp_path: Path) -> None:
 
 def test_what_is_no_log_is_told(lab: Lab) -> None:
     lab.write("other", "what\nis this\n")
-    assert "is no statistics log\n  set HIPCACHE_STATS_LOG" in stats(
+    assert "is not a statistics log\n  set HIPCACHE_STATS_LOG" in stats(
         lab, "--stats-log", str(lab.root / "other"), status=1
     )
     assert "cannot read the statistics log" in stats(lab, "--stats-log", str(lab.root / "none"), status=1)
-    assert "needs a FILE, as HIPCACHE_STATS_LOG is not set" in stats(lab, "--stats-log", status=1)
+    assert "needs a FILE, because HIPCACHE_STATS_LOG is not set" in stats(lab, "--stats-log", status=1)
     assert "--since" in stats(lab, "--stats-log", "x", "--zero", status=1)

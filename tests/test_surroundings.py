@@ -276,7 +276,7 @@ def test_ignored_ends_of_processes_make_no_failure_a_success(lab: Lab) -> None:
 
 
 @only_19
-@pytest.mark.parametrize(("gone", "said"), [("yaml", b"install hipcache again"), ("blake3", b"")])
+@pytest.mark.parametrize(("gone", "said"), [("yaml", b"reinstall hipcache"), ("blake3", b"")])
 def test_a_broken_installation_loses_no_build(lab: Lab, gone: str, said: bytes) -> None:
     """Our own BLAKE3 stands in for a missing one (`test_hashing.py`)."""
     assert lab.run(lab.words()).status == 0

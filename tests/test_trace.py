@@ -120,13 +120,13 @@ def test_a_directory_in_the_place_of_a_file_is_told(tree: Tree) -> None:
 def test_a_header_that_shadows_is_told(tree: Tree) -> None:
     reads = tree.record()
     tree.write("x.h", "")
-    assert tree.differs(reads) == "'x.h' appeared, which was looked for in vain"
+    assert tree.differs(reads) == "'x.h' now exists; the last compile looked for it"
 
 
 def test_a_dangling_link_that_appears_counts_as_a_file(tree: Tree) -> None:
     reads = tree.record()
     (tree.root / "x.h").symlink_to("nowhere")
-    assert "'x.h' appeared" in tree.differs(reads)
+    assert "'x.h' now exists" in tree.differs(reads)
 
 
 def test_a_header_that_does_not_shadow_changes_nothing(tree: Tree) -> None:
@@ -392,5 +392,5 @@ def test_an_edit_between_two_reads_of_a_file_is_seen(tmp_path: Path) -> None:
     digest = files.digest("k.hip")[1]
     assert files.bare("k.hip", digest)
     (tmp_path / "k.hip").write_text("int a = 2; // one\n")
-    with pytest.raises(Untraceable, match="changed while it was read"):
+    with pytest.raises(Untraceable, match="changed while hipcache read it"):
         files.bare("k.hip", digest)

@@ -235,7 +235,7 @@ def test_a_subcommand_without_its_package_runs_no_program_of_that_name(lab: Lab,
     env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     for verb in ("import", "sync", "help"):
         ended = lab.run([program, verb, "archive.tar.gz"], env=env)
-        assert (ended.status, b"install hipcache again" in ended.err) == (127, True)
+        assert (ended.status, b"reinstall hipcache" in ended.err) == (127, True)
     (tmp_path / "hipcache-engine").unlink()
     assert lab.run([program, "import", "archive.tar.gz"], env=env).status == 127
     assert not (tmp_path / "ran").exists()

@@ -59,7 +59,7 @@ def test_a_poisoned_store_is_found_out(lab: Lab) -> None:
     assert ended.status == 1
     told, summary = ended.out.decode().splitlines()
     assert told.startswith(f"different: '{lab.root}/out.o' for gfx906 gfx90a: {len(wrong)} bytes from the store")
-    assert summary == "1 compile made anew: 1 different"
+    assert summary == "1 object recompiled: 1 different"
     (report,) = (lab.store / "v1/reports").iterdir()
     assert (report / "fresh").read_bytes() == before.object
     assert str(report) in told

@@ -128,7 +128,7 @@ def test_a_compiler_that_differs_from_itself_is_told_apart(lab: Lab, capfd: pyte
     delivered.compare(engine, parse_each(tuple(words), str(lab.root), lab.environ), words, str(lab.root), config)
     assert verified(lab) == {"varying": 1}
     assert capfd.readouterr().err == ""
-    assert b"1 program that the compiler makes differently" in lab.hipcache("stats").out
+    assert b"1 not reproducible by the compiler itself" in lab.hipcache("stats").out
     assert not (lab.store / "v1/reports").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_share_of_none_compares_nothing_and_a_bad_one_is_told(lab: Lab) -> Non
     assert verified(lab) == {}
     ended = lab.hipcache("config", env={"HIPCACHE_VERIFY": "5/1"})
     assert ended.status == 1
-    assert b"'5/1' is not a share" in ended.err
+    assert b"'5/1' is not a fraction" in ended.err
     assert compile_again(lab, {"HIPCACHE_VERIFY": "5/1"})[2] == before.object
 
 

@@ -26,8 +26,8 @@ def main(argv: list[str] | None = None) -> int:
         command = unmask(sys.argv[0], sys.argv[1:], os.environ)
         if isinstance(command, str):
             print(
-                f"hipcache: there is no compiler '{command}' on PATH but links to hipcache\n"
-                "  install the compiler, or put its directory on PATH behind that of the links",
+                f"hipcache: every '{command}' on PATH is a link to hipcache\n"
+                "  install the compiler, or put its directory on PATH after the directory of the links",
                 file=sys.stderr,
             )
             return 127
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
         # A package that hipcache needs is gone, or is another one; modules of two versions have met while hipcache is
         # upgraded; or this process may have too few files or too little memory even to start: the build goes on
         # without the cache.
-        what = f"hipcache: cannot start: {error}\n  install hipcache again, or raise the limits ('ulimit -a')\n"
+        what = f"hipcache: cannot start: {error}\n  reinstall hipcache, or raise the limits ('ulimit -a')\n"
         with suppress(OSError):
             os.write(2, os.fsencode(what))
         os.execvp(argv[0], argv)

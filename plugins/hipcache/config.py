@@ -172,7 +172,9 @@ def _share(written: Text, environ: Mapping[str, str]) -> float:
     whole = whole if slash else "1"
     good = all(word.isascii() and word.isdigit() and len(word) < 10 for word in (part, whole))
     if not good or int(whole) == 0 or int(part) > int(whole):
-        _bad_value(written, "is not a share", "write for example 1/100 (one hit in a hundred), 1 (each) or 0 (none)")
+        _bad_value(
+            written, "is not a fraction", "write for example 1/100 (one hit in a hundred), 1 (every hit) or 0 (none)"
+        )
     return int(part) / int(whole)
 
 
@@ -180,7 +182,7 @@ def _mask(written: Text, environ: Mapping[str, str]) -> int:
     text = written.text.strip().removeprefix("0o")
     if not text or len(text) > 4 or text.strip("01234567") or int(text, 8) & ~0o077:
         _bad_value(
-            written, "is not a umask", "write 002 for a store of a group, 007 to keep others out, 077 to share none"
+            written, "is not a umask", "write 002 for a group's store, 007 to keep others out, 077 for a private store"
         )
     return int(text, 8)
 
@@ -197,19 +199,19 @@ def _paths(written: Text, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Absolute paths, without "/" at their ends."""
     paths = tuple(path.rstrip("/") for path in written.text.split(":"))
     if not all(path.startswith("/") for path in paths):
-        _bad_value(written, "is not a list of absolute paths", "write for example /usr:/opt; '/' alone is too much")
+        _bad_value(written, "is not a list of absolute paths", "write for example /usr:/opt ('/' is too broad)")
     return paths
 
 
 def _format(written: Text, environ: Mapping[str, str]) -> str:
     if written.text not in ("text", "json"):
-        _bad_value(written, "is no format of the log", "write text or json")
+        _bad_value(written, "is not a log format", "write text or json")
     return written.text
 
 
 def _name(written: Text, environ: Mapping[str, str]) -> str:
     if len(written.text) > 64 or not all(c.isascii() and (c.isalnum() or c in "._+-") for c in written.text):
-        _bad_value(written, "is not a name", "write up to 64 letters, digits, '.', '_', '+' and '-'")
+        _bad_value(written, "is not a valid name", "write up to 64 letters, digits, '.', '_', '+' and '-'")
     return written.text
 
 

@@ -23,65 +23,87 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("dir", "directory", "~/.cache/hipcache", "Where the store is; $XDG_CACHE_HOME/hipcache where that is set."),
+    Setting(
+        "dir",
+        "directory",
+        "~/.cache/hipcache",
+        "The store's directory; with XDG_CACHE_HOME set, the default is $XDG_CACHE_HOME/hipcache.",
+    ),
     Setting("config_file", "file", "~/.config/hipcache/hipcache.yaml", "The user's config file; environment only."),
     Setting("system_config", "file", "/etc/hipcache.yaml", "The system-wide config file; environment only."),
-    Setting("disable", "flag", "0", "Run the compiler alone: nothing is looked up, stored or counted."),
+    Setting("disable", "flag", "0", "Only run the compiler: no lookup, no store, no statistics."),
     Setting("readonly", "flag", "0", "Serve hits, but never write to the store."),
-    Setting("recache", "flag", "0", "Take no hits: compile everything, and replace what the store holds."),
-    Setting("max_size", "size", "10GiB", "The bound that the store is held to; 0 means no bound."),
+    Setting("recache", "flag", "0", "Serve no hits: compile everything, and replace the stored results."),
+    Setting("max_size", "size", "10GiB", "The store's size limit; 0 means no limit."),
     Setting(
         "basedir",
         "directory",
         "",
-        "Paths below this directory are keyed relative, so that checkouts share; a package's builder's own is found.",
+        "Make paths below it relative in keys, so that checkouts share; found by itself in package builders.",
     ),
     Setting(
         "namespace",
         "name",
         "",
-        "Keep results apart: those of one namespace are not found in another; 'hipcache gc --namespace' removes one.",
+        "Keep results separate: one namespace never serves another's; 'hipcache gc --namespace' removes one.",
     ),
     Setting(
-        "key", "file", "", "Share the store among those who have this file: records without its seal count for nothing."
+        "key",
+        "file",
+        "",
+        "Share the store only with users who have this key file: records without its seal are ignored.",
     ),
     Setting(
-        "umask", "mask", "", "Share the store: the umask of its files, such as 002 (group) or 007; empty: private."
+        "umask", "mask", "", "Share the store: the umask for its files, such as 002 (group) or 007; empty: private."
     ),
-    Setting("log", "file", "", "Append one line about each compile to this file."),
-    Setting("log_format", "format", "text", "How these lines are written: text or json."),
+    Setting("log", "file", "", "Append one line per compile to this file."),
+    Setting("log_format", "format", "text", "The format of these lines: text or json."),
     Setting(
-        "stats_log", "file", "", "Append the figures of each compile to this file; see 'hipcache stats --stats-log'."
+        "stats_log", "file", "", "Append the statistics of each compile to this file; see 'hipcache stats --stats-log'."
     ),
     Setting(
         "jobs",
         "count",
         "0",
-        "How many compilers run at once; 0: one for each core that has 2 GiB of memory.",
+        "How many compilers run at once; 0: one per core, but no more than one per 2 GiB of memory.",
     ),
     Setting(
         "remote",
         "addresses",
         "",
-        "Share results by a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
+        "Share results through a server: grpc[s]://, unix:, http[s]://, s3://, gs:// or az://; see docs/share.md.",
     ),
     Setting(
         "executor",
         "addresses",
         "",
-        "Run back ends on a server's workers, too: grpc[s]://, unix: or none; not set: those of a gRPC remote.",
+        "Also run back ends on a server's workers: grpc[s]://, unix: or none; if not set, those of a gRPC remote.",
     ),
-    Setting("prefetch", "flag", "1", "Let build tools fetch what a build needs from the remote before it begins."),
-    Setting("verify", "share", "0", "Compile one hit in so many anew, and compare: 1/100; see 'hipcache verify'."),
-    Setting("preambles", "flag", "0", "Let front ends read the leading includes of sources precompiled."),
-    Setting("preamble_checks", "count", "64", "Compare one such front end in so many with one that reads all as text."),
-    Setting("iree_checks", "flag", "1", "Refuse commands of iree-compile that make another module than they say."),
-    Setting("resident", "flag", "1", "Let a small process watch system files, so that hits need not look at each."),
+    Setting("prefetch", "flag", "1", "Let build tools prefetch a build's results from the remote."),
+    Setting(
+        "verify", "share", "0", "Recompile this fraction of hits and compare, such as 1/100; see 'hipcache verify'."
+    ),
+    Setting("preambles", "flag", "0", "Precompile the leading includes of sources for the front ends."),
+    Setting(
+        "preamble_checks",
+        "count",
+        "64",
+        "Repeat one in this many such front ends without a precompiled preamble, and compare.",
+    ),
+    Setting(
+        "iree_checks",
+        "flag",
+        "1",
+        "Refuse iree-compile commands that would silently make another module than requested.",
+    ),
+    Setting(
+        "resident", "flag", "1", "Run a small process that watches system files, so that hits need not check each one."
+    ),
     Setting(
         "system_paths",
         "directories",
         "/usr:/opt:/etc:/bin:/sbin:/lib:/lib32:/lib64:/libx32:/nix/store:/gnu/store",
-        "What changes seldom, and is watched by that process; a colon between two.",
+        "The directories that this process watches (they rarely change), separated by colons.",
     ),
 )
 

@@ -22,8 +22,8 @@ from hipcache_scons import ahead, cached, commands, dependencies, shadows, shell
 from hipcache_scons.dependencies import Reads
 
 _NO_COMPILER = """\
-hipcache: there is no compiler '{}' on the PATH of this Environment
-  set HIPCXX to one (`hipcache doctor` lists those of this machine), or env['ENV']['PATH']
+hipcache: no compiler '{}' on the PATH of this Environment
+  set HIPCXX (`hipcache doctor` lists compilers) or env['ENV']['PATH']
 """
 
 

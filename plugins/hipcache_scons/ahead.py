@@ -45,7 +45,7 @@ def fetch_once(cache: Cache) -> None:
             if len(entries) >= _LEAST:
                 _fetch(cache, entries)
         except Exception as error:
-            cached.say(f"hipcache: not all is fetched ahead: {error}\n")
+            cached.say(f"hipcache: prefetch is incomplete: {error}\n")
 
 
 def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:

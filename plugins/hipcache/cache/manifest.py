@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hipcache.cache.spelled import Spelled
 
 NEVER = "nothing is stored for this command"
-_LOST = "the store no longer has what was written beside its output"
+_LOST = "the store no longer has the files written beside its output"
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class ManifestCache:
         if reads is None:
             return "the store no longer has the list of files that it read"
         if entry.base and entry.base != self.files.basedir.name:
-            return f"its output names the checkout that it was made in, '{entry.base}', or may hold a __FILE__ of it"
+            return f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there"
         if entry.text and entry.look != front.look:
-            return "its messages are to look another way (colours, width of the terminal)"
+            return "its messages need another format (colours, terminal width)"
         exact = front.comments_matter or (bool(entry.text) and entry.quotes is None)
         return self.files.differs(entry.reads, reads, exact=exact, quotes=entry.quotes or ())
 

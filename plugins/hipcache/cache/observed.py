@@ -41,7 +41,7 @@ class ObservedCache:
                 differs = self.differs(trace)
                 if not differs:
                     holding.append(_result(bound, trace))
-                    why = "the store no longer has what was made"
+                    why = "the store no longer has its outputs"
                     break
                 why = why or differs
             missing[bound.action.id] = Missing(why or bound.action.missing)

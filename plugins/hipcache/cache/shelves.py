@@ -51,7 +51,7 @@ class Shelves:
         def fetch(keys: Sequence[str]) -> bool:
             fetched = remote().fetch(keys)
             if fetched:
-                self.serve(f"results were fetched from remote '{remote().served_by}'")
+                self.serve(f"results came from remote '{remote().served_by}'")
             return fetched
 
         return SharedCache(near, noted, fetch)

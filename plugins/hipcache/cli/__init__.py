@@ -29,7 +29,7 @@ OPTIONS = {
     "--sconsdir": "print the directory of the SCons tool",
     "--version": "print the version",
     "-h": "",
-    "--help": "print this",
+    "--help": "print this help",
 }
 FAULT = 1
 USAGE = 2
@@ -165,7 +165,7 @@ def _nearest(word: str, known: Sequence[str], help_command: str) -> str:
 
 def _usage() -> str:
     lines = ["usage: hipcache COMPILER ARGS...", "       hipcache SUBCOMMAND [--help]", ""]
-    lines += ["Compiles HIP with COMPILER (clang++, amdclang++), and takes from the cache what it holds.", ""]
+    lines += ["Runs COMPILER (clang++, amdclang++, hipcc), and serves its HIP compiles from the cache.", ""]
     for verb in VERBS:
         with contextlib.suppress(ModuleNotFoundError):
             summary = module(verb).SUMMARY

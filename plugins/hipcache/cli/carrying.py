@@ -123,7 +123,7 @@ def merge(store: LocalStore, path: Path, told: Told) -> Counter[str]:
         size += charge(entry.name, len(entry.content))
         if 0 < store.max_bytes < size:
             raise HipcacheError(
-                f"'{path}' holds more than the store may, {store.max_bytes} bytes",
+                f"'{path}' is larger than the store's limit of {store.max_bytes} bytes",
                 "raise HIPCACHE_MAX_SIZE, or export less ('hipcache export --since')",
             )
         ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             action="store_const",
             const=scope,
             default=USER,
-            help=f"set or unset it in the {scope.name} config file, not in the user's",
+            help=f"change the {scope.name} config file, not the user's",
         )
     parser.add_argument(
         "command", nargs="*", action=_Command, help="get KEY, set KEY VALUE or unset KEY: set max_size 20GiB"
@@ -97,15 +97,15 @@ def _one(options: argparse.Namespace, session: Session) -> int:
         return 0
     path = config_file.place(options.scope, session.environ, os.getcwd())
     config_file.write(found.key, rest[1] if name == "set" else "", session.environ, path, options.scope)
-    told = f"{found.key}: {rest[1]}" if name == "set" else f"{found.key} is not set any more"
+    told = f"{found.key}: {rest[1]}" if name == "set" else f"{found.key} is no longer set"
     print(f"{told}, in '{path}'", file=session.out)
     if session.environ.get(found.variable):
-        print(f"hipcache: the variable {found.variable} is set, and wins over the file", file=session.err)
+        print(f"hipcache: the environment variable {found.variable} is set, and overrides the file", file=session.err)
     elif name == "set":
         with suppress(ConfigError):  # of another file
             origin = config.load(session.environ).origins[found.key]
             if not origin.startswith(f"{path}:"):
-                print(f"hipcache: '{origin}' sets it too, and wins over this file", file=session.err)
+                print(f"hipcache: '{origin}' sets it, too, and overrides this file", file=session.err)
     return 0
 
 

@@ -62,7 +62,7 @@ def _check(text: str, path: Path) -> None:
         yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ConfigError(
-            f"'{path}' is not written as lines 'key: value'", "edit it by hand: it is as it was"
+            f"'{path}' does not consist of lines 'key: value'", "edit it by hand: hipcache did not change it"
         ) from error
 
 
@@ -76,7 +76,8 @@ def _edited(text: str, found: Setting, value: str, path: Path) -> str:
         return f"{text}{last}{found.key}: {_scalar(value)}\n"
     if at + 1 < len(lines) and lines[at + 1][:1] in (" ", "\t", "-"):
         raise ConfigError(
-            f"{path}:{at + 1}: key '{found.key}' goes over several lines", "edit it by hand: it is kept as it stands"
+            f"{path}:{at + 1}: the value of key '{found.key}' spans several lines",
+            "edit it by hand: hipcache did not change it",
         )
     lines[at : at + 1] = [re.sub(r":.*", lambda _: f": {_scalar(value)}", lines[at], count=1)] if value else []
     return "".join(lines)

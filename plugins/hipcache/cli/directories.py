@@ -29,8 +29,8 @@ def find(tool: str, package: Path | None = None, prefix: Path | None = None) -> 
         if candidate.is_dir():
             return candidate
     raise HipcacheError(
-        f"there are no files for '{tool}' at '{candidates[0]}'",
-        f"install hipcache from a package that has them; this one is {hipcache.__version__} in '{package}'",
+        f"there are no files for '{tool}' in '{candidates[0]}'",
+        f"install a hipcache package that has them; this is {hipcache.__version__} in '{package}'",
     )
 
 

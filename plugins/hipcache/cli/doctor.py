@@ -28,10 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compiler", action="append", default=[], metavar="CLANG++", help="check this one (may be repeated)"
     )
     parser.add_argument(
-        "--brief", action="store_true", help="print only what keeps from caching; look at settings and store alone"
+        "--brief",
+        action="store_true",
+        help="print only problems that prevent caching; check only the settings and the store",
     )
     parser.add_argument(
-        "--build", default=".", metavar="DIRECTORY", help="look for architectures in its CMakeCache.txt, too"
+        "--build",
+        default=".",
+        metavar="DIRECTORY",
+        help="also check the architectures in this build directory's CMakeCache.txt",
     )
 
 
@@ -59,7 +64,7 @@ def examine_all(named: list[str], session: Session, root: Path, build: Path) -> 
             screen.line(f"  {screen.paint(_COLOURS[check.state], f'{check.state:<5}')}  {check.text}")
             if check.hint:
                 screen.line(f"         {check.hint}")
-    summary = f"{plural(faults, 'fault')} found" if faults else "All is well."
+    summary = f"{plural(faults, 'problem')} found" if faults else "No problems found."
     screen.line(screen.paint("red" if faults else "green", summary))
     return 1 if faults else 0
 
@@ -81,7 +86,7 @@ def check_compilers(named: list[str], machine: Machine) -> Iterator[Check]:
 def _check_compiler(name: str, machine: Machine) -> Iterator[Check]:
     path = resolve(name, machine.environ)
     if not path:
-        yield Check(FAULT, f"compiler '{name}' is not there", "install it, or correct the name or PATH")
+        yield Check(FAULT, f"compiler '{name}' was not found", "install it, or correct the name or PATH")
         return
     toolchain = examine(path, machine)
     if not toolchain.version:
@@ -101,33 +106,33 @@ def _check_compiler(name: str, machine: Machine) -> Iterator[Check]:
 def _check_toolchain(toolchain: Toolchain) -> Iterator[Check]:
     if toolchain.flags:
         flags = " ".join(toolchain.flags)
-        hint = f'pass them to each compile; in CMake: -DCMAKE_HIP_FLAGS="{flags}"'
-        yield Check(NOTE, f"it finds HIP only with the flags {flags}", hint)
+        hint = f'pass them to every compile; in CMake: -DCMAKE_HIP_FLAGS="{flags}"'
+        yield Check(NOTE, f"it finds HIP only with these flags: {flags}", hint)
     if toolchain.hip_version:
         yield Check(OK, f"headers of HIP {toolchain.hip_version}")
     else:
         yield Check(
             FAULT,
             f"it cannot read <hip/hip_runtime.h>: {toolchain.header_error}",
-            "install HIP's headers (Debian: apt install libamdhip64-dev), or a clang that fits them",
+            "install HIP's headers (Debian: apt install libamdhip64-dev), or use a clang that matches them",
         )
     if toolchain.arches:
         listed = " ".join(toolchain.arches)
-        yield Check(OK, f"device libraries in '{toolchain.device_libraries}' cover", listed)
+        yield Check(OK, f"device libraries in '{toolchain.device_libraries}' cover:", listed)
     else:
-        yield Check(NOTE, "its plan names no device libraries by architecture")
+        yield Check(NOTE, "its plan (-###) names no device libraries per architecture")
     if toolchain.missing_tools:
         names = ", ".join(f"'{tool}'" for tool in toolchain.missing_tools)
         major = toolchain.version.partition(".")[0]
         hint = f"install them for this clang (Debian: apt install lld-{major} clang-tools-{major})"
-        yield Check(FAULT, f"it needs {names}, which is not there", hint)
+        yield Check(FAULT, f"it needs {names}, which was not found", hint)
     else:
-        yield Check(OK, "its linker and bundler are there")
+        yield Check(OK, "it has its linker and bundler")
     if toolchain.not_cached:
-        hint = "its compiles work, but are passed through; older clang: --no-offload-new-driver"
+        hint = "its compiles work, but pass through; with an older clang: --no-offload-new-driver"
         yield Check(NOTE, f"hipcache does not cache its compiles: {toolchain.not_cached}", hint)
     else:
-        yield Check(OK, "hipcache understands its plan of a HIP compile")
+        yield Check(OK, "hipcache understands its plan (-###) of a HIP compile")
 
 
 def check_settings(session: Session) -> Iterator[Check]:
@@ -143,7 +148,9 @@ def check_settings(session: Session) -> Iterator[Check]:
     if settings.disable:
         yield Check(NOTE, f"hipcache is switched off ({settings.origins['disable']})", "unset HIPCACHE_DISABLE")
     if settings.recache:
-        yield Check(NOTE, f"hits are not taken ({settings.origins['recache']})", "unset HIPCACHE_RECACHE")
+        yield Check(
+            NOTE, f"no hits are served: every compile runs ({settings.origins['recache']})", "unset HIPCACHE_RECACHE"
+        )
     yield from _check_store(settings)
     yield from servers.check(settings)
     yield from check_found_by_cmake(session.environ)
@@ -151,12 +158,12 @@ def check_settings(session: Session) -> Iterator[Check]:
     if found:
         yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
     elif native.load() is None:
-        hint = "install a C compiler (Debian: apt install gcc libc6-dev), then hipcache again"
-        yield Check(NOTE, "there is no native launcher here: each hit starts Python, 0.1 s", hint)
+        hint = "install a C compiler (Debian: apt install gcc libc6-dev), then reinstall hipcache"
+        yield Check(NOTE, "the native launcher is not installed: each hit starts Python (0.1 s)", hint)
     else:
-        yield Check(OK, "hits are served by the native launcher")
+        yield Check(OK, "the native launcher serves hits")
         if not settings.resident:
-            yield Check(NOTE, f"each hit looks at every file of the system ({settings.origins['resident']})")
+            yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
     yield _check_observation()
     if settings.preambles:
         yield check_preambles(settings)
@@ -166,9 +173,9 @@ def _check_observation() -> Check:
     program = [sys.executable, "-I", "-S", "-c", ""]
     traced = SubprocessRunner().trace(program, cwd=Path("/"), env={})
     if traced.looked is not None:
-        return Check(OK, "the files that compilers look for are observed")
-    hint = "they are guessed from the texts; compiles of texts that do not tell are not kept"
-    return Check(NOTE, f"the files that compilers look for cannot be observed: {traced.why}", hint)
+        return Check(OK, "hipcache can observe which files compilers look for")
+    hint = "it derives them from the sources instead, and does not store compiles where it cannot"
+    return Check(NOTE, f"hipcache cannot observe which files compilers look for: {traced.why}", hint)
 
 
 def _check_store(settings: config.Config) -> Iterator[Check]:
@@ -180,7 +187,7 @@ def _check_store(settings: config.Config) -> Iterator[Check]:
     bound = f" of {human_size(size.max_bytes)}" if size.max_bytes else ""
     text = f"store '{settings.dir}' holds {human_size(size.bytes)}{bound}"
     if settings.readonly:
-        yield Check(NOTE, f"{text}; nothing is written to it ({settings.origins['readonly']})")
+        yield Check(NOTE, f"{text}; it is read-only ({settings.origins['readonly']})")
         return
     problems = list(conditions.of_store(settings))
     if not problems:
@@ -188,4 +195,4 @@ def _check_store(settings: config.Config) -> Iterator[Check]:
     yield from (Check(FAULT, condition.message, condition.hint) for condition in problems)
     foreign = conditions.owned_by_others(settings)
     if foreign and not problems:
-        yield Check(NOTE, foreign, "give it back with chown, or use a store of your own (HIPCACHE_DIR)")
+        yield Check(NOTE, foreign, "change the owner with chown, or use your own store (HIPCACHE_DIR)")

@@ -17,28 +17,30 @@ from hipcache.report.targets import Targets
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 
-SUMMARY = "tell why the units of an object hit or missed"
+SUMMARY = "show why each unit of an object hit or missed"
 
 _ENDINGS = {
-    outcome.HIT: "all from the cache",
-    outcome.PARTIAL: "partly from the cache",
-    outcome.MISS: "compiled",
-    outcome.PASSED_THROUGH: "left to the compiler",
+    outcome.HIT: "hit",
+    outcome.PARTIAL: "partial hit",
+    outcome.MISS: "miss",
+    outcome.PASSED_THROUGH: "passed through to the compiler",
     outcome.FAILED: "failed",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help = "an object file, or a target of CMake or Meson, also by a file that it makes (default: the last compile)"
+    help = "an object file, a CMake or Meson target, or a file that such a target builds (default: the last compile)"
     parser.add_argument("object", nargs="?", metavar="OBJECT", help=help)
-    parser.add_argument("--build", action="store_true", help="why units of all objects missed, by cause")
+    parser.add_argument("--build", action="store_true", help="show why units missed, for all objects, grouped by cause")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     if options.build and options.object:
-        raise HipcacheError(f"--build is about all objects, and '{options.object}' is one", "leave out one of them")
+        raise HipcacheError(
+            f"--build is for all objects, but '{options.object}' is given, too", "leave out one of the two"
+        )
     history = _history(settings)
     several: list[Record] = []
     if options.build:
@@ -76,8 +78,8 @@ def recorded(settings: config.Config, path: str | None) -> Record:
     history = _history(settings)
     record = history.load(os.path.abspath(path)) if path else history.last()
     if record is None:
-        which = f"no compile of '{path}' is known" if path else "no compile is known"
-        hint = f"it was not compiled with this store ('{settings.dir}'), or HIPCACHE_DIR differs from the build's"
+        which = f"the store has no record of a compile of '{path}'" if path else "the store has no record of a compile"
+        hint = f"is HIPCACHE_DIR ('{settings.dir}') the one that the build used?"
         raise HipcacheError(which, hint)
     return record
 
@@ -106,5 +108,5 @@ def _ending(unit: UnitRecord) -> str:
     if not unit.why:
         return "hit"
     if unit.hit and unit.backend:
-        return "front end ran; its device code is the same, so the back end's result was there"
-    return "compiled"
+        return "hit: the front end ran again, and its output is unchanged, so the back end's result is reused"
+    return "miss"

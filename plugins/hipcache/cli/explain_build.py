@@ -42,8 +42,8 @@ def describe(records: Sequence[Record], what: str, settings: Config) -> list[str
 def _hint(records: Sequence[Record], settings: Config) -> str:
     found = None if settings.basedir else build.elsewhere(records)
     return (
-        f"'{found[0]}' and '{found[1]}' have the same commands: two checkouts share where HIPCACHE_BASEDIR is set to "
-        "the directory of each"
+        f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "
+        "HIPCACHE_BASEDIR to the directory of each"
         if found
         else ""
     )

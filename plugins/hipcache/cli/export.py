@@ -14,7 +14,7 @@ from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from hipcache.verify import compiles
 
-SUMMARY = "write entries of the store into one file, for another store"
+SUMMARY = "write the store's entries to one file, to import elsewhere"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=Path,
         metavar="MARK",
-        help="only what was used since an hour before the file MARK was written ('stats --json > MARK'): uses are"
-        " noted once an hour",
+        help="only entries used since one hour before the file MARK was written ('stats --json > MARK'); the store"
+        " records last use once an hour",
     )
     parser.add_argument(
         "--used-by",
         type=Path,
         metavar="BUILD",
-        help="only what the objects of a build have used: its directory, or its compile_commands.json",
+        help="only entries that a build's objects used: its directory, or its compile_commands.json",
     )
 
 
@@ -52,7 +52,7 @@ def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> u
         names, unknown = used.by(build, store, basedir, progress.at)
     if unknown:
         count = plural(len(unknown), "object")
-        print(f"without {count} of '{path}' that the store does not know, such as '{unknown[0]}'", file=session.err)
+        print(f"{count} of '{path}' left out: not known to the store, such as '{unknown[0]}'", file=session.err)
     return names
 
 
@@ -61,5 +61,5 @@ def _since(mark: Path | None) -> int | None:
     try:
         return mark.stat().st_mtime_ns if mark else None
     except OSError as error:
-        hint = "make it before the build: 'hipcache stats --json > MARK'"
-        raise HipcacheError(f"cannot look at '{mark}': {error.strerror}", hint) from error
+        hint = "write it before the build: 'hipcache stats --json > MARK'"
+        raise HipcacheError(f"cannot read '{mark}': {error.strerror}", hint) from error

@@ -31,4 +31,4 @@ def hint(option: str) -> str | None:
     name = option.partition("=")[0]
     if name not in OPTIONS:
         return None
-    return f"here it is '{OPTIONS[name]}'" if OPTIONS[name] else "hipcache needs no server: leave it out"
+    return f"here it is '{OPTIONS[name]}'" if OPTIONS[name] else "hipcache needs no server: leave this out"

@@ -25,22 +25,25 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-size", type=_size, metavar="SIZE", help="for example 5GiB (default: HIPCACHE_MAX_SIZE)")
     parser.add_argument(
-        "--older-than", type=_age, metavar="AGE", help="also what was not used for so long, for example 12h, 7d or 4w"
+        "--older-than",
+        type=_age,
+        metavar="AGE",
+        help="also remove entries not used for this long, for example 12h, 7d or 4w",
     )
     parser.add_argument(
         "--not-used-by",
         type=Path,
         metavar="BUILD",
-        help="also what the objects of a build have not used: its directory, or its compile_commands.json",
+        help="also remove entries that a build's objects do not use: its directory, or its compile_commands.json",
     )
     parser.add_argument(
         "--namespace",
         "--evict-namespace",
         type=_namespace,
         metavar="NAME",
-        help="also all results of that namespace, and the contents that no other one has",
+        help="also remove all results of this namespace, and contents that no other namespace uses",
     )
-    parser.add_argument("--dry-run", action="store_true", help="remove nothing; tell how much would be freed")
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing; show how much would be freed")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")
     if build and options.namespace:
-        raise HipcacheError("--not-used-by and --namespace do not go together", "run 'hipcache gc' twice")
+        raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
     evicted = seal.read(settings.key).within(options.namespace) if options.namespace else None
     with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
         keeping: Callable[[], Container[str]] | None = None
@@ -79,7 +82,7 @@ def _namespace(text: str) -> str:
     except ConfigError as error:
         raise argparse.ArgumentTypeError(f"{error.message}; {error.hint}") from error
     if not text:
-        raise argparse.ArgumentTypeError("results without a namespace are removed by 'hipcache clear'")
+        raise argparse.ArgumentTypeError("'hipcache clear' removes results without a namespace")
     return text
 
 

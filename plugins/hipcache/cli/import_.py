@@ -11,11 +11,11 @@ from hipcache.cli.carrying import DAMAGED, LEFT, NEW, THERE
 from hipcache.cli.screen import Progress, plural
 from hipcache.store.opening import open_store
 
-SUMMARY = "put the entries of an exported file into the store"
+SUMMARY = "add the entries of an exported file to the store"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="made by 'hipcache export'")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file that 'hipcache export' wrote")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:

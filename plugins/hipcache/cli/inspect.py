@@ -16,14 +16,14 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.report.history import Record, UnitRecord
 from hipcache.store.local import LocalStore
 
-SUMMARY = "show what the key of each unit of an object holds, and what was read"
+SUMMARY = "show the key of each unit of an object, and the files that it read"
 _DIGITS = 16  # of a digest, for people
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("object", nargs="?", metavar="OBJECT", help="an object file (default: the last compile)")
     parser.add_argument("--unit", metavar="NAME", help="only this unit: an architecture such as gfx90a, host or link")
-    parser.add_argument("--json", action="store_true", help="print JSON, with whole digests and all paths")
+    parser.add_argument("--json", action="store_true", help="print JSON, with full digests and all paths")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -31,9 +31,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     record = recorded(settings, options.object)
     units = [unit for unit in record.units if options.unit in (None, unit.name)]
     if not units:
-        known = ", ".join(unit.name for unit in record.units) or f"none: it was {record.outcome}"
-        wanted = f"unit '{options.unit}'" if options.unit else "a unit"
-        raise HipcacheError(f"'{record.object}' was compiled without {wanted}", f"its units are {known}")
+        known = ", ".join(unit.name for unit in record.units)
+        wanted = f"unit '{options.unit}'" if options.unit else "units"
+        hint = f"its units are {known}" if known else f"its last compile: {record.outcome.replace('_', ' ')}"
+        raise HipcacheError(f"'{record.object}' has no {wanted}", hint)
     store = LocalStore(settings.dir, max_bytes=0, read_only=True)
     reads = {unit.name: _reads(store, unit) for unit in units}
     if options.json:
@@ -60,11 +61,13 @@ def _lines(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | N
         lines += [f"  {name:<{width}}  {_short(value)}" for name, value in unit.inputs]
         found = reads[unit.name]
         if found:
-            lines.append(f"  reads {plural(len(found.files), 'file')}, and looked for {len(found.absent)} in vain:")
+            lines.append(
+                f"  read {plural(len(found.files), 'file')}; looked for {len(found.absent)} more that did not exist:"
+            )
             lines += [f"    {one.digest[:_DIGITS]}  {one.path}" for one in found.files]
             lines += [f"    {one.digest[:_DIGITS]}  {one.path} (not as a header)" for one in found.besides]
         elif unit.reads:
-            lines.append("  the list of what it read is not in the store any more")
+            lines.append("  the store no longer has the list of files that it read")
     return lines
 
 

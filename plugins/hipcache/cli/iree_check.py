@@ -15,23 +15,25 @@ from hipcache.iree import fit, module
 from hipcache.iree.fit import Wanted
 from hipcache.iree.module import Module
 
-SUMMARY = "tell for which device an IREE module is built, and whether it fits"
+SUMMARY = "show which device an IREE module is built for, and check that it fits"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("module", nargs="*", metavar="MODULE", help="a .vmfb; NAME.hip.gfx942.vmfb must be for these")
-    parser.add_argument("--device", default="", help=f"the device that it must fit: {', '.join(fit.DEVICES)}")
-    parser.add_argument("--target", default="", help="the architecture or product that it must fit (gfx942, mi300x)")
-    parser.add_argument("--manifest", default="", metavar="FILE", help="write a JSON list of the modules there")
+    parser.add_argument(
+        "module", nargs="*", metavar="MODULE", help="a .vmfb file; NAME.hip.gfx942.vmfb must be for hip and gfx942"
+    )
+    parser.add_argument("--device", default="", help=f"the device that it must run on: {', '.join(fit.DEVICES)}")
+    parser.add_argument("--target", default="", help="the architecture or product that it must run on (gfx942, mi300x)")
+    parser.add_argument("--manifest", default="", metavar="FILE", help="write a JSON list of the modules to FILE")
     parser.add_argument("--quiet", action="store_true", help="print only what does not fit")
-    parser.add_argument("--dlpack", action="store_true", help="try which buffers the installed run time exports")
+    parser.add_argument("--dlpack", action="store_true", help="test which buffers the installed runtime can export")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     if options.device and options.device not in fit.DEVICES:
         raise HipcacheError(f"unknown device '{options.device}'", f"known are {', '.join(fit.DEVICES)}")
     if not options.module and not options.dlpack:
-        raise HipcacheError("no module is named", "write for example 'hipcache iree-check model.vmfb --device=hip'")
+        raise HipcacheError("no MODULE given", "write for example 'hipcache iree-check model.vmfb --device=hip'")
     status, listed = 0, []
     for path in options.module:
         made = module.read(path)

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from hipcache.cli import arches
 from hipcache.cli.screen import human_size, human_time, percent
-from hipcache.report.outcome import HOST, LINK
+from hipcache.report.outcome import HIT, HOST, LINK, MISS, PARTIAL
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
+
+_ENDS = {HIT: "hit", PARTIAL: "partial hit", MISS: "miss"}
 
 
 def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
@@ -17,15 +19,15 @@ def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     cacheable = numbers.cacheable
     rows = [
         ("compiles", str(sum(compiles.values()))),
-        ("of these cacheable", str(cacheable)),
+        ("cacheable", str(cacheable)),
         ("hit rate", percent(compiles["hit"], cacheable)),
-        ("hit rate of units", percent(*numbers.unit_hits)),
-        *((f"average time, {end}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
+        ("unit hit rate", percent(*numbers.unit_hits)),
+        *((f"average time of a {_ENDS[end]}", f"{took:.3g} s") for end, took in numbers.average_seconds.items()),
         ("compile time saved", human_time(numbers.seconds_saved)),
         ("store", human_size(size.bytes) + (f" of {human_size(size.max_bytes)}" if size.max_bytes else "")),
     ]
     if numbers.checks:
-        rows.append(("configure checks, apart", str(sum(numbers.checks.values()))))
+        rows.append(("configure checks (not counted above)", str(sum(numbers.checks.values()))))
     if numbers.evicted.get("entries"):
         rows.append(("evicted entries", f"{numbers.evicted['entries']} ({human_size(numbers.evicted['bytes'])})"))
     if namespace:
@@ -34,10 +36,10 @@ def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     units = [(name, tally) for name, tally in numbers.units.items() if tally.hits or tally.misses]
     if units:
         units.sort(key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, arches.order(unit[0])))
-        parts.append(_table(("architecture", "hits", "compiled", "hit rate"), (_row(*unit) for unit in units)))
+        parts.append(_table(("architecture", "hits", "misses", "hit rate"), (_row(*unit) for unit in units)))
     left = {**numbers.passed_through, **numbers.not_kept}
     if left:
-        parts.append(_table(("not cached because", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items())))
+        parts.append(_table(("not cached, by reason", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items())))
     return "\n\n".join(parts) + "\n"
 
 

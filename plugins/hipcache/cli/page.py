@@ -52,8 +52,8 @@ i.miss { background: var(--miss); } i.left { background: var(--left); } i.held {
 summary { cursor: pointer; } details ul { margin: .2rem 0; color: var(--dim); }
 """
 _KEY = (
-    '<p class="dim"><i class="key hit"></i>all from the cache<i class="key partial"></i>some compiled'
-    '<i class="key miss"></i>all compiled<i class="key left"></i>passed through or failed</p>'
+    '<p class="dim"><i class="key hit"></i>hit<i class="key partial"></i>partial hit'
+    '<i class="key miss"></i>miss<i class="key left"></i>passed through or failed</p>'
 )
 
 
@@ -77,8 +77,8 @@ def page(told: Told) -> str:
     cards = [
         ("compiles", str(sum(ends.values()))),
         *([("configure checks", str(sum(numbers.checks.values())))] if numbers.checks else []),
-        ("all from the cache", percent(ends[HIT], numbers.cacheable)),
-        ("units from the cache", percent(hits, units)),
+        ("hit rate", percent(ends[HIT], numbers.cacheable)),
+        ("unit hit rate", percent(hits, units)),
         ("compile time saved", human_time(numbers.seconds_saved)),
         *([("store", human_size(told.bytes))] if told.bytes else []),
     ]
@@ -91,12 +91,12 @@ def page(told: Told) -> str:
         "</dl>",
         _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
         _section("By architecture", _architectures(numbers.units.items())),
-        _section("Why units were compiled", _causes(build.causes(told.compiles))),
+        _section("Why units missed", _causes(build.causes(told.compiles))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
-        _section("Slowest units that were compiled", _slowest(told.compiles)),
+        _section("Slowest misses", _slowest(told.compiles)),
         _section("Passed through to the compiler", _table(("reason", "compiles"), numbers.passed_through.items())),
-        _section("The store over time", store_chart.chart(told.over_time)),
-        _section("The store by last use", _used(told.used)),
+        _section("Store, over time", store_chart.chart(told.over_time)),
+        _section("Store, by last use", _used(told.used)),
         "</main>",
     ]
     return (
@@ -132,7 +132,7 @@ def _architectures(units: Iterable[tuple[str, object]]) -> str:
             share = f"{drawing.bar(hits, misses)} {percent(hits, hits + misses)}"
             rows.append((name in (HOST, LINK), (escape(name), hits, misses, share)))
     rows.sort(key=lambda row: row[0])
-    return _table(("architecture", "from the cache", "compiled", "hit rate"), (row for _, row in rows), marked=True)
+    return _table(("architecture", "hits", "misses", "hit rate"), (row for _, row in rows), marked=True)
 
 
 def _groups(groups: Iterable[build.Group]) -> str:
@@ -149,7 +149,7 @@ def _groups(groups: Iterable[build.Group]) -> str:
         )
         for one in groups
     ]
-    head = ("name", "compiles", "all cached", "some compiled", "all compiled", "not cached", "", "time")
+    head = ("name", "compiles", "hits", "partial hits", "misses", "not cached", "", "time")
     return _table(head, rows, marked=True)
 
 

@@ -10,7 +10,7 @@ from hipcache.cli import Session
 from hipcache.engine.servers import client_of
 from hipcache.errors import HipcacheError
 
-SUMMARY = "fetch what a whole build needs from the remote, before it begins"
+SUMMARY = "fetch the results of a whole build from the remote, before it starts"
 SECONDS = 20.0
 
 
@@ -23,12 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the build's commands (default: compile_commands.json)",
     )
     parser.add_argument(
-        "--timeout", type=float, default=SECONDS, metavar="SECONDS", help=f"at most so long (default: {SECONDS:.0f})"
+        "--timeout",
+        type=float,
+        default=SECONDS,
+        metavar="SECONDS",
+        help=f"time limit in seconds (default: {SECONDS:.0f})",
     )
     parser.add_argument(
         "--step",
         action="store_true",
-        help="as a step of a build: nothing without a remote or with HIPCACHE_PREFETCH=0, and no fault ends the build",
+        help="for use as a build step: never fails, and does nothing without a remote or with HIPCACHE_PREFETCH=0",
     )
 
 
@@ -43,18 +47,18 @@ def run(options: argparse.Namespace, session: Session) -> int:
     except HipcacheError as error:
         if not options.step:
             raise
-        print(f"hipcache: nothing is fetched ahead: {error}", file=session.err)
+        print(f"hipcache: prefetch failed: {error}", file=session.err)
     except Exception as error:  # the build comes first
         if not options.step:
             raise
-        print(f"hipcache: nothing is fetched ahead: {type(error).__name__}: {error}", file=session.err)
+        print(f"hipcache: prefetch failed: {type(error).__name__}: {error}", file=session.err)
     return 0
 
 
 def _prefetch(options: argparse.Namespace, session: Session, settings: config.Config) -> None:
     """Raises HipcacheError."""
     if settings.readonly or settings.recache:
-        print("nothing is fetched ahead: nothing may be put into the store, or no hits are taken", file=session.out)
+        print("nothing prefetched: the store is read-only, or HIPCACHE_RECACHE is set", file=session.out)
         return
     client = client_of(settings, session.environ)()
     wrong = client.why_not()
@@ -63,7 +67,7 @@ def _prefetch(options: argparse.Namespace, session: Session, settings: config.Co
     try:
         told = client.prefetch(os.path.abspath(options.file), options.timeout)
     except (OSError, ValueError) as error:
-        print(f"hipcache: not all is fetched ahead: {error}", file=session.err)
+        print(f"hipcache: prefetch is incomplete: {error}", file=session.err)
         return
     if told:
         print(told, file=session.out)

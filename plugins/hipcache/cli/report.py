@@ -24,7 +24,7 @@ _DAY = 24 * 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page of HTML, which needs no network")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained HTML page")
     parser.add_argument(
         "--chrome-trace", type=Path, metavar="FILE", help="write a timeline for chrome://tracing or Perfetto"
     )
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stats-log",
         type=Path,
         metavar="FILE",
-        help="the build's log (default: that of HIPCACHE_STATS_LOG; without, the last compile of each object)",
+        help="the build's statistics log (default: HIPCACHE_STATS_LOG, or else the last compile of each object)",
     )
 
 

@@ -80,7 +80,7 @@ def percent(part: int, whole: int) -> str:
 def plural(count: int, noun: str) -> str:
     """ "1 entry", "2 entries"."""
     if count != 1:
-        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
     return f"{count} {noun}"
 
 

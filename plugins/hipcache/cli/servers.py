@@ -22,5 +22,5 @@ def check(settings: Config) -> Iterator[Check]:
 
             told += [executing.examine(text) for text in settings.executor if text != NONE]
     except ImportError as error:
-        yield Check(FAULT, f"a server is set, and {error.name} is not installed", needs.INSTALL)
+        yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", needs.INSTALL)
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=Path,
         metavar="FILE",
-        help="only what was counted after FILE: a 'stats --json' from before the build",
+        help="count only what came after FILE, the output of 'stats --json' before the build",
     )
     parser.add_argument(
         "--stats-log",
@@ -34,20 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_SET,
         metavar="FILE",
-        help="only what is in FILE, a statistics log (default: the one that HIPCACHE_STATS_LOG names)",
+        help="count only what is in FILE, a statistics log (default: HIPCACHE_STATS_LOG)",
     )
-    parser.add_argument("--zero", action="store_true", help="set all counts to zero (shows them first)")
+    parser.add_argument("--zero", action="store_true", help="show the counts, then set them to zero")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     found = conditions.of(settings)
     if options.stats_log and (options.since or options.zero):
-        raise HipcacheError(
-            "--stats-log shows what is in a file, and knows no --since and no --zero", "give one of them alone"
-        )
+        raise HipcacheError("--stats-log cannot be combined with --since or --zero", "give one of them alone")
     if options.stats_log == _SET and not settings.stats_log:
-        raise HipcacheError("--stats-log needs a FILE, as HIPCACHE_STATS_LOG is not set", "name the build's log")
+        raise HipcacheError("--stats-log needs a FILE, because HIPCACHE_STATS_LOG is not set", "name the build's log")
     log = settings.stats_log if options.stats_log == _SET else options.stats_log
     numbers = logged.total(log) if log else statistics.read(settings.dir)
     if options.since:
@@ -70,12 +68,12 @@ def run(options: argparse.Namespace, session: Session) -> int:
         screen = Screen(session.out, session.environ)
         stats_text.show(numbers, size, str(settings.dir), screen)
         if settings.namespace:
-            screen.line(f"namespace  {settings.namespace} (the figures are those of all)")
+            screen.line(f"namespace  {settings.namespace} (the figures are for all namespaces)")
         for one in found:
             screen.line()
             screen.line(f"{screen.paint('red', one.describe())}\n  {one.hint}")
     if options.zero:
         statistics.zero(settings.dir, umask=settings.umask)
         if not (options.json or options.markdown):
-            print("All counts are zero now.", file=session.out)
+            print("All counts are now zero.", file=session.out)
     return 0

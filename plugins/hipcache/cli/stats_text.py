@@ -10,11 +10,7 @@ from hipcache.report.outcome import FAILED, HIT, HOST, LINK, MISS, OUTCOMES, PAR
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
-_OUTCOMES = dict(
-    zip(
-        OUTCOMES, ("all from the cache", "some units compiled", "all compiled", "passed through", "failed"), strict=True
-    )
-)
+_OUTCOMES = dict(zip(OUTCOMES, ("hits", "partial hits", "misses", "passed through", "failed"), strict=True))
 
 
 def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
@@ -24,12 +20,12 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
     else:
         since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
         hits, units = numbers.unit_hits
-        rows = [[f"compiles{since}", str(total), ""], ["of these cacheable", str(numbers.cacheable), ""]]
+        rows = [[f"compiles{since}", str(total), ""], ["cacheable", str(numbers.cacheable), ""]]
         for outcome in (HIT, PARTIAL, MISS):
             count = numbers.compiles[outcome]
             rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, numbers.cacheable)])
         if units:
-            rows.append(["  units from the cache", str(hits), percent(hits, units)])
+            rows.append(["  unit hits", str(hits), percent(hits, units)])
         left = {_OUTCOMES[outcome]: numbers.compiles[outcome] for outcome in (PASSED_THROUGH, FAILED)}
         left["configure checks"] = sum(numbers.checks.values())
         rows += [[what, str(count), ""] for what, count in left.items() if count]
@@ -38,23 +34,23 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         if numbers.passed_through:
             screen.line()
             screen.table(
-                [["passed through because", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
+                [["passed through, by reason", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
             )
         if numbers.not_kept:
             screen.line()
             screen.table(
-                [["compiled and not kept because", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
+                [["compiled but not stored, by reason", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
             )
         screen.line()
         _show_verified(numbers, screen)
         _show_preambles(numbers, screen)
         if numbers.lock_timeouts:
-            screen.line(f"locks that did not come free in time  {numbers.lock_timeouts}")
+            screen.line(f"lock timeouts  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
         _show_executions(numbers, screen)
         if numbers.average_seconds:
             shown = ", ".join(f"{_OUTCOMES[end]} {took:.3g} s" for end, took in numbers.average_seconds.items())
-            screen.line(f"average time of a compile  {shown}")
+            screen.line(f"average compile time  {shown}")
         if numbers.evicted["entries"]:
             freed = human_size(numbers.evicted["bytes"])
             screen.line(f"evicted  {plural(numbers.evicted['entries'], 'entry')} ({freed})")
@@ -69,12 +65,12 @@ def _show_units(numbers: Statistics, screen: Screen) -> None:
     rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
     if rows:
         screen.line()
-        screen.table([["architecture", "hits", "compiled", "hit %"], *rows])
+        screen.table([["architecture", "hits", "misses", "hit %"], *rows])
     jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
     rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
     if rows:
         screen.line()
-        screen.table([["device jobs", "hits", "compiled", "hit %"], *rows])
+        screen.table([["device jobs", "hits", "misses", "hit %"], *rows])
 
 
 def _show_remote(numbers: Statistics, screen: Screen) -> None:
@@ -82,16 +78,19 @@ def _show_remote(numbers: Statistics, screen: Screen) -> None:
     if any(counts.values()):
         seconds = human_time(counts["milliseconds"] / 1000)
         received, sent = human_size(counts["received"]), human_size(counts["sent"])
-        fetched = f"{counts['hits']} results fetched ({received}, {seconds}), {counts['misses']} not there"
-        screen.line(f"remote  {fetched}, {counts['uploads']} sent ({sent}), {plural(counts['errors'], 'fault')}")
+        fetched = (
+            f"{plural(counts['hits'], 'hit')} ({received} received in {seconds}), {plural(counts['misses'], 'miss')}"
+        )
+        uploaded = f"{plural(counts['uploads'], 'result')} sent ({sent})"
+        screen.line(f"remote  {fetched}, {uploaded}, {plural(counts['errors'], 'error')}")
 
 
 def _show_executions(numbers: Statistics, screen: Screen) -> None:
     counts, faults = numbers.executions, numbers.execution_faults
     if any(counts.values()) or faults:
         why = ", ".join(f"{kind} {count}" for kind, count in faults.items())
-        done = f"{plural(counts['done'], 'action')} run there ({human_time(counts['milliseconds'] / 1000)})"
-        told = f"{done}, {counts['taken back']} taken back, {plural(sum(faults.values()), 'fault')}"
+        done = f"{plural(counts['done'], 'action')} run remotely ({human_time(counts['milliseconds'] / 1000)})"
+        told = f"{done}, {counts['taken back']} taken back to run here, {plural(sum(faults.values()), 'error')}"
         screen.line(f"executors  {told}{why and f': {why}'}")
 
 
@@ -100,9 +99,9 @@ def _show_verified(numbers: Statistics, screen: Screen) -> None:
     if any(counts.values()):
         different = f"{counts['different']} different"
         told = screen.paint("red", different) if counts["different"] else different
-        varying = f", {plural(counts['varying'], 'program')} that the compiler makes differently each time"
+        varying = f", {counts['varying']} not reproducible by the compiler itself"
         screen.line(
-            f"hits compared with fresh compiles  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
+            f"hits compared with a fresh compile  {counts['same']} same, {told}{varying * bool(counts['varying'])}"
         )
 
 
@@ -111,10 +110,8 @@ def _show_preambles(numbers: Statistics, screen: Screen) -> None:
     if any(counts.values()):
         different = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
         told = screen.paint("red", different) if counts["different"] else different
-        passes = plural(counts["used"], "front end")
-        screen.line(
-            f"precompiled preambles  {counts['made']} made, {passes} with one, {counts['checked']} checked, {told}"
-        )
+        used = f"used by {plural(counts['used'], 'front end')}"
+        screen.line(f"precompiled preambles  {counts['made']} made, {used}, {counts['checked']} checked, {told}")
 
 
 def _row(name: str, tally: Tally) -> list[str]:

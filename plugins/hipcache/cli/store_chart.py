@@ -17,8 +17,8 @@ _TOP, _SIZE, _GAP, _COMPILES, _BOTTOM = 12, 150, 26, 90, 24
 _BARS, _TICKS, _ROWS = 60, 5, 12
 _DAY = 24 * 3600
 _COMPILES_KEY = (
-    '<p class="dim">Below, the compiles: <i class="key hit"></i>all from the cache'
-    '<i class="key partial"></i>some compiled<i class="key miss"></i>all compiled</p>'
+    '<p class="dim">Below, the compiles: <i class="key hit"></i>hit'
+    '<i class="key partial"></i>partial hit<i class="key miss"></i>miss</p>'
 )
 
 

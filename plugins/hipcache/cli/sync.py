@@ -10,12 +10,12 @@ from hipcache.cli.screen import Progress
 from hipcache.errors import HipcacheError
 from hipcache.remote.client import Client
 
-SUMMARY = "wait until what is queued for the remote is sent"
+SUMMARY = "wait until all queued results are sent to the remote"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="SECONDS", help="at most so long (default: 600)"
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="time limit in seconds (default: 600)"
     )
 
 
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
                     break
     except (OSError, ValueError, TypeError, KeyError) as error:
         waiting = f", with {left} compiles to send" if left > 0 else ""
-        raise HipcacheError(f"not all is sent{waiting}: {error}", "try again; 'hipcache doctor' looks at it") from error
-    print("all is sent", file=session.out)
+        raise HipcacheError(
+            f"not all results are sent{waiting}: {error}", "try again; 'hipcache doctor' checks the remote"
+        ) from error
+    print("all results are sent", file=session.out)
     return 0

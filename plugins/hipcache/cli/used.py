@@ -30,7 +30,7 @@ from hipcache.verify import named
 
 # The kind in the key of a unit of a link (planners/device_link.py).
 _LINK = "device link"
-_HINT = "nothing was done; build it once more with this store"
+_HINT = "nothing was changed; build it again with this store"
 
 
 class Build(NamedTuple):
@@ -66,7 +66,7 @@ def all_by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], 
     if unknown:
         count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
         raise HipcacheError(
-            f"the store does not tell what {count} of '{build.name}' used, such as '{unknown[0]}'", _HINT
+            f"the store does not know which entries {count} of '{build.name}' used, such as '{unknown[0]}'", _HINT
         )
     return names
 
@@ -75,7 +75,7 @@ def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], obje
     """`basedir`: HIPCACHE_BASEDIR, or nothing; `told` is given the number of records that were read. Raises
     HipcacheError where the store knows no object of the build."""
     if not build.objects:
-        raise HipcacheError(f"'{build.name}' lists no compile of HIP", "nothing was done; name another build")
+        raise HipcacheError(f"'{build.name}' lists no HIP compile", "nothing was changed; name another build")
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     listed = {_place(path): path for path in build.objects}
     below = _place(os.path.join(build.directory, ""))

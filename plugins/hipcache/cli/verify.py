@@ -1,4 +1,4 @@
-"""`hipcache verify`: check every entry of the store, or compile some anew and compare."""
+"""`hipcache verify`: check every entry of the store, or recompile some objects and compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hipcache.verify import compiles, entries, reports
 from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
 from hipcache.verify.entries import Checked
 
-SUMMARY = "check every entry of the store, or compile some anew and compare"
+SUMMARY = "check every entry of the store, or recompile some objects and compare"
 DAMAGED = 1
 SAMPLE = 20
 _PATIENCE = 5.0  # seconds for compilers that are to end
@@ -38,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " list them, and the driver runs their last step each time",
     )
     parser.add_argument(
-        "--sample", type=int, default=SAMPLE, metavar="N", help=f"so many of them, chosen at random (default: {SAMPLE})"
+        "--sample",
+        type=int,
+        default=SAMPLE,
+        metavar="N",
+        help=f"how many objects to recompile, chosen at random (default: {SAMPLE})",
     )
     parser.add_argument(
         "-p",
@@ -46,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("."),
         metavar="DIR",
-        help=f"the build directory, with {compiles.LIST}",
+        help=f"the build directory, which has a {compiles.LIST}",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -75,10 +79,10 @@ def _show(checked: Checked, store: LocalStore, session: Session) -> None:
     total = f"{plural(checked.blobs, 'blob')} and {plural(checked.records, 'record')} checked"
     removed = sum(one.removed for one in checked.damaged)
     left = len(checked.damaged) - removed
-    words = [total, f"{removed} removed" if removed else "", f"{left} damaged, and left as they are" if left else ""]
-    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", all are whole"), file=session.out)
+    words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
+    print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=session.out)
     if left and store.read_only:
-        print("The store is read-only: unset HIPCACHE_READONLY to have them removed.", file=session.out)
+        print("The store is read-only: unset HIPCACHE_READONLY to remove them.", file=session.out)
 
 
 def _as_json(checked: Checked) -> dict[str, object]:
@@ -137,8 +141,8 @@ def _show_compared(done: list[Compared], kept: dict[str, str], session: Session)
             print(f"{one.end}: '{one.output}': {one.why}", file=session.out)
     counts = Counter(one.end for one in done)
     ends = ", ".join(f"{counts[end]} {end}" for end in ENDS if counts[end])
-    compared = f"{plural(_compared(done), 'compile')} made anew"
-    print(f"{compared}: {ends}" if done else "no HIP compile is listed", file=session.out)
+    compared = f"{plural(_compared(done), 'object')} recompiled"
+    print(f"{compared}: {ends}" if done else "the build lists no HIP compile", file=session.out)
 
 
 def _compared_json(done: list[Compared], kept: dict[str, str]) -> dict[str, object]:

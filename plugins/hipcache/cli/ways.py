@@ -59,9 +59,9 @@ def check_platform(machine: Machine) -> Iterator[Check]:
             FAULT, f"HIP's platform is '{platform}'{why}", "export HIP_PLATFORM=amd; CMake: -DCMAKE_HIP_PLATFORM=amd"
         )
     elif nvcc:
-        yield Check(NOTE, f"there is '{nvcc}', which HIP may take", "export HIP_PLATFORM=amd")
+        yield Check(NOTE, f"'{nvcc}' exists, and HIP may choose it", "export HIP_PLATFORM=amd")
     else:
-        yield Check(OK, "no nvcc that HIP could take for its compiler")
+        yield Check(OK, "there is no nvcc that HIP could choose instead")
     yield from check_hipcc(machine)
     yield from check_architectures(machine)
     for variable in _VARIABLES:
@@ -129,7 +129,7 @@ def check_architectures(machine: Machine) -> Iterator[Check]:
     every = frozenset[str]().union(*lists.values())
     lacking = [f"{name} lacks {_listed(every - archs)}" for name, archs in lists.items() if every - archs]
     if lacking:
-        hint = "each is for another build tool; where several are at work, they compile for other GPUs"
+        hint = "different build tools read different ones, so they would compile for different GPUs"
         yield Check(NOTE, f"they disagree: {', '.join(lacking)}", hint)
 
 
@@ -148,10 +148,8 @@ def _listed(archs: frozenset[str]) -> str:
 def check_preambles(settings: Config) -> Check:
     counts = statistics.read(settings.dir).preambles
     if counts["different"]:
-        hint = "set HIPCACHE_PREAMBLES=0, and tell hipcache's authors which compiler and source ('hipcache explain')"
-        text = (
-            f"precompiled preambles made a difference {plural(counts['different'], 'time')}, and are off for a compiler"
-        )
+        hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
+        text = f"precompiled preambles changed an output {plural(counts['different'], 'time')}: off for that compiler"
         return Check(FAULT, text, hint)
     return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
 
@@ -167,4 +165,8 @@ def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
         installed = find("cmake")
         if not (prefix / PLACES["cmake"][0]).is_dir():
             hint = f"export HipCache_ROOT={installed}, or CMake: -DHipCache_DIR={installed}"
-            yield Check(NOTE, f"'{program}' is a link: find_package(HipCache) does not find what it leads to", hint)
+            yield Check(
+                NOTE,
+                f"'{program}' is a symbolic link: find_package(HipCache) does not find the package behind it",
+                hint,
+            )

@@ -39,7 +39,7 @@ def _text(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> bytes:
     names = depfile.union([[file.path for file in read if rule.everything or not file.system] for read in passes])
     if any(";" in name or "\n" in name for name in names):
         # The store says what was read, and others may write there: make runs what stands behind such a name.
-        raise PassThrough("side_output", "a header whose name make would take for a command")
+        raise PassThrough("side_output", "a header name that make would read as a command")
     return os.fsencode(depfile.write(rule.targets, names, phony=rule.phony, clang=rule.clang))
 
 

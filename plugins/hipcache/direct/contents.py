@@ -82,19 +82,19 @@ def _file(path: str, listed: object, state: bytes, digests: Mapping[Status, str]
     if stat.S_ISDIR(mode):
         entries = entries_digest(path)
         if status_of(os.stat(path)) != status or (isinstance(listed, str) and observe.sign(LIST, path) != listed):
-            raise ContentsUnknown(f"'{path}' changed while it was listed")
+            raise ContentsUnknown(f"'{path}' changed while hipcache listed it")
         return struct.pack("<QQ", kind, 0) + entries
     if stat.S_ISCHR(mode):
         return struct.pack("<QQ", kind, os.stat(path).st_rdev) + bytes(32)
     if not stat.S_ISREG(mode):
-        raise ContentsUnknown(f"'{path}' is no file")
+        raise ContentsUnknown(f"'{path}' is not a file")
     digest = digests.get(status)
     if digest is None:
         if max(modified, changed) >= old * 1e9:
-            raise ContentsUnknown(f"'{path}' is too young")
+            raise ContentsUnknown(f"'{path}' was changed too recently")
         digest = digest_file(path)
         if status_of(os.stat(path)) != status:
-            raise ContentsUnknown(f"'{path}' changed while it was read")
+            raise ContentsUnknown(f"'{path}' changed while hipcache read it")
     return struct.pack("<QQ", kind, size) + bytes.fromhex(digest)
 
 

@@ -26,7 +26,7 @@ def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
     """Raises Untraceable."""
     command, environ = session.command, session.engine.environ
     if session.notes or not asked.looked:
-        raise Untraceable("not all is known")
+        raise Untraceable("some of its inputs are not known")
     yield from _response_files(command)
     for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
         yield from _program(one, command, environ)
@@ -39,7 +39,7 @@ def _response_files(command: Command) -> Iterator[Watched]:
     """Those of the command, which must say what they said when it was read: the driver read them later, and what it
     saw then is watched too."""
     if not {word for word in command.typed if word.startswith("@")} <= set(command.argv):
-        raise Untraceable("a script has read a response file")
+        raise Untraceable("a script read a response file")
     read: dict[str, os.stat_result] = {}
     try:
         same = expand(command.argv[1:], command.cwd, read) == command.arguments
@@ -55,7 +55,7 @@ def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> It
     """The places where a program is looked for, up to the one where it is."""
     name, program = one.name, one.program
     if tools.which(name, command.cwd, environ) != program:
-        raise Untraceable("the compiler is another one by now")
+        raise Untraceable("the compiler changed meanwhile")
     if "/" not in name:
         for directory in environ.get("PATH", os.defpath).split(":"):
             path = os.path.join(command.cwd, directory, name)

@@ -38,10 +38,10 @@ def make(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing:
         first, template = (place / _BUNDLE).read_bytes(), (place / _OBJECT).read_bytes()
         bundled = session.jobs.run_now("bundler", _bundler(os.fsdecode(done.stderr), codes), directory=place)
         if bundled.stderr:
-            raise PassThrough("job_output", f"the bundler said: {os.fsdecode(bundled.stderr)[:200]}")
+            raise PassThrough("job_output", f"the bundler printed: {os.fsdecode(bundled.stderr)[:200]}")
         spliced = splice.splice(template, (place / _BUNDLE).read_bytes(), first)
     except OSError as error:
-        raise PassThrough("job_output", f"the linker wrapper writes no '{error.filename}'") from error
+        raise PassThrough("job_output", f"the linker wrapper did not write '{error.filename}'") from error
     except UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error
     return session.jobs.scratch(f"{place.name}/{_OBJECT}", spliced)
@@ -52,7 +52,7 @@ def _bundler(said: str, codes: Mapping[str, str]) -> list[str]:
     # The one line of its two that is not the host linker's: its first word is quoted, the others are not.
     lines = said.splitlines()
     if len(lines) != 2 or not lines[0].startswith(' "') or f" -output={_BUNDLE}" not in lines[0]:
-        raise PassThrough("job_output", f"the linker wrapper said: {said[:200]}")
+        raise PassThrough("job_output", f"the linker wrapper printed: {said[:200]}")
     program, _, rest = lines[0][2:].partition('" ')
     # The store may have a blank in its name.
     rest = rest.replace(f" -input={next(iter(codes.values()))}", "")

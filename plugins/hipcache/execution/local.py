@@ -37,7 +37,7 @@ class LocalProcess:
         text = said(session, done.stderr)
         if text and action.policy.diagnostics is Diagnostics.REFUSED:
             article = "" if " " in action.label else "the "
-            raise PassThrough("job_output", f"{article}{action.label} said: {text[:200]}")
+            raise PassThrough("job_output", f"{article}{action.label} printed: {text[:200]}")
         outputs = {name: Held(path=Path(paths[name])) for name in action.outputs}
         return Ran(outputs, text, done.seconds, self._unsettled(action, started, set_back=set_back))
 

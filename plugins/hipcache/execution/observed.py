@@ -56,7 +56,7 @@ def run(
 
 def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
     if traced.looked is None:
-        raise Unobserved(f"what it reads cannot be observed here: {traced.why}")
+        raise Unobserved(f"hipcache cannot observe here what it reads: {traced.why}")
     seen = observing.parse(traced.looked, str(session.jobs.workdir))
     for path in sorted(seen.written):
         if not path.startswith("/dev/"):
@@ -65,9 +65,9 @@ def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
         try:
             regular = stat.S_ISREG(os.stat(session.files.resolve(path)).st_mode)
         except OSError as error:
-            raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+            raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
         if not regular:
-            raise Untraceable(f"'{path}' is no regular file")
+            raise Untraceable(f"'{path}' is not a regular file")
     return recording.record(
         session.files,
         read=[],

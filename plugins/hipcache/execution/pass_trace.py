@@ -46,7 +46,7 @@ def trace(
         observed = None
         read, user = read_files(session, front, rule, None)
     if headers and not observed:
-        return PassTrace(None, (), False), "what it reads cannot be observed"
+        return PassTrace(None, (), False), "hipcache cannot observe what it reads"
     check_streams(read)
     reads: ReadSet | None = None
     why_not, bound = "", False
@@ -60,7 +60,7 @@ def trace(
         )
         if observed is None and any(option.name == "-fms-compatibility" for option in front.job.options):
             reads = None
-            raise Unobserved("-fms-compatibility looks for headers in the directories of those that include")
+            raise Unobserved("-fms-compatibility searches the directories of all including files")
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)

@@ -102,6 +102,6 @@ def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, tu
 def _check_layout(content: bytes) -> None:
     try:
         if splice.splice(content, splice.PLACEHOLDER) != content:
-            raise splice.UnknownObject("laid out again, it is not the same")
+            raise splice.UnknownObject("hipcache's own layout of it differs")
     except splice.UnknownObject as error:
         raise PassThrough("object_layout", str(error)) from error

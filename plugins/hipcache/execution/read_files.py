@@ -103,7 +103,7 @@ def read_files(
         if observed:
             found = list(filter(observed.has_read, found)) or found
         if not found:
-            raise PassThrough("job_output", f"'{name}' was read, and is not there")
+            raise PassThrough("job_output", f"'{name}' was read, but does not exist")
         # As in the dependency file: without a leading ./
         entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
     # What -include names has no edge in the graph.

@@ -62,7 +62,7 @@ class RemoteProcess:
             return None
         if ended.text and (action.policy.diagnostics is Diagnostics.REFUSED or _names_files(ended.text, task)):
             return session.engine.slots.hold(session.jobs.runner.check)
-        session.serve(f"some of it was compiled by executor '{ended.name}'")
+        session.serve(f"executor '{ended.name}' compiled some of it")
         paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
         return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)
 

@@ -29,9 +29,9 @@ def check_without_device_code(session: Session, one: Unbundle) -> None:
     words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
     done = session.jobs.run_now(f"unbundling of '{one.source}'", [one.job.program, *words])
     if done.stderr:
-        raise PassThrough("job_output", f"unbundling of '{one.source}' said: {os.fsdecode(done.stderr)[:200]}")
+        raise PassThrough("job_output", f"unbundling of '{one.source}' printed: {os.fsdecode(done.stderr)[:200]}")
     if archive.read_bytes() != _EMPTY:
-        raise PassThrough("link", f"a library with device code, '{one.source}', for a program compiled at once")
+        raise PassThrough("link", f"library '{one.source}' has device code, and the command compiles and links at once")
     session.shelves.shelf.put(key, _NOTHING)
 
 

@@ -25,7 +25,7 @@ def action(
 
     def link(read: Inputs) -> Ran:
         if any(INPUT in read.said(name) for name in inputs):
-            raise PassThrough("job_output", "a device link said something about one of its inputs")
+            raise PassThrough("job_output", "a device link printed a message about one of its inputs")
         paths = {arch: place(session, name, read) for arch, name in zip(codes, inputs, strict=True)}
         return _link(session, plan, paths, nothing, columns)
 

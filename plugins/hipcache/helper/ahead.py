@@ -55,7 +55,7 @@ class Found:
     def told(self) -> str:
         compiles = f"{self.commands} HIP compile{'s' if self.commands != 1 else ''}"
         results = f"{self.keys} result{'s' if self.keys != 1 else ''}"
-        parts = [f"{self.whole} fetched", f"{self.local} here", f"{self.missing} to be compiled or looked up"]
+        parts = [f"{self.whole} fetched", f"{self.local} already here", f"{self.missing} to compile or look up"]
         whence = f" from {self.served_by}" if self.served_by else ""
         return f"hipcache: of {compiles} {', '.join(parts)}; {results} of these{whence}"
 
@@ -69,7 +69,7 @@ def listed(path: str) -> list[Listed]:
     except OSError as error:
         raise HipcacheError(f"cannot read '{path}': {error.strerror}", _HINT) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise HipcacheError(f"'{path}' is no list of compile commands: {error!r}", _HINT) from error
+        raise HipcacheError(f"'{path}' is not a list of compile commands: {error!r}", _HINT) from error
 
 
 def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:

@@ -37,7 +37,7 @@ _HINTS = {
     DENIED: "check its token-file or header-file, and that this user may use it",
     SETTINGS: "correct HIPCACHE_EXECUTOR",
 }
-_HINT = "it was compiled here; 'hipcache doctor' looks at it"
+_HINT = "the compile ran on this machine; 'hipcache doctor' checks the executor"
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -164,7 +164,7 @@ class Executions:
             asked, begun = self._pool.submit(lambda: server.workers().check()), time.monotonic()
             while not asked.done():
                 if time.monotonic() - begun > _SILENCE * timeout:
-                    raise RemoteError(UNREACHABLE, "it does not answer any more")
+                    raise RemoteError(UNREACHABLE, "it no longer answers")
                 yield
             asked.result()
 
@@ -194,7 +194,7 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ImportError as error:
         return False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
-        return False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
+        return False, f"{name}: {error}", _HINTS.get(error.kind, "check the server and its address")
 
 
 def _server(executor: Executor, *, implied: bool = False) -> Server:

@@ -26,7 +26,7 @@ _HINTS = {
 }
 # Seconds, of two clocks.
 _MOST_APART = 60
-_HINT = "the build goes on without it; 'hipcache doctor' looks at it"
+_HINT = "the build continues without it; 'hipcache doctor' checks it"
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Remote:
         self._damaged = 0 if tally.hits else self._damaged + tally.errors
         if self._damaged >= _MOST_DAMAGED:
             self.kind = GARBAGE
-            self.breaker.open("what it gives is damaged, or not of hipcache's making")
+            self.breaker.open("its data is damaged, or does not come from hipcache")
 
     def fault(self) -> list[str] | None:
         """In words what is wrong with it, and what to do."""
@@ -105,16 +105,20 @@ def examine(text: str, clock: Callable[[], float] = time.time) -> Iterator[tuple
             backend.put_contents([(blob_of(content), content)])
             come = backend.contents([blob_of(content)], _no_progress) if found.reads else {blob_of(content): content}
             good = come.get(blob_of(content)) == content
-            yield good, f"{name} {'takes contents' if good else 'does not give back what it took'}", _HINT
+            yield good, f"{name} {'stores contents' if good else 'does not return the contents it was sent'}", _HINT
             at = backend.stored_at(blob_of(content)) if good else None
             if at is not None:
                 off = round(abs(at - now))
-                apart = f"{name} has a clock that differs from this machine's by {off} s"
-                yield off <= _MOST_APART, apart, "set both clocks by NTP: clouds deny access from 15 minutes on"
+                apart = f"the clock of {name} differs from this machine's by {off} s"
+                yield (
+                    off <= _MOST_APART,
+                    apart,
+                    "set both clocks with NTP: clouds deny access if they differ by 15 minutes",
+                )
     except ImportError as error:
         yield False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
-        yield False, f"{name}: {error}", _HINTS.get(error.kind, "look at the server, and at the address")
+        yield False, f"{name}: {error}", _HINTS.get(error.kind, "check the server and its address")
 
 
 def _no_progress(size: int) -> None:

@@ -15,7 +15,7 @@ _NAME = re.compile(rb"#(\w{0,60}) *")
 _ASKED = re.compile(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?: *\( *)?")
 _DEFINED = re.compile(rb"(?<!\w)defined\Z")
 _LONGEST_GAP = 64
-_COMPUTED = "has a directive whose file only the preprocessor knows"
+_COMPUTED = "has a directive that names its file by a macro"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read(lines: bytes) -> Directives:
                 asks_computed = True
                 unclear = unclear or _COMPUTED
             elif kind == b"define" and asked.mark == b'"':
-                unclear = unclear or "has a macro that asks for a file beside the one that uses it"
+                unclear = unclear or "has a macro that looks for a file beside the file that uses it"
     if any(b"\\" in one.name for one in (*names, *following)):
         unclear = unclear or "has a header's name with a backslash"
     return Directives(

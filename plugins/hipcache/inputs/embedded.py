@@ -67,7 +67,7 @@ def read(path: str) -> Embedded:
             try:
                 found = tuple(_images(content, 0, len(content)))
             except (struct.error, ValueError, IndexError) as error:
-                raise UnknownFile(f"it is cut or damaged ({error})") from error
+                raise UnknownFile(f"it is truncated or damaged ({error})") from error
             return Embedded(found, content[: len(_ARCHIVE)] == _ARCHIVE)
 
 
@@ -105,14 +105,14 @@ def _images(content: Content, start: int, end: int) -> Iterator[Image]:
 def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
     if content[start : start + len(_ELF_64)] != _ELF_64:
         if content.find(_MAGIC, start, end) >= 0:
-            raise UnknownFile("another ELF than that of 64 bits, little-endian")
+            raise UnknownFile("an ELF file that is not 64-bit little-endian")
         return
     header = _ELF_HEADER.unpack(content[start : start + _ELF_HEADER.size])
     kind, table, size, count = header[1], header[6], header[11], header[12]
     if kind == _ET_DYN:
         return  # the linker wrapper looks into no shared library
     if start + table + size * count > end or (table and (size != _SECTION.size or not count)):
-        raise UnknownFile("its sections are not within it")
+        raise UnknownFile("its sections lie outside the file")
     if content.find(_MAGIC, start, end) < 0:
         return
     for number in range(count):
@@ -121,7 +121,7 @@ def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
         if fields[1] == _SHT_LLVM_OFFLOADING:
             first = start + fields[4]
             if first + fields[5] > end:
-                raise UnknownFile("a section is not within it")
+                raise UnknownFile("a section lies outside the file")
             yield from _binaries(content, first, first + fields[5])
 
 
@@ -131,7 +131,7 @@ def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
         name, *_, size, last = _MEMBER.unpack(content[place : place + _MEMBER.size])
         first, length = place + _MEMBER.size, int(size)
         if last != b"`\n" or first + length > end or name.startswith(b"#"):
-            raise UnknownFile("an archive that GNU's ar did not write, or that is cut")
+            raise UnknownFile("an archive that is truncated, or not in GNU ar's format")
         if name.rstrip() not in (b"/", b"//", b"/SYM64/"):
             yield from _images(content, first, first + length)
         place = first + length + length % 2
@@ -145,7 +145,7 @@ def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
         raw = bytes(content[start : start + size])
         _, kind, _, strings, count, place, length = _ENTRY.unpack_from(raw, entry)
         if place + length > size:
-            raise UnknownFile("a device image is not within its file")
+            raise UnknownFile("a device image lies outside its file")
         texts = {}
         for number in range(count):
             name, value = _PAIR.unpack_from(raw, strings + number * _PAIR.size)

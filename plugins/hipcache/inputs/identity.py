@@ -179,7 +179,7 @@ class Identities:
         answer = self._runner.run([tool], env={**env, "LD_TRACE_LOADED_OBJECTS": "1"})
         if answer.status != 0 or b"=> not found" in answer.stdout:
             # A library that is not there yet could not be watched.
-            raise OSError(f"the loader does not tell the libraries of '{tool}'")
+            raise OSError(f"the loader does not list the libraries of '{tool}'")
         paths = re.findall(r"^\s*(?:\S+ => )?(\S.*?) \(0x[0-9a-f]+\)$", os.fsdecode(answer.stdout), re.MULTILINE)
         # The kernel's own (linux-vdso.so.1) has no file; a bare name that has one is in the working directory.
         return [path for path in dict.fromkeys(paths) if "/" in path or os.path.exists(path)]

@@ -148,7 +148,7 @@ def _undefines(lines: bytes, words: set[str], strings: bytes) -> bool:
 
 def _unclear(flags: int, code: set[str], strings: bytes) -> str:
     if flags & shared.LEXED_AMBIGUOUS:
-        return "can be read in two ways (trigraphs, a comment in a header's name, a literal or a comment without end)"
+        return "is ambiguous (trigraphs, a comment in a header's name, an unterminated literal or comment)"
     asked = next((name for name in pasted.QUESTIONS if name in code), "")
     if asked:
         return f"has {asked} outside of a directive"

@@ -65,7 +65,7 @@ def parse(listed: bytes, ignore: str) -> Observed:
         if how == b"w":
             written.add(path)
         elif found in b"?b":
-            seen.unclear = path, "is a link that leads nowhere" if found == b"b" else "cannot be looked at"
+            seen.unclear = path, "is a dangling symbolic link" if found == b"b" else "cannot be read"
         elif found == b"-":
             seen.absent.add(path)
         elif path.startswith(_KERNELS):

@@ -65,7 +65,7 @@ def record(
     name = _put_together(scans.values(), given, (*questions, *times))
     if name:
         kind = Unobserved if name in pasted.QUESTIONS else Untraceable
-        raise kind(f"its files may put {name} together from pieces")
+        raise kind(f"its files may build {name} by token pasting")
     shown = dated and _shows_date(scans.values(), given, macros)
     # What #embed reads is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
@@ -103,7 +103,7 @@ def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) 
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if found[path][0][4] >= began:  # the change time: nobody can set it back
-            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
     return found
 
 
@@ -125,12 +125,12 @@ def _settled(
             raise Untraceable(f"'{path}' has a backslash in its name")
         try:
             if files.status(path)[4] >= began and not path.endswith("/"):
-                raise Untraceable(f"'{path}' appeared while the compiler ran, or just before")
+                raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
         except OSError as error:
-            raise Untraceable(f"'{path}' cannot be looked at: {error.strerror}") from error
+            raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
     moved = _moved(files, [*scans, *looked_for.present, *(one.path for one in besides)], began)
     if moved:
-        raise Untraceable(f"'{moved}' was put in its place while the compiler ran, or just before")
+        raise Untraceable(f"'{moved}' was moved there while the compiler ran or just before")
 
 
 def _observed(
@@ -141,7 +141,7 @@ def _observed(
         raise Untraceable(f"'{path}' {why}")
     changed = observing.changed(seen, lambda path: os.lstat(files.resolve(path)), began)
     if changed:
-        raise Untraceable(f"'{changed}' came or went while the compiler ran")
+        raise Untraceable(f"'{changed}' was created or removed while the compiler ran")
     there = {path for path in seen.there if path not in read and not files.is_named(path)}
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # Where the loader looked for libraries is known with the tools, whose digest is that of the libraries it found.
@@ -161,7 +161,7 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if status[4] >= began:
-            raise Untraceable(f"'{path}' changed while the compiler ran, or just before")
+            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
         yield OtherFile(path, digest, files.lasting(status))
 
 

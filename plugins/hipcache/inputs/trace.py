@@ -115,7 +115,7 @@ class Files:
             return known
         digest = digest_file(self.resolve(path))
         if self.status(path) != status:
-            raise Untraceable(f"'{path}' changed while it was read")
+            raise Untraceable(f"'{path}' changed while hipcache read it")
         self._digests[path] = (status, digest)
         return status, digest
 
@@ -163,7 +163,7 @@ class Files:
         with open(full, "rb") as file:
             content = file.read()
         if self.status(path) != status:
-            raise Untraceable(f"'{path}' changed while it was read")
+            raise Untraceable(f"'{path}' changed while hipcache read it")
         found = Scanned(status, own, digest_bytes(content), includes.scan(content, own=own))
         if self._scans and self.lasting(status):
             self._scans.put(full, found)
@@ -180,7 +180,7 @@ class Files:
         with open(self.resolve(path), "rb") as file:
             content = file.read()
         if digest_bytes(content) != digest:
-            raise Untraceable(f"'{path}' changed while it was read")
+            raise Untraceable(f"'{path}' changed while hipcache read it")
         text = comments.without_comments(content, lines)
         return digest_bytes(text) if text is not None else ""
 
@@ -203,7 +203,7 @@ class Files:
 
     def _check(self, reads: ReadSet, exact: bool, quotes: tuple[Quote, ...]) -> str:
         if reads.epoch and reads.epoch != self.epoch:
-            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a text may show that date"
+            return f"SOURCE_DATE_EPOCH was {reads.epoch}, and a source may use that date"
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:
@@ -225,19 +225,19 @@ class Files:
                 if self.status(path) != other.status and self.digest(path)[1] != other.digest:
                     return f"file '{path}' changed"
             except (OSError, Untraceable):
-                return f"file '{path}' is gone, or changes"
+                return f"file '{path}' is gone or changing"
         for path, text in reads.links:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
-                return f"'{self.basedir.local(path)}' leads elsewhere"
+                return f"symbolic link '{self.basedir.local(path)}' has another target"
         for path in map(self.basedir.local, reads.absent):
             if os.path.lexists(self.resolve(path)):
-                return f"'{path}' appeared, which was looked for in vain"
+                return f"'{path}' now exists; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
-                return f"'{path}' is gone, which was looked for"
+                return f"'{path}' no longer exists; the last compile looked for it"
         for path, name in self._first_names([path for path, _ in reads.alike]):
             if (path, name) not in reads.alike:
-                return f"'{path}' is another file than it was, or a link to another one"
+                return f"'{path}' is now another file, or a link to another file"
         return ""
 
     def watched(self) -> Iterator[Watched]:

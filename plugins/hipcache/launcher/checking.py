@@ -24,7 +24,7 @@ def compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
         engine.runner.kill()
         die(interrupted.number)
     except delivered.CompilerFails:
-        print("hipcache: the compiler fails, and the store has an object for it; it says why:", file=sys.stderr)
+        print("hipcache: the store has an object for this command, but the compiler fails:", file=sys.stderr)
         become(call.argv)
     except Exception as error:
         telling.log_fault(call.config, error)

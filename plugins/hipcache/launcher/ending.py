@@ -88,7 +88,7 @@ def become(argv: list[str]) -> NoReturn:
     except OSError as error:
         if error.errno == errno.ENOEXEC:
             _become_script(argv)
-        hint = "is the compiler's name right, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
+        hint = "is the compiler's name correct, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
         print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 

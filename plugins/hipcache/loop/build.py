@@ -55,7 +55,9 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                         inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
                         pool.submit(bound.action, partial(_make, bound, inputs, world, pending))
                     if not pool.busy:
-                        raise PassThrough("internal", "a graph in which an action waits for one that is not there")
+                        raise PassThrough(
+                            "internal", "an action of the graph waits for one that the graph does not have"
+                        )
                     _take(*pool.next_done(), progress, turns, world)
                 pending.settle(progress)  # 5. Publish what had to wait for its readers.
             if turns.failed:

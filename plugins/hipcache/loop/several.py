@@ -39,7 +39,7 @@ def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None)
         raise PassThrough("several_sources", "for a script in place of the compiler")
     jobs, looked = asking.count_jobs(first.part_of, first.cwd, engine)
     if first.output:
-        raise PassThrough("several_sources", "one output for all of them")
+        raise PassThrough("several_sources", "they have one output")
     done: list[Compiled] = []
     try:
         for command in commands:
@@ -49,6 +49,6 @@ def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None)
     except CommandFailed as failed:  # that of one source, behind which the driver goes on with the others
         raise JobFailed(failed.job, failed.status) from failed
     if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
-        raise PassThrough("several_sources", "the driver has another plan for all of them")
+        raise PassThrough("several_sources", "the driver plans all of them differently")
     wholes = [one.whole for one in done] if looked else [None]
     return done, whole.together(wholes, map(watched.of_observation, looked))

@@ -53,7 +53,7 @@ def world_of(session: Session) -> World:
 def _differs(session: Session, trace: Trace) -> str:
     """In words, why the trace does not hold now; empty if it does."""
     if trace.directory and trace.directory != session.command.cwd:
-        return f"what was made names the directory that it was made in, '{trace.directory}'"
+        return f"the output names the directory that it was made in, '{trace.directory}'"
     reads = session.shelves.reads.get(trace.reads)
     if reads is None:
         return "the store no longer has the list of files that it read"

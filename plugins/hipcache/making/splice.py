@@ -69,7 +69,7 @@ def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER)
     if target is None:
         return template
     if sections_layout(sections, {}) != (_offsets(sections), _HEADER.unpack_from(template)[6]):
-        raise UnknownObject("the sections are not laid out as LLVM lays them out")
+        raise UnknownObject("its sections are not in LLVM's layout")
     held = template[target.offset : target.offset + target.size]
     # clang 15 writes a NUL behind the fat binary, clang 19 does not: what follows the placeholder stays.
     content = fat_binary + held[len(placeholder) :]
@@ -100,7 +100,7 @@ def _resize_symbols(out: bytearray, start: int, length: int, target: _Section, s
         if section != target.index or (value, old) == (0, 0):
             continue
         if (value, old) != (0, target.size):
-            raise UnknownObject("a symbol stands for a part of the fat binary")
+            raise UnknownObject("a symbol points into the fat binary")
         _SYMBOL.pack_into(out, at, *fields, section, value, size)
 
 
@@ -149,10 +149,10 @@ def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Sect
     found = [s for s in sections if names[s.fields[0] : names.find(b"\0", s.fields[0])] in SECTIONS]
     if not found:
         if placeholder in template:
-            raise UnknownObject("the placeholder stands outside of its section")
+            raise UnknownObject("the placeholder lies outside its section")
         return sections, None
     if len(found) > 1 or template.count(placeholder) != 1:
-        raise UnknownObject("the placeholder is not there exactly once")
+        raise UnknownObject("the placeholder does not occur exactly once")
     if not template.startswith(placeholder, found[0].offset):
         raise UnknownObject("its section does not begin with the placeholder")
     return sections, found[0]

@@ -36,7 +36,7 @@ class End:
         """`result`: as it was published; None where it is not, or not yet."""
         action = bound.action
         result = result or ActionResult({}, ran.text, ran.seconds, ran.named(action.passing))
-        why = "it is run each time" if action.policy.cache is Cache.NEVER else bound.why
+        why = "it runs every time" if action.policy.cache is Cache.NEVER else bound.why
         return cls(bound, result, why, ran.outputs)
 
     @property

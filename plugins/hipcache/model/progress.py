@@ -94,7 +94,7 @@ class Progress:
                 continue
             self._again[name] = self._again.get(name, 0) + 1
             if self._again[name] == _TRIES:
-                raise PassThrough("store", "its entries are damaged again and again")
+                raise PassThrough("store", "its entries are damaged repeatedly")
             if self.ends.pop(name, None):
                 self._waiting[name] = self._actions[name]
         if waiting:

@@ -17,7 +17,7 @@ _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
 _INTERFACE = 7
 _NO_MEMORY = 8
-OUTDATED = "the native library was built from other sources than these, and is not used"
+OUTDATED = "the native library does not match these sources, so hipcache does not use it"
 
 
 class Bytes(ctypes.Structure):

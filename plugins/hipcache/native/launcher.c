@@ -247,7 +247,7 @@ static bool fetch_ahead(const settings *set, int argc, char *const *argv) {
     if (came == AHEAD_DONE)
         (void)!write(1, text.at, text.size);
     else if (came == AHEAD_TOO_LONG)
-        fprintf(stderr, "hipcache: not all is fetched ahead: it takes too long\n");
+        fprintf(stderr, "hipcache: prefetch is incomplete: it takes too long\n");
     release(&text);
     return came != AHEAD_ENGINE;
 }
@@ -283,9 +283,9 @@ int main(int argc, char **argv) {
         execvp(argv[1], argv + 1);
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
-    fprintf(stderr, "hipcache: cannot start its engine, 'hipcache-engine' beside this program or in ../libexec/hipcache: %s\n", strerror(errno));
+    fprintf(stderr, "hipcache: cannot start 'hipcache-engine', which should be beside this program or in ../libexec/hipcache: %s\n", strerror(errno));
     if (argc > 1 && argv[1][0] != '-' && !is_subcommand(argv[1]))
         execvp(argv[1], argv + 1);
-    fprintf(stderr, "  install hipcache again\n");
+    fprintf(stderr, "  reinstall hipcache\n");
     return 127;
 }

@@ -124,8 +124,8 @@ char **unmask(int *argc, char **argv) {
             return argv;
     }
     if (!real_compiler(name, path)) {
-        fprintf(stderr, "hipcache: there is no compiler '%s' on PATH but links to hipcache\n"
-                        "  install the compiler, or put its directory on PATH behind that of the links\n", name);
+        fprintf(stderr, "hipcache: every '%s' on PATH is a link to hipcache\n"
+                        "  install the compiler, or put its directory on PATH after the directory of the links\n", name);
         exit(127);
     }
     char **words = calloc((size_t)*argc + 2, sizeof *words);

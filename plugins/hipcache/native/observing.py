@@ -11,11 +11,11 @@ from hipcache import native, shared
 # Why there is no list.
 _WHY = {
     shared.OBSERVED: "",
-    shared.NO_FILTER: "the kernel lets nobody hold system calls (seccomp user notification, Linux 5.5 or newer)",
-    shared.NO_THREAD: "no thread or directory to observe it from",
+    shared.NO_FILTER: "the kernel has no seccomp user notification (needs Linux 5.5 or newer)",
+    shared.NO_THREAD: "the observer has no thread or no directory",
     shared.NOT_READABLE: "the kernel does not let us read its memory (process_vm_readv)",
-    shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot stand for",
-    shared.TOO_MANY: "it looked at too many paths",
+    shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot describe",
+    shared.TOO_MANY: "it used too many paths",
     shared.LEFT_BEHIND: "it left processes behind",
 }
 _NOT_RUN = shared.NO_THREAD

@@ -48,4 +48,4 @@ def refuse_script(session: Session, verb: str, *, unwrapped: bool = False) -> No
     if (unwrapped and command.unwrapped) or is_script(
         tools.which(command.compiler, command.cwd, session.engine.environ)
     ):
-        raise PassThrough("wrapper", f"a script that {verb} may do more than that")
+        raise PassThrough("wrapper", f"a script that {verb} may also do other work")

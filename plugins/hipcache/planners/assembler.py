@@ -48,7 +48,7 @@ def _action(session: Session, job: AssemblerJob) -> Action:
     except (OSError, Untraceable) as error:
         raise PassThrough("named_file", f"'{job.source}': {error}") from error
     if digest_bytes(content) != digest:
-        raise PassThrough("named_file", f"'{job.source}' changed while it was read")
+        raise PassThrough("named_file", f"'{job.source}' changed while hipcache read it")
     if assembler.may_read_files(content):
         raise PassThrough("assembler_files", job.source)
     return Action(

@@ -54,7 +54,7 @@ def archs_of(files: list[File]) -> list[str]:
     """In the order of the wrapper's links. What is in libraries alone is linked for no arch. Raises PassThrough."""
     archs = list(dict.fromkeys(image.arch for file in files if not file.is_lazy for image in file.found.images))
     if not archs:
-        raise PassThrough("link", "of objects without device code to be linked")
+        raise PassThrough("link", "of objects that have no device code to link")
     return archs
 
 
@@ -75,7 +75,7 @@ def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
     if not os.path.exists(path) or os.path.isdir(path):
         return None
     if not os.path.isfile(path):
-        raise PassThrough("named_file", f"'{name}' is no regular file")
+        raise PassThrough("named_file", f"'{name}' is not a regular file")
     try:
         return File(name, embedded.read(path), one.whole)
     except OSError as error:

@@ -25,7 +25,7 @@ def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str
     _, said = driver.answer(words, words, cwd, session.engine, runner, lambda: session.jobs.workdir)
     jobs, messages = split(said.text)
     if len(jobs) != 1:
-        raise PassThrough("plan", f"clang links device code by {len(jobs)} jobs")
+        raise PassThrough("plan", f"clang links device code with {len(jobs)} jobs")
     program, *options = jobs[0]
     # It will say so in each device link: that some of its words, which variables choose, too, are of no use.
     inputs = [("compiler's message", messages)] if messages else []

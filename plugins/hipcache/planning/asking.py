@@ -82,7 +82,7 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
     )
     jobs, messages = split(found.text)
     if messages:
-        raise PassThrough("job_output", f"the driver said: {messages.strip()[:200]}")
+        raise PassThrough("job_output", f"the driver printed: {messages.strip()[:200]}")
     return AskedToAssemble(assembler.parse(jobs), program, found.looked)
 
 
@@ -98,5 +98,5 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
     driver.check_messages(found.text)
     jobs, messages = split(found.text)
     if messages:
-        raise PassThrough("several_sources", f"the driver said: {messages.strip()[:200]}")
+        raise PassThrough("several_sources", f"the driver printed: {messages.strip()[:200]}")
     return len(jobs), found.looked

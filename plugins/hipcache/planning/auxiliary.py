@@ -37,7 +37,7 @@ def check(plan: Plan, path: Callable[[str], str]) -> None:
     if not found:
         return
     if plan.messages and any(name == "-serialize-diagnostic-file" for name, _ in found):
-        raise PassThrough("side_output", "messages of the driver in one file with those of the passes")
+        raise PassThrough("side_output", "messages of the driver and of the passes in one file")
     others = [*plan.outputs, plan.dependency_file, plan.first.value(Role.INPUT)]
     places = [os.path.realpath(path(name)) for name in others if name]
     for _, name in sorted(found):
@@ -49,13 +49,15 @@ def check(plan: Plan, path: Callable[[str], str]) -> None:
 
 def _check_job(job: Cc1Job) -> None:
     if len({option.name for option in of(job)}) < len(of(job)):
-        raise PassThrough("side_output", "two names for one file")
+        raise PassThrough("side_output", "two options that name one file")
     names = {option.name.rstrip("=") for option in job.options}
     if "-split-dwarf-file" in names and "-split-dwarf-output" not in names:
         raise PassThrough("temporary_names", "-gsplit-dwarf=single")
     covers = any(name.startswith("-coverage-") for name in names)
     if covers and (job.emits not in ("-emit-obj", "-S") or "-ffat-lto-objects" in names):
-        raise PassThrough("coverage", "the bitcode names the file of notes")
+        raise PassThrough("coverage", "the bitcode names the coverage notes file")
     formats = {option.value for option in job.options if option.name == "-opt-record-format"}
     if formats - {"yaml"}:
-        raise PassThrough("side_output", f"remarks as {' '.join(sorted(formats))}, which the object names")
+        raise PassThrough(
+            "side_output", f"remarks in the format {' '.join(sorted(formats))}, and the object names their file"
+        )

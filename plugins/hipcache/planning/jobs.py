@@ -80,7 +80,7 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
         if line.startswith(' "'):
             words = tuple(_ESCAPE.sub(r"\1", word) for word in _WORD.findall(line))
             if not words:
-                raise PassThrough("plan", "a line that is no command")
+                raise PassThrough("plan", "a line that is not a command")
             jobs.append(words)
         elif not _BANNER.match(line) and line.strip():
             messages.append(line)

@@ -52,7 +52,7 @@ class KeyParts:
         look = []
         for option in job.options:
             if option.role in _NAMES and "\\" in option.value:
-                raise PassThrough("compiler_option", f"'{option.value}': clang takes a backslash in a name for a slash")
+                raise PassThrough("compiler_option", f"'{option.value}': clang treats a backslash in a name as a slash")
             if option.role is Role.PRESENTATION:
                 look.append(" ".join(option.text))
             else:

@@ -125,7 +125,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
             raise PassThrough("plan", "a device link whose code object is not bundled")
         devices.append(DeviceLink(bundled.pop(code), link, code, _inputs(link)))
     if bundled:
-        raise PassThrough("plan", "the bundle holds what no device link writes")
+        raise PassThrough("plan", "the bundle contains a file that no device link writes")
     output = value_after(hosts[0], "-o")
     made = [name for one in unbundles for name in one.outputs] + [one.code for one in devices]
     if len(set(made)) != len(made):
@@ -160,7 +160,7 @@ def unbundle(job: ToolJob) -> Unbundle:
         elif name not in _UNBUNDLE_OPTIONS:
             raise PassThrough("plan", f"the bundler's option '{word}'")
     if not source or not outputs:
-        raise PassThrough("plan", "nothing is taken apart")
+        raise PassThrough("plan", "it unbundles nothing")
     return Unbundle(job, source, tuple(outputs))
 
 

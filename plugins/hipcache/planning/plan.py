@@ -142,13 +142,13 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version:
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
-        raise PassThrough("plan", "the host embeds what no job bundles")
+        raise PassThrough("plan", "the host pass embeds a file that no job bundles")
     if bundle is not None:
         targets, inputs, output = _bundle_files(bundle)
         devices, bundled_host = _device_targets(targets, inputs, passes)
         plan = Plan(tuple(devices), bundle, output, host, messages, version)
         if plan.embeds and host and host.value(Role.GPUBINARY) != output:
-            raise PassThrough("plan", "the host does not embed what the bundler writes")
+            raise PassThrough("plan", "the host pass does not embed the bundler's output")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
     _check_side(plan, side, apart=apart)
@@ -163,7 +163,7 @@ def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, De
     for link in links:
         obj = next((word for word in link.arguments if word in objects), None)
         if obj is None or objects[obj].emits not in ("-emit-obj", "-emit-llvm-bc"):
-            raise PassThrough("plan", "a device link of what no device pass writes")
+            raise PassThrough("plan", "a device link whose input no device pass writes")
         job = objects.pop(obj)
         code = _link_output(link)
         passes[code] = DevicePass(_arch(job), job, _as_run(link, job), obj, code)
@@ -200,7 +200,7 @@ def _check_side(plan: Plan, side: Side, *, apart: bool) -> None:
     if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
     if side is Side.BOTH and (plan.bundle is None) != apart:
-        raise PassThrough("plan", "device passes that no job brings together with the host's")
+        raise PassThrough("plan", "no job combines the device passes with the host pass")
 
 
 def _check_outputs(plan: Plan) -> None:

@@ -135,13 +135,13 @@ def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, apart: bo
     if ("-x", "hip") in pairwise(host):
         found = plan.of_jobs(jobs, side, "", version, apart=apart)
         if found.bundle and not found.embeds:
-            raise PassThrough("plan", "the link reads what a bundler writes")
+            raise PassThrough("plan", "the link reads a bundler's output")
         return found
     if len(jobs) != 1:
-        raise PassThrough("plan", "a source that is no HIP, and has several jobs")
+        raise PassThrough("plan", "a source that is not HIP and has several jobs")
     job = ToolJob(host[0], host[1:])
     if "-dependency-file" in host:
-        raise PassThrough("several_sources", "a dependency file of HIP and other sources")
+        raise PassThrough("several_sources", "a dependency file for both HIP and other sources")
     return Other(job, value_after(job, "-o"))
 
 
@@ -150,7 +150,7 @@ def _check_inputs(compiles: Iterable[Plan | Other], read: Iterable[str]) -> None
     words = list(read)
     made = [name for one in compiles for name in outputs_of(one)]
     if not any(isinstance(one, Plan) for one in compiles) or any(words.count(name) != 1 for name in made):
-        raise PassThrough("plan", "a link of what no job compiles")
+        raise PassThrough("plan", "a link whose input no job compiles")
 
 
 def _outputs_in_order(jobs: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

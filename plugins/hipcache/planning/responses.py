@@ -24,7 +24,7 @@ def expand(
             continue
         path = os.path.join(cwd, word[1:])
         if is_stream(path):
-            raise PassThrough("response_file", f"'{word[1:]}' is no regular file")
+            raise PassThrough("response_file", f"'{word[1:]}' is not a regular file")
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 if read is not None:

@@ -53,7 +53,7 @@ _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
 _COMPILED = (".hip", ".cpp", ".cc", ".cxx", ".C", ".cu")  # as HIP, by hipcc
 _SHELLS = ("sh", "dash", "bash")
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
-_NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it need not ask the GPU"
+_NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it does not ask the GPU"
 
 
 def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -66,9 +66,9 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     if preprocesses(words) and not any(word.startswith(("-o", "--output")) for word in words):
         raise PassThrough("preprocess")
     if any(word.startswith(("@", "-Wl,@")) for word in words):
-        raise PassThrough("wrapper", "it writes a response file of its own")
+        raise PassThrough("wrapper", "it writes its own response file")
     if environ.get("HIPCC_VERBOSE", "0") not in ("", "0"):
-        raise PassThrough("wrapper", "HIPCC_VERBOSE makes it print")
+        raise PassThrough("wrapper", "HIPCC_VERBOSE makes it print more")
     if environ.get("HIP_PLATFORM", "amd") in ("nvidia", "nvcc"):
         raise PassThrough("wrapper", f"HIP_PLATFORM is '{environ['HIP_PLATFORM']}'")
 
@@ -128,7 +128,7 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
         raise PassThrough("wrapper", f"it compiles with '{command[0]}'")
     for words in reached.waiting:
         if not _only_waits(words, reached.argv):
-            raise PassThrough("wrapper", f"'{words[0]}' goes on after the compile")
+            raise PassThrough("wrapper", f"'{words[0]}' continues after the compile")
     return reached
 
 

@@ -107,7 +107,7 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
                 if REFUSED_LLVM.search(value):
                     raise PassThrough("linker_option", f"-mllvm {value}")
                 if _COUNTING.search(value):
-                    raise PassThrough("linker_option", f"-mllvm {value}, which may count over all architectures")
+                    raise PassThrough("linker_option", f"-mllvm {value}, which may count across all architectures")
                 options += ours
                 ours = []
         elif _OF_DEVICES.match(word) or _OF_WRAPPER.match(word):

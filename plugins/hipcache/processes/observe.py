@@ -123,9 +123,9 @@ def until(
     if end.reached is None:
         return f"it ended with status {end.status} without a compile"
     if end.stdout or end.stderr:
-        return "it prints something itself"
+        return "it prints its own output"
     looked = _observations(end.seen)
-    return Reached(*end.reached, looked) if looked else "what it looked at changed meanwhile"
+    return Reached(*end.reached, looked) if looked else "a file that it used changed meanwhile"
 
 
 def _observations(seen: Mapping[tuple[str, str], bool]) -> tuple[Observation, ...]:

@@ -223,7 +223,7 @@ class _Watched:
         kind, number, arguments, _ = self._ptrace.info(pid)
         call = self._calls.get(number)
         if kind != SECCOMP_STOP or call is None:
-            raise Unobservable(f"it makes the system call {number}")
+            raise Unobservable(f"it makes system call {number}")
         raw = self._ptrace.string(pid, arguments[call.path])
         flags = arguments[call.flags] if call.flags >= 0 else 0
         if call.how_at >= 0:
@@ -284,9 +284,9 @@ class _Watched:
         if path in (os.devnull, "/dev/urandom"):
             return
         if path.startswith(("/proc/", "/sys/", "/dev/")) and not path.startswith(GPUS):
-            raise Unobservable(f"it asks the machine: '{path}'")
+            raise Unobservable(f"it queries the machine: '{path}'")
         if self.seen.setdefault((how, path), there) != there:
-            raise Unobservable(f"'{path}' changes meanwhile")
+            raise Unobservable(f"'{path}' changes while it runs")
 
     def _wait(self) -> tuple[int, int]:
         pid, status = os.waitpid(-self._root if self._wanted else self._root, WALL | WNOTHREAD)

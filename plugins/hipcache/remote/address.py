@@ -23,7 +23,7 @@ _TLS = ("ca-file", "cert-file", "key-file")
 _OTHERS = ("endpoint", "timeout")
 _FLAGS = ("read-only", "write-only")
 TIMEOUT, MOST_TIMEOUT = 1.0, 60.0
-_HINT = "write for example grpc://cache.example.com:9092/main, https://cache.example.com/rocm or s3://bucket/prefix"
+_HINT = "for example grpc://cache.example.com:9092/main, https://cache.example.com/rocm or s3://bucket/prefix"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def parse(text: str) -> Address:
         raise ConfigError(f"remote '{name}' begins with none of {', '.join(SCHEMES)}", _HINT)
     if "@" in parts.netloc:
         hint = "put a token into a file, and name it: ?token-file=/path; a user's name and password: ?header-file=/path"
-        raise ConfigError(f"remote '{name}' has a password or a user in it, which others would see", hint)
+        raise ConfigError(f"remote '{name}' contains a user or a password, which others could see", hint)
     if parts.scheme == "grpc" and port is None:
         raise ConfigError(f"remote '{name}' has no port", _HINT)
     host, path = (parts.path, "") if parts.scheme == "unix" else (parts.netloc, parts.path)
@@ -65,8 +65,8 @@ def parse(text: str) -> Address:
     given = _options(name, options)
     for option in _TLS:
         if option in given and parts.scheme != "grpcs":
-            hint = "take it out; for https:// and clouds the system's certificates count, or those of SSL_CERT_FILE"
-            raise ConfigError(f"remote '{name}': '{option}' is of grpcs:// alone", hint)
+            hint = "remove it; https:// and clouds use the system's certificates, or those of SSL_CERT_FILE"
+            raise ConfigError(f"remote '{name}': only grpcs:// has the option '{option}'", hint)
     return Address(
         name,
         parts.scheme,
@@ -88,10 +88,10 @@ def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
         if name in _FILES and not value.startswith("/"):
             raise ConfigError(f"remote '{shown}': '{name}' needs an absolute path", f"write {name}=/path")
         if name == "timeout" and not _is_timeout(value):
-            raise ConfigError(f"remote '{shown}': '{value}' is no timeout", "write seconds, such as timeout=0.5")
+            raise ConfigError(f"remote '{shown}': '{value}' is not a timeout", "write seconds, such as timeout=0.5")
     given = dict(options)
     if all(flag in given for flag in _FLAGS):
-        raise ConfigError(f"remote '{shown}' is to be neither read nor written", "take one of the two options out")
+        raise ConfigError(f"remote '{shown}' may be neither read nor written", "remove one of the two options")
     return given
 
 

@@ -180,7 +180,7 @@ class Client:
                 file.truncate()
                 file.write(self._mark())
             self.store.touch(_DOWN_MARK)
-        self.tell(f"remote '{self._names()}': {why}", "the build goes on without it; try 'hipcache doctor'")
+        self.tell(f"remote '{self._names()}': {why}", "the build continues without it; try 'hipcache doctor'")
 
     def _ask(self, request: dict[str, Any], longest: float = LONGEST) -> Iterator[dict[str, Any]]:
         """The answers. Raises OSError, ValueError."""
@@ -191,7 +191,7 @@ class Client:
             while True:
                 line = answers.readline(1 << 20)
                 if not line:
-                    raise OSError("it has gone")
+                    raise OSError("it has ended")
                 if line.strip():
                     answer = json.loads(line)
                     if not isinstance(answer, dict):

@@ -26,13 +26,13 @@ def read(address: Address) -> Credentials:
         for line in _text(address, "header-file").splitlines():
             name, colon, value = line.partition(":")
             if line.strip() and not colon:
-                raise RemoteError(SETTINGS, f"'{address.files['header-file']}' has a line that is no 'Name: value'")
+                raise RemoteError(SETTINGS, f"'{address.files['header-file']}' has a line that is not 'Name: value'")
             if colon:
                 headers[name.strip().lower()] = value.strip()
     if "token-file" in address.files:
         headers["authorization"] = f"Bearer {_text(address, 'token-file').strip()}"
     if any("\n" in value or not value.isprintable() for value in headers.values()):
-        raise RemoteError(SETTINGS, "the token or a header has characters that cannot be sent")
+        raise RemoteError(SETTINGS, "the token or a header contains characters that cannot be sent")
     return Credentials(
         headers, _content(address, "ca-file"), _content(address, "cert-file"), _content(address, "key-file")
     )

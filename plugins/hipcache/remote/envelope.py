@@ -72,7 +72,7 @@ def unpack(key: str, raw: bytes, seal: Seal) -> Envelope:
         files = [(one.path, Blob(one.digest.hash, one.digest.size_bytes)) for one in result.output_files]
         body = said[len(MAGIC) + _CHECK :]
         if said[: len(MAGIC) + _CHECK] != MAGIC + _check(body, sorted(files), seal):
-            raise Damaged("its check is wrong")
+            raise Damaged("its checksum is wrong")
         found = json.loads(body)
         record = found["record"].encode("utf-8", "surrogateescape")
         following = tuple(found["next"])
@@ -82,7 +82,7 @@ def unpack(key: str, raw: bytes, seal: Seal) -> Envelope:
     sizes_are_good = all(0 <= blob.size <= MOST_CONTENT for _, blob in files)
     good = found["key"] == key and sizes_are_good and len(files) <= MOST_CONTENTS and len(following) <= MOST_NEXT
     if not good or not all(is_digest(one) for one in (*digests, *following)):
-        raise Damaged("it is another one's, or not what it should be")
+        raise Damaged("it belongs to another key, or has an unexpected form")
     return Envelope(key, record, dict(files), following)
 
 

@@ -147,7 +147,7 @@ class Executions:
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             counts = {"fault helper": 1}
             self._down.add(number)
-            hint = "the build goes on without it; try 'hipcache doctor'"
+            hint = "the build continues without it; try 'hipcache doctor'"
             self.tell(f"executor '{executor.address.name}': the storage helper does not answer: {error}", hint)
         finally:
             statistics.record_executions(self.client.config.dir, counts, self.client.config.umask)
@@ -158,7 +158,7 @@ class Executions:
         name = self._all[number][0].address.name
         self._down.add(number)
         statistics.record_executions(self.client.config.dir, {f"fault {kind}": 1}, self.client.config.umask)
-        self.tell(f"executor '{name}': {how}", "look at its workers")
+        self.tell(f"executor '{name}': {how}", "check its workers")
 
     def _ask(self, number: int, task: Task, longest: float) -> Iterator[dict[str, Any]]:
         """Raises OSError, ValueError."""
@@ -172,7 +172,7 @@ class Executions:
             while time.monotonic() < end:
                 line = answers.readline(1 << 20)
                 if not line:
-                    raise OSError("it has gone")
+                    raise OSError("it has ended")
                 answer = json.loads(line) if line.strip() else {}
                 if not isinstance(answer, dict):
                     raise ValueError("no answer")

@@ -168,7 +168,7 @@ def _as_remote_error(error: Exception) -> RemoteError:
         return RemoteError(DENIED, "it denies access")
     # obstore has no class of its own for these.
     if any(f"{status} " in text for status in ("507 Insufficient", "413 Payload", "413 Request", "429 Too")):
-        return RemoteError(FULL, "it takes no more")
+        return RemoteError(FULL, "it accepts no more data")
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
     # The address of the object follows, which says nothing to anybody.

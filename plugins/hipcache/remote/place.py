@@ -16,7 +16,7 @@ def place_of(config: Config, environ: Mapping[str, str]) -> str:
     """Of the socket. Raises OSError."""
     directory = runtime_directory(environ)
     if not directory:
-        raise OSError("there is no directory for its socket")
+        raise OSError("no directory is available for its socket")
     named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(CREDENTIALS))
     made_from = (
         *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),

@@ -155,7 +155,7 @@ class Reapi:
             for one in self._one(self._update, request).responses:
                 if one.status.code != _OK:
                     kind = FULL if one.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
-                    raise RemoteError(kind, f"it does not take a content (status {one.status.code})")
+                    raise RemoteError(kind, f"it rejected a content (status {one.status.code})")
         for blob, content in given.items():
             if blob.size > BATCH:
                 self._stream_up(blob, content)
@@ -185,9 +185,9 @@ class Reapi:
     def describe(self) -> str:
         known = self.capabilities().cache_capabilities
         if known.digest_functions and _SHA256 not in known.digest_functions:
-            raise RemoteError(SETTINGS, "it does not know contents by SHA-256")
+            raise RemoteError(SETTINGS, "it does not support SHA-256 digests")
         if not known.action_cache_update_capabilities.update_enabled:
-            return "Remote Execution API; its action cache takes nothing from this user"
+            return "Remote Execution API; this user may not write to its action cache"
         return "Remote Execution API"
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ def _batches(blobs: Sequence[Blob]) -> list[list[Blob]]:
 _KINDS: dict[Any, tuple[str, str]] = {
     grpc.StatusCode.UNAUTHENTICATED: (DENIED, "it denies access"),
     grpc.StatusCode.PERMISSION_DENIED: (DENIED, "it denies access"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it takes no more"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it accepts no more data"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
 }
 

@@ -114,7 +114,7 @@ class Workers:
         """Raises RemoteError where the server executes nothing."""
         timeout = _CHECK * self.executor.address.timeout
         if not self.cas.capabilities(timeout).execution_capabilities.exec_enabled:
-            raise RemoteError(SETTINGS, "it executes nothing")
+            raise RemoteError(SETTINGS, "it offers no execution")
 
     def upload(self, program: Program) -> int:
         """What of it the server lacks; bytes. Raises RemoteError, OSError."""

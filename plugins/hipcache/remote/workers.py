@@ -90,7 +90,7 @@ def parse(text: str) -> Executor:
             others.append(word)
     found = address.parse("?".join([place, "&".join(others)] if others else [place]))
     if found.scheme not in _SCHEMES or not (found.reads and found.writes):
-        raise ConfigError(f"executor '{found.name}' is no server of the Remote Execution API", _HINT)
+        raise ConfigError(f"executor '{found.name}' is not a Remote Execution API server", _HINT)
     jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
     limit = _number(found, "limit", own.get("limit", str(LIMIT)), MOST_LIMIT)
     return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)))
@@ -98,7 +98,9 @@ def parse(text: str) -> Executor:
 
 def _number(found: Address, name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= most):
-        raise ConfigError(f"executor '{found.name}': '{text}' is no {name}", f"write a number from 1 to {most}")
+        raise ConfigError(
+            f"executor '{found.name}': '{text}' is not a valid {name}", f"write a number from 1 to {most}"
+        )
     return int(text)
 
 
@@ -106,5 +108,5 @@ def _property(text: str, value: str) -> tuple[str, str]:
     name, colon, rest = value.partition(":")
     if not name or not colon:
         hint = "write platform=NAME:VALUE, such as platform=OSFamily:linux"
-        raise ConfigError(f"executor '{address.shown(text)}': '{value}' is no property of a platform", hint)
+        raise ConfigError(f"executor '{address.shown(text)}': '{value}' is not a platform property", hint)
     return name, rest

@@ -29,13 +29,13 @@ KINDS = {
     "store_full": "nothing new is cached, and compiles may not be counted",
     "native_outdated": "hits are slower, and less is shared",
     "remote": "results are not shared",
-    "executor": "all is compiled here",
-    "locked": "compiles wait, and units are compiled twice",
+    "executor": "everything is compiled on this machine",
+    "locked": "compiles wait, and some units are compiled twice",
     "native_missing": "hits are slower, and less is shared",
 }
-_WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you may write"
-_LOCKED = "another process holds it: one that is stopped, or of another user of the store ('lslocks' shows which)"
-_AGAIN = "install hipcache again (in a checkout: pip install -e .)"
+_WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
+_LOCKED = "a stopped process, or another user's process, holds it ('lslocks' shows which)"
+_AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def full(settings: Config, message: str) -> Condition:
 def locked(settings: Config, seconds: float) -> Condition:
     """A lock that did not come free."""
     place = os.fspath(settings.dir)
-    message = f"a lock of store '{place}' did not come free within {seconds:.0f} s"
+    message = f"could not get a lock of store '{place}' within {seconds:.0f} s"
     return Condition("locked", message, _LOCKED, place)
 
 

@@ -27,8 +27,8 @@ _MOST_FILES = 4
 _MOST_COMMANDS = 4
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
-_OTHER_CUID = "the CUID is another one (other macros, another name of the source or the object)"
-_BUNDLED = "the code objects are bundled in another way"
+_OTHER_CUID = "the CUID changed (different macros, or a different source or object name)"
+_BUNDLED = "the code objects are bundled differently"
 
 # Variables that reach a compile through the driver or the loader.
 VARIABLES = (
@@ -157,7 +157,11 @@ def why(
     `found`: what the look-up itself saw; `read_set` gets a read set from the store.
     """
     if old is None:
-        return (f"first compile of this object here; {found}",) if found else ("first compile of this object here",)
+        return (
+            (f"first compile of this object with this store; {found}",)
+            if found
+            else ("first compile of this object with this store",)
+        )
     before = next((one for one in old.units if one.name == unit.name), None)
     if before is None and not old.units:
         return (found,)
@@ -183,7 +187,7 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
     words: list[str] = []
     for name, value in come:
         if name in ("compiler", "linker", "bundler"):
-            words.append(f"the {name} is another one, or a library that it loads")
+            words.append(f"the {name} changed, or a library that it loads")
         elif name.startswith("bitcode "):
             changed = "changed" if name in names_gone else "is new"
             words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
@@ -199,9 +203,9 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
         elif value.startswith("-cuid="):
             words.append(_OTHER_CUID)
         elif name == "source":
-            words.append(f"the source is named '{value}' now")
+            words.append(f"the source is now named '{value}'")
         elif name == "dependencies":
-            words.append("the dependency file is of another kind (-MD or -MMD)")
+            words.append("the kind of dependency file changed (-MD or -MMD)")
         else:
             words.append(f"{name} '{value}' is new")
     for name, value in gone:
@@ -212,7 +216,7 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
         elif name.startswith(("bitcode ", "content of ")) and not any(name == other for other, _ in come):
             words.append(f"'{name.removeprefix('bitcode ').removeprefix('content of ')}' is no longer used")
     if not words and Counter(old) == Counter(new) and list(old) != list(new):
-        words.append("the options are in another order")
+        words.append("the order of the options changed")
     for follows in (_OTHER_CUID, _BUNDLED):  # from the others
         if len(words) > 1 and follows in words:
             words.remove(follows)
@@ -225,7 +229,7 @@ def _files(old: ReadSet | None, new: ReadSet | None) -> list[str]:
     before = {file.path: file.digest for file in old.files}
     now = {file.path: file.digest for file in new.files}
     words = [f"file '{path}' changed" for path in now if before.get(path, now[path]) != now[path]]
-    words += [f"file '{path}' is read now" for path in now if path not in before]
+    words += [f"file '{path}' is now read" for path in now if path not in before]
     words += [f"file '{path}' is no longer read" for path in before if path not in now]
     if len(words) > _MOST_FILES:
         words = [*words[:_MOST_FILES], f"and {len(words) - _MOST_FILES} more files"]

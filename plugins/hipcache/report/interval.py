@@ -26,9 +26,11 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
     """What was counted after the mark; `since` of it is the time when the mark was written. Raises NoMark, OSError."""
     before = _read(mark)
     if before.get("since") not in (None, numbers.since):
-        raise NoMark(f"'{mark}' is of other counts: they were set to zero since, or it is another store's", _HINT)
+        raise NoMark(
+            f"'{mark}' does not match these counts: they were set to zero since, or it is from another store", _HINT
+        )
     if before.get("version", VERSION) != VERSION:
-        raise NoMark(f"'{mark}' has statistics of another version", _HINT)
+        raise NoMark(f"'{mark}' has a different format version", _HINT)
     jobs = _mapping(before, "jobs")
     units = _mapping(before, "units")
     averages, timed = _mapping(before, "average_seconds"), _mapping(before, "timed")
@@ -52,7 +54,7 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
     return made
 
 
-_HINT = "write one before the build: hipcache stats --json > FILE"
+_HINT = "write it before the build: hipcache stats --json > FILE"
 
 
 def _read(mark: Path) -> Mapping[str, object]:
@@ -61,9 +63,9 @@ def _read(mark: Path) -> Mapping[str, object]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise NoMark(f"'{mark}' is not what 'hipcache stats --json' writes: {error}", _HINT) from error
+        raise NoMark(f"'{mark}' is not output of 'hipcache stats --json': {error}", _HINT) from error
     if not isinstance(document, dict) or not {"compiles", "units", "jobs"} <= document.keys():
-        raise NoMark(f"'{mark}' is not what 'hipcache stats --json' writes", _HINT)
+        raise NoMark(f"'{mark}' is not output of 'hipcache stats --json'", _HINT)
     return document
 
 

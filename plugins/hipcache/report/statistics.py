@@ -1,9 +1,9 @@
-"""The statistics: what all compiles of all processes came to, one short line for each compile.
+"""The statistics of all compiles of all processes: one short line for each compile.
 
 Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
 
-    lock        empty; held shared by whoever appends or reads, exclusively by whoever folds. Its modification
-                time is that of the first compile.
+    lock        empty; held shared to append or read, exclusively to fold. Its modification time is that of the
+                first compile.
     log         one line for each compile, appended with one write to a file opened with O_APPEND
     log.<name>  a log that is being folded, or the one line of a process that found the lock taken
     totals      the sums of all the logs folded so far, replaced by rename
@@ -15,14 +15,13 @@ Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
     totals = "hipcache statistics 1" SP crc LF *( number TAB key LF )
     crc    = 8 hexadecimal digits: CRC-32 of what follows, to the end of the line or of the file
 
-A record opens with a line feed, so one that was torn off spoils no other. A line that is damaged is skipped,
-damaged totals count as none: statistics are never a reason for a compile, or for a report, to fail.
+A record begins with a line feed, so a truncated one does not damage the next. Damaged lines are skipped, and damaged
+totals count as none: statistics never make a compile or a report fail.
 
-When `log` has grown to 1 MiB (some 10,000 compiles), whoever appended last folds it: under the lock `log` is renamed to
-a name of its own, its sums go into new totals that also list that name, and it is removed. Killed in between,
-the file is still there, and the totals say whether it has been counted. Nobody waits for the lock while a compile
-goes on: who finds it taken writes a `log.<name>` (whole, by rename) instead. When there are many of those, they are
-folded, too.
+When `log` reaches 1 MiB (some 10,000 compiles), the process that appended last folds it: under the lock it renames
+`log` to a unique name, writes new totals that include its sums and list that name, and removes it. If it is killed in
+between, the file is still there, and the totals say whether it is counted. No compile waits for the lock: a process
+that finds it taken writes a `log.<name>` (completely, by rename) instead. Many such files are folded, too.
 
 Rejected: a counter file rewritten at each compile (each waits for all others), SQLite (its import takes longer
 than a whole hit), one file for each process (a build of 10,000 objects has 10,000 of them).
@@ -144,7 +143,7 @@ def zero(root: Path, clock: Callable[[], float] = time.time, umask: int | None =
         lock = _open_lock(store)
         try:
             if not _wait_lock(lock, fcntl.LOCK_EX):
-                raise StoreError(f"the statistics in '{place}' are in use", "another process holds them; try again")
+                raise StoreError(f"the statistics in '{place}' are in use", "another process has them; try again")
             logs = _set_aside(store)
             _write_totals(store, Counter(), logs, clock())
             _remove(store, logs)

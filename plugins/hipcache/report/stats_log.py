@@ -111,7 +111,7 @@ def read(path: Path) -> Iterator[Compile]:
     except OSError as error:
         raise NoLog(f"cannot read the statistics log '{path}': {error.strerror}", _HINT) from error
     if lines and not found:
-        raise NoLog(f"'{path}' is no statistics log", _HINT)
+        raise NoLog(f"'{path}' is not a statistics log", _HINT)
 
 
 def _read(text: str) -> Compile | None:

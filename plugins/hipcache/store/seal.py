@@ -80,7 +80,7 @@ def read(path: Path | None) -> Seal:
 
 def _why_not(found: os.stat_result) -> str:
     if not stat.S_ISREG(found.st_mode):
-        return "is no regular file"
+        return "is not a regular file"
     if found.st_uid not in (os.geteuid(), 0):
         return f"belongs to another user (uid {found.st_uid})"
     if found.st_mode & 0o077:
