@@ -278,7 +278,7 @@ def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Sh
     file.write_text(text := file.read_text() + "remote:\n- http://a/b\n")
     for words, told in (
         (("set", "max_size", "huge"), "'huge' is not a size"),
-        (("set", "max_sise", "1G"), "HIPCACHE_MAX_SIZE"),
+        (("set", "max_sise", "1G"), "did you mean 'max_size'?"),
         (("set", "config_file", "/x"), "unknown setting 'config_file'"),
         (("set", "remote", "http://c/d"), "several lines"),
         (("set", "jobs"), "set KEY VALUE"),
@@ -359,6 +359,21 @@ def test_gc_and_clear_leave_a_read_only_store_alone(shell: Shell) -> None:
         assert shell(verb, HIPCACHE_READONLY="1") == 1
         assert "HIPCACHE_READONLY" in shell.err
     assert store.size().entries == 1
+
+
+def test_a_mark_or_setting_that_is_not_there_is_told_with_what_to_do(shell: Shell, tmp_path: Path) -> None:
+    assert shell("stats", "--since", str(tmp_path / "none.json")) == 1
+    assert f"cannot read '{tmp_path}/none.json'" in shell.err
+    assert "hipcache stats --json > FILE" in shell.err
+    for word, known in (("max_sise", "max_size"), ("HIPCACHE_MAXSIZE", "max_size"), ("names", "namespace")):
+        assert shell("config", "get", word) == 1
+        assert shell.err.splitlines() == [f"hipcache: unknown setting '{word}'", f"  did you mean '{known}'?"]
+
+
+def test_a_setting_without_a_value_is_shown_as_none(shell: Shell) -> None:
+    for name in ("namespace", "executor", "remote", "key"):
+        assert shell("config", "get", name) == 0
+        assert shell.out == "none\n", name
 
 
 def test_unknown_words_and_options_name_the_nearest_known_one(shell: Shell) -> None:

@@ -125,5 +125,5 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
     if variable == "HIPCACHE_REMOTE":
         return " ".join(map(address.shown, settings.remote)) or "none"
     if isinstance(value, tuple):
-        return ":".join(value)
-    return str(value)
+        return (":" if variable == "HIPCACHE_SYSTEM_PATHS" else " ").join(value) or "none"
+    return str(value) or "none"

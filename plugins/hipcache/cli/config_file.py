@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache import config, settings_files
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
+from hipcache.settings import PREFIX, SETTINGS, Setting, nearest
 from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.shared import PROJECT_SETTINGS
 
@@ -19,7 +19,7 @@ def setting(name: str) -> Setting:
     known = {found.key: found for found in SETTINGS if found.key not in NAMES_A_FILE}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        raise ConfigError(f"unknown setting '{name}'", nearest(name, list(VARIABLES)))
+        raise ConfigError(f"unknown setting '{name}'", nearest(key, list(known)))
     return known[key]
 
 

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     compiles = list(stats_log.read(log)) if log else build.of_history(History(store.notes(HISTORY)).each())
     if not compiles:
         raise HipcacheError(
-            f"no compile is known in {f'the statistics log {log}' if log else settings.dir}",
+            f"no compile is known in {'the statistics log' if log else 'the store'} '{log or settings.dir}'",
             "build with HIPCACHE_STATS_LOG=FILE, and name that: --stats-log FILE",
         )
     targets = Targets()

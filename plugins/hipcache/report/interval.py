@@ -23,7 +23,7 @@ class NoMark(HipcacheError):
 
 
 def since(numbers: Statistics, mark: Path) -> Statistics:
-    """What was counted after the mark; `since` of it is the time when the mark was written. Raises NoMark, OSError."""
+    """What was counted after the mark; `since` of it is the time when the mark was written. Raises NoMark."""
     before = _read(mark)
     if before.get("since") not in (None, numbers.since):
         raise NoMark(
@@ -58,8 +58,11 @@ _HINT = "write it before the build: hipcache stats --json > FILE"
 
 
 def _read(mark: Path) -> Mapping[str, object]:
-    with open(mark, "rb") as file:
-        text = file.read(_MOST)
+    try:
+        with open(mark, "rb") as file:
+            text = file.read(_MOST)
+    except OSError as error:
+        raise NoMark(f"cannot read '{mark}': {error.strerror}", _HINT) from error
     try:
         document = json.loads(text)
     except ValueError as error:
