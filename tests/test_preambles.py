@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hip import DEVICE_LIBRARIES, Compiled, Lab, only_19, rewrite, settle
 from hipcache import config
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
+from hipcache.execution.preamble_values import Candidate
 from hipcache.loop.front import make
 from hipcache.planning import command, preamble
 from hipcache.processes.runner import SubprocessRunner, Traced
@@ -79,6 +81,71 @@ def test_one_is_made_by_the_second_source_and_used_by_the_third(prelab: Lab) -> 
     assert counts(prelab)["used"] == BOTH
     assert "precompiled preambles" in prelab.hipcache("stats").out.decode()
     assert build(prelab, 3).outcome == "hit"
+
+
+def test_sources_that_are_compiled_at_once_make_it_once(prelab: Lab) -> None:
+    """(Where something else on the machine touches a directory above, it is not kept, and another one makes it.)"""
+    found = []
+    for _ in range(3):
+        build(prelab, 1)
+        names = [source(prelab, number) for number in range(2, 6)]
+        commands = [prelab.words(*words(prelab), source=name, output=f"{name}.o") for name in names]
+        with ThreadPoolExecutor(len(commands)) as pool:
+            ended = list(pool.map(lambda one: prelab.hipcache(*one), commands))
+        assert [one.status for one in ended] == [0] * len(commands)
+        made = [(prelab.root / f"{name}.o").read_bytes() for name in names]
+        for words_of_it, name, content in zip(commands, names, made, strict=True):
+            assert prelab.run(words_of_it).status == 0
+            assert (prelab.root / f"{name}.o").read_bytes() == content
+        found.append(counts(prelab)["made"])
+        if found[-1] == BOTH:
+            return
+        shutil.rmtree(prelab.store)
+    raise AssertionError(found)
+
+
+def test_a_longer_one_is_made_when_passes_with_a_shorter_one_have_taken_as_long(prelab: Lab) -> None:
+    prelab.write("inc/more.hpp", "#pragma once\n#define MORE 1\n")
+    prepare(prelab)
+    build(prelab, 1, head="#include <more.hpp>\n")
+    assert counts(prelab) == {"used": BOTH, "made": BOTH, "checked": BOTH, "different": 0}
+    for number in range(2, 60):
+        build(prelab, number, head="#include <more.hpp>\n")
+        if counts(prelab)["made"] == 2 * BOTH:
+            break
+    else:
+        raise AssertionError(counts(prelab))
+    used = counts(prelab)["used"]
+    build(prelab, 60, head="#include <more.hpp>\n")
+    assert counts(prelab)["used"] == used + BOTH
+
+
+def test_after_edits_of_its_last_header_one_without_that_header_serves(prelab: Lab) -> None:
+    """Who edits a header again and again does not pay for a preamble each time."""
+    prepare(prelab)
+    value = "#pragma once\n#define VALUE {}\ninline int twice(int x) {{ return x; }}\n"
+    for number in range(4, 7):
+        prelab.write("inc/value.hpp", value.format(number))
+        settle()
+        build(prelab, number)
+    assert counts(prelab) == {"used": 2 * BOTH, "made": 2 * BOTH, "checked": 2 * BOTH, "different": 0}
+
+
+def test_a_longer_one_is_due_by_the_seconds_that_were_spent_without_it() -> None:
+    shorter = Candidate("1", ("<a>",), 10, cost=3.0)
+    longer = Candidate("2", ("<a>", "<b>"), 20, wanted=1)
+    assert not replace(longer, wanted=0).is_due(None)
+    assert longer.is_due(None)
+    assert not replace(longer, wanted=9, spent=2.9).is_due(shorter)
+    assert replace(longer, spent=3.0).is_due(shorter)
+
+
+@pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}', b'{"spent": "much"}'])
+def test_a_damaged_record_of_one_counts_for_none(record: bytes) -> None:
+    one = Candidate("1", ("<a>",), 10)
+    assert one.with_record(record) == one
+    known = replace(one, wanted=2, spent=1.5, cost=4.25, outputs=("x", "y", "z"), reordered=True, why="why")
+    assert one.with_record(known.record()) == known
 
 
 def test_without_the_setting_there_is_none(prelab: Lab) -> None:

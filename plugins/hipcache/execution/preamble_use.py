@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.preamble_values import Offer, Preamble
 from hipcache.execution.preambles import (
     CHANGED,
     CHECKED,
@@ -20,8 +22,6 @@ from hipcache.execution.preambles import (
     TABLES,
     USED,
     WITHOUT,
-    Offer,
-    Preamble,
     Preambles,
 )
 from hipcache.execution.session import Session
@@ -53,19 +53,33 @@ class PreambleUse:
     way: Callable[[str], Way]
 
     def run(self, plainly: Callable[[], Attempt]) -> Attempt:
-        front, stem, bitcode = self.work.front, self.work.stem, self.work.bitcode
-        offer = self.preambles.offer(front, stem, bitcode=bitcode)
+        with ExitStack() as making:
+            offer = self._offer()
+            if offer.wanted:
+                is_maker = making.enter_context(self.preambles.maker(offer.wanted))
+                wanted, offer = offer.wanted, self._offer()  # another pass may have made it
+                if not is_maker or not offer.wanted or offer.wanted.key != wanted.key:
+                    making.close()
+                    offer = replace(offer, wanted=None)
+            return self._run(offer, plainly)
+
+    def _offer(self) -> Offer:
+        return self.preambles.offer(self.work.front, self.work.stem, bitcode=self.work.bitcode)
+
+    def _run(self, offer: Offer, plainly: Callable[[], Attempt]) -> Attempt:
         why = offer.why
-        if offer.ready and not offer.is_checked:
+        if offer.ready and not offer.is_checked and not offer.wanted:
             found = self._attempt(offer.ready, offer.began)
             if isinstance(found, Attempt):
                 if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
                     self._count(USED)
+                    self.preambles.miss(offer, found.done.seconds)
                     return found
                 found = TABLES
             why = found
         if why:
             self._count(WITHOUT + why)
+        self.preambles.miss(offer)
         plain = plainly()
         self._follow_up(offer, plain)
         return plain
@@ -83,13 +97,13 @@ class PreambleUse:
         except Different as different:
             self.preambles.end(front, f"{self.name}: {different}")
             return
-        if kept is None:
+        if isinstance(kept, str):
             if is_new:
-                self.preambles.refuse(one, _LEFT)
+                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=kept == CHANGED)
             return
         self._count(CHECKED)
         if is_new or kept.reordered != one.reordered:
-            self.preambles.keep(kept)
+            self.preambles.keep(kept, plain.done.seconds)
 
     def _attempt(self, one: Preamble, began: float) -> Attempt | str:
         """Where what it made must not be used: why."""
@@ -112,11 +126,11 @@ class PreambleUse:
             return CHANGED
         return made
 
-    def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | None:
-        """The preamble, if it can be trusted by this pass; None if that does not tell. Raises Different."""
+    def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | str:
+        """The preamble, if it can be trusted by this pass; if that does not tell, why. Raises Different."""
         made = self._attempt(one, began)
         if isinstance(made, str) or plain.why_not:
-            return None
+            return made if isinstance(made, str) else CHANGED
         if plain.done.stderr != made.done.stderr:
             raise Different("other messages")
         if plain.trace.files != made.trace.files:
@@ -128,7 +142,7 @@ class PreambleUse:
             raise Different("another object")
         names = _names(without)
         if _VTABLE in without or not preamble.is_optimized(self.work.front) or not names or names != _names(with_it):
-            return None
+            return "its names come in another order"
         if self._object(made) != self._object(plain):
             raise Different("another object of its bitcode")
         return replace(one, reordered=True)

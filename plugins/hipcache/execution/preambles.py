@@ -1,27 +1,30 @@
 """Precompiled preambles (`planning/preamble`) in use: which one a pass may read, and how one is made and trusted.
 
-One is made when a second pass would use it. It is kept with all that was looked at while it was made: the trace of a
-pass that uses it has that too, and the pass counts only if all of it is as it was, before and after. It is kept only if
-the pass that it was made for comes to the same with it as without: the same bytes, or (a device's front end) bitcode
-that the back end makes the same object of. One use in so many is compared again. A difference ends the use of preambles
-for that compiler.
+One is made when a second pass would use it, by one pass at a time (`Preambles.maker`). Where a shorter one serves, a
+longer one is made when the passes with the shorter one have taken as long as the making does: more it cannot save.
 
-A record is JSON {"wanted": n, "outputs": [hash of the PCH file, of what was seen, of the read set], "reordered": bool,
-"why": text}; without outputs it only counts. `seen` is zlib-compressed JSON: the lists of `Observed`, and "read".
+It is kept with all that was looked at while it was made: the trace of a pass that uses it has that too, and the pass
+counts only if all of it is as it was, before and after. It is kept only if the pass that it was made for comes to the
+same with it as without: the same bytes, or (a device's front end) bitcode that the back end makes the same object of.
+One use in so many is compared again. A difference ends the use of preambles for that compiler.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
 from hipcache.errors import JobFailed
+from hipcache.execution.preamble_values import Candidate, Offer, Preamble
 from hipcache.execution.read_files import Headers, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
+from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile
@@ -34,51 +37,16 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NO_INCLUDES, NONE_YET, REFUSED = "options", "switched off", "no includes", "none yet", "headers"
 FAILED, MESSAGES, CHANGED, TABLES = "fails", "messages", "changed", "virtual functions"
-# Uses that a preamble must have missed: where there is none for the source, and where there is a shorter one.
-_FIRST, _LONGER = 1, 4
+# A pass without it, the making and the comparison, in times of the pass without it.
+_MAKING = 3
+# Who waits for one to be made tries so often (seconds), and waits no longer where a compiler could run so many times.
+_PAUSE = 0.02
+_IDLE = 4
 # After one could not be made it is not tried again for so many.
 _REFUSED = -64
 # Nor for so many after a file was changing just then.
 _DISTURBED = -1
 _SHORTEST = 3
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
-    the paths at which the source's own text has some of them sought in vain; `why`: it could not be made."""
-
-    key: str
-    names: tuple[str, ...]
-    size: int
-    absent: frozenset[str] = frozenset()
-    wanted: int = 0
-    outputs: tuple[str, ...] = ()
-    reordered: bool = False
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Preamble:
-    """One that is there. `pch`: the file; `headers`: what it was made of. `reordered`: is bitcode that is made with it
-    another one, of which the back end makes the same?"""
-
-    candidate: Candidate
-    pch: Path
-    headers: Headers
-    reordered: bool = False
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What there is for a pass. `began`: when the source was read for it (seconds of the epoch); `ready`: may be used;
-    `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made; `why`: there is none ready."""
-
-    began: float
-    ready: Preamble | None = None
-    is_checked: bool = False
-    wanted: Candidate | None = None
-    why: str = ""
 
 
 class Refused(Exception):
@@ -101,16 +69,46 @@ class Preambles:
             return Offer(began, why=OFF)
         candidates = self._candidates(front)
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
-        longer = [one for one in candidates if not ready or one.size > ready.candidate.size]
-        least = _LONGER if ready else _FIRST
-        wanted = next((one for one in longer if one.wanted >= least), None)
-        for one in longer:
-            if one != wanted and one.wanted <= _LONGER:
-                self._put(one, one.wanted + 1, one.why)
+        shorter = ready.candidate if ready else None
+        longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
+        # The first is that which most passes have missed: sources begin alike, and differ soon.
+        due = [one for one in longer if one.is_due(shorter)]
+        wanted = max(due, key=lambda one: (0 if shorter else one.wanted, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         refused = any(one.wanted < 0 for one in candidates)
         why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
-        return Offer(began, ready, turn, None if ready and turn else wanted, why)
+        return Offer(began, ready, turn, None if ready and turn else wanted, longer, why)
+
+    @contextmanager
+    def maker(self, wanted: Candidate) -> Iterator[bool]:
+        """Is the caller to make that one? One pass at a time is. Another one waits for it while no compiler could run
+        anyway, then gets False: it looks again. The lock is held together with that of the pass's own key: who holds
+        this one waits for no other."""
+        session = self.session
+        idle = 0
+        while True:
+            with session.engine.store.lock(wanted.key, wait=False) as waited:
+                if waited is not None:
+                    yield True
+                    return
+            session.jobs.runner.check()
+            slot = session.engine.slots.attempt()
+            if slot:
+                with slot:
+                    idle += 1
+            if idle > _IDLE:
+                break
+            time.sleep(_PAUSE)
+        yield False
+
+    def miss(self, offer: Offer, seconds: float = 0.0) -> None:
+        """A pass goes without those that would serve better; or it has used a shorter one, and took so long."""
+        for one in offer.missed:
+            # Two sources that are compiled at the same time count twice.
+            with self.session.engine.store.lock(make_key("misses of a preamble", [("preamble", one.key)]).digest):
+                now = one.with_record(self.session.shelves.near.records([one.key]).get(one.key))
+                if one.outputs or not now.outputs:  # else made meanwhile
+                    self._put(replace(now, wanted=now.wanted + 1, spent=now.spent + seconds, outputs=()))
 
     def _is_off(self, front: FrontEnd) -> bool:
         key = preamble.off_key(front).digest
@@ -135,7 +133,7 @@ class Preambles:
                 size, sought = leading.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
                 found.append(Candidate(key, names[:number], size, sought))
         records = self.session.shelves.near.records([one.key for one in found])
-        return [_with_record(one, records.get(one.key)) for one in found]
+        return [one.with_record(records.get(one.key)) for one in found]
 
     def _named(self, front: FrontEnd, leading: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
@@ -162,17 +160,15 @@ class Preambles:
             return None
         return Preamble(one, path, replace(headers, reads=reads), one.reordered)
 
-    def _put(self, one: Candidate, wanted: int, why: str = "") -> None:
-        record = {"wanted": wanted, "outputs": list(one.outputs), "reordered": one.reordered, "why": why}
-        self.session.shelves.near.put(one.key, json.dumps(record, separators=(",", ":")).encode())
+    def _put(self, one: Candidate) -> None:
+        self.session.shelves.near.put(one.key, one.record())
 
     def make(self, front: FrontEnd, one: Candidate, stem: str, *, bitcode: bool) -> Preamble | None:
         """Precompile it; None, and remembered as such, where that cannot be done."""
         try:
             made = self._made(front, one, stem, initializes=not bitcode)
         except (Refused, JobFailed, Untraceable) as why:
-            disturbed = isinstance(why, Untraceable)
-            self._put(replace(one, outputs=()), _DISTURBED if disturbed else _REFUSED, str(why))
+            self.refuse(one, str(why), for_now=isinstance(why, Untraceable))
             return None
         self.session.counted[MADE] += 1
         return made
@@ -217,16 +213,18 @@ class Preambles:
         if b"llvm.global_ctors" in output.read_bytes():
             raise Refused("it has objects that are initialized at the start")
 
-    def keep(self, made: Preamble) -> None:
-        """It has come to trust."""
+    def keep(self, made: Preamble, seconds: float) -> None:
+        """It has come to trust. `seconds`: what the pass took that it was made for, without it."""
         shelves, headers = self.session.shelves, made.headers
         assert headers.reads
         kept = (shelves.near.keep(content).hash for content in (made.pch.read_bytes(), headers.pack()))
         outputs = (*kept, shelves.reads.keep(headers.reads))
-        self._put(replace(made.candidate, outputs=outputs, reordered=made.reordered), 0)
+        one = replace(made.candidate, wanted=0, spent=0.0, cost=_MAKING * seconds, why="")
+        self._put(replace(one, outputs=outputs, reordered=made.reordered))
 
-    def refuse(self, one: Preamble, why: str) -> None:
-        self._put(replace(one.candidate, outputs=()), _REFUSED, why)
+    def refuse(self, one: Candidate, why: str, *, for_now: bool) -> None:
+        """`for_now`: a file was changing just then."""
+        self._put(replace(one, wanted=_DISTURBED if for_now else _REFUSED, spent=0.0, outputs=(), why=why))
 
     def end(self, front: FrontEnd, why: str) -> None:
         """No pass of this compiler is to use one any more."""
@@ -235,19 +233,3 @@ class Preambles:
         self.session.counted[DIFFERENT] += 1
         self.session.notes.append(f"preambles are switched off for this compiler: {why}")
         self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
-
-
-def _with_record(one: Candidate, record: bytes | None) -> Candidate:
-    try:
-        found = json.loads(record) if record else {}
-        outputs = tuple(map(str, found.get("outputs", [])))
-        # One that no longer holds has been of use.
-        return replace(
-            one,
-            wanted=_FIRST if outputs else int(found.get("wanted", 0)),
-            outputs=outputs,
-            reordered=bool(found.get("reordered")),
-            why=str(found.get("why", "")),
-        )
-    except (ValueError, TypeError, AttributeError):
-        return one

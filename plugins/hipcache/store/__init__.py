@@ -73,10 +73,11 @@ class Store(Protocol):
         Raises StoreError if `destination` cannot be written."""
         ...
 
-    def lock(self, key: str) -> AbstractContextManager[bool]:
+    def lock(self, key: str, *, wait: bool = True) -> AbstractContextManager[bool | None]:
         """Hold `key` against all other threads and processes while they would do the same work.
 
-        Gives True if another one held it first (so that the caller looks again before it works).
+        Gives True if another one held it first (so that the caller looks again before it works); None if another one
+        holds it and `wait` is False: then the caller does not hold it.
         The kernel releases it when its process dies. Hold one key at a time: the kernel finds no deadlocks here."""
         ...
 

@@ -160,8 +160,8 @@ class LocalStore:
 
     # Work in progress
 
-    def lock(self, key: str) -> AbstractContextManager[bool]:
-        return self.work.alone(key)
+    def lock(self, key: str, *, wait: bool = True) -> AbstractContextManager[bool | None]:
+        return self.work.alone(key, wait=wait)
 
     def workdir(self) -> AbstractContextManager[Path]:
         return self.work.directory()

@@ -38,7 +38,7 @@ class Work:
         self.on_timeout: Callable[[float], object] = bool
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[bool]:
+    def alone(self, key: str, *, wait: bool = True) -> Iterator[bool | None]:
         """See `Store.lock`. Without working locks, and in a read-only store, gives False: work may be done twice.
         So it may where the holder does not come to its end: then gives True after a while.
 
@@ -55,11 +55,12 @@ class Work:
         with locks.held(
             fd,
             locks.key_offset(key),
+            wait=wait,
             patience=self._patience,
             shared=self._is_shared,
             on_timeout=self._give_up,
         ) as waited:
-            yield bool(waited)
+            yield waited
 
     @contextmanager
     def upkeep(self, verb: str) -> Iterator[None]:

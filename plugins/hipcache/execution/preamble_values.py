@@ -1,0 +1,86 @@
+"""Precompiled preambles as values: which would do for a source, which is there, and what a pass is offered.
+
+A record is JSON {"wanted": n, "spent": seconds, "cost": seconds, "outputs": [hash of the PCH file, of what was seen,
+of the read set], "reordered": bool, "why": text}; without outputs it only counts. `seen` is zlib-compressed JSON: the
+lists of `Observed`, and "read".
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hipcache.execution.read_files import Headers
+from hipcache.values import dataclass, replace
+
+# Passes that must have missed a preamble before it is made.
+_FIRST = 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
+    the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
+    `spent`: the seconds that they took with a shorter one; `cost`: the seconds that it took to make it; `why`: it could
+    not be made."""
+
+    key: str
+    names: tuple[str, ...]
+    size: int
+    absent: frozenset[str] = frozenset()
+    wanted: int = 0
+    spent: float = 0.0
+    cost: float = 0.0
+    outputs: tuple[str, ...] = ()
+    reordered: bool = False
+    why: str = ""
+
+    def is_due(self, shorter: Candidate | None) -> bool:
+        """Is it to be made? `shorter`: the one that serves in its place."""
+        return self.wanted >= _FIRST and (not shorter or self.spent >= shorter.cost)
+
+    def record(self) -> bytes:
+        found = {"wanted": self.wanted, "spent": round(self.spent, 3), "cost": round(self.cost, 3), "why": self.why}
+        found |= {"outputs": self.outputs, "reordered": self.reordered}
+        return json.dumps(found, separators=(",", ":")).encode()
+
+    def with_record(self, record: bytes | None) -> Candidate:
+        """A damaged record counts for none."""
+        try:
+            found = json.loads(record) if record else {}
+            return replace(
+                self,
+                wanted=int(found.get("wanted", 0)),
+                spent=float(found.get("spent", 0)),
+                cost=float(found.get("cost", 0)),
+                outputs=tuple(map(str, found.get("outputs", []))),
+                reordered=bool(found.get("reordered")),
+                why=str(found.get("why", "")),
+            )
+        except (ValueError, TypeError, AttributeError):
+            return self
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """One that is there. `pch`: the file; `headers`: what it was made of. `reordered`: is bitcode that is made with it
+    another one, of which the back end makes the same?"""
+
+    candidate: Candidate
+    pch: Path
+    headers: Headers
+    reordered: bool = False
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What there is for a pass. `began`: when the source was read for it (seconds of the epoch); `ready`: may be used;
+    `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made; `missed`: would have served better;
+    `why`: there is none ready."""
+
+    began: float
+    ready: Preamble | None = None
+    is_checked: bool = False
+    wanted: Candidate | None = None
+    missed: tuple[Candidate, ...] = ()
+    why: str = ""
