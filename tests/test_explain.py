@@ -100,7 +100,7 @@ def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_pa
     assert lines[0] == "last compiles of 10 objects of this store: 10 miss"
     assert lines[1].startswith("  file '/a/x.hip' changed: 6 units of 6 objects, such as '/a/build/")
     assert lines[2].startswith("  first compile of this object with this store: 4 units of 4 objects")
-    assert lines[3].startswith("  note: '/b/build' and '/a/build' have the same commands")
+    assert lines[3].startswith("  note: '/b/build' and '/a/build' run the same commands: to share")
     assert "HIPCACHE_BASEDIR" in lines[3]
     assert "BASEDIR" not in shown(tmp_path, [], "--build", HIPCACHE_BASEDIR="/b")
 
