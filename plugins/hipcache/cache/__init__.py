@@ -1,4 +1,4 @@
-"""Results of actions over the protocols of storage: by content (`content`), or by what was read, too (`manifest`)."""
+"""Action results over the storage protocols: by key (`content`), or by key and trace (`manifest`, `observed`)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 class ResultCache(Protocol):
     def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
-        """By the action. One that is not named is missing, too."""
+        """The results by action id. An action without an entry is missing, too."""
         ...
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
-        """Store what was made, if that may and can be done."""
+        """Store the result, if that is allowed and possible."""
         ...
 
 
 @dataclass(frozen=True)
 class Caches:
-    """Each action's result is where its policy says."""
+    """The policy of an action decides which cache has its result."""
 
     content: ResultCache
     manifest: ResultCache

@@ -1,7 +1,7 @@
-"""Results by the digest of all that an action is made from.
+"""Results by the key of an action.
 
 A record is JSON: {"outputs": [hash, ...], "passing": [hash, ...], "text": str, "seconds": s}, in the order in which the
-action names them. One whose contents are not all there is a miss.
+action names its outputs. A record with missing contents is a miss.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shelf:
             self.note(f"not stored: {error.message}")
 
     def keep(self, content: bytes) -> Digest:
-        """Put a content into the store, if that can be done; its digest either way."""
+        """Store a content, if possible; return its digest in any case."""
         try:
             return self.contents.write(content)
         except StoreError as error:
@@ -65,7 +65,7 @@ class ContentCache:
     shelf: Shelf
 
     def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
-        """The results that are there, by the action: one question for all records, one for all contents."""
+        """The stored results by action id: one request for all records, one for all contents."""
         keys = {bound.action.id: bound.key.digest for bound in wanted}
         records = self.shelf.records(list(keys.values())) if wanted else {}
         named = {
@@ -81,7 +81,7 @@ class ContentCache:
         }
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
-        """Store what was made, if that may and can be done."""
+        """Store the result, if that is allowed and possible."""
         result = self.shelf.result(bound.action, ran)
         if ran.why_not:
             self.shelf.note(f"not stored: {ran.why_not}")

@@ -1,11 +1,11 @@
-"""Entries of a manifest: the results that one command has come to, each with the files that it read.
+"""Entries of a manifest: the results of one command, each with the files that the pass read.
 
-A record is JSON, a list of entries, newest first, each under the same key with other contents of files:
+A record is a JSON list of entries, newest first. They have the same key, and different contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
      "cuid": str, "quotes": [[path, [line], hash]] or null}
 
-A record that does not read is a miss.
+A record that cannot be parsed is a miss.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hipcache.values import asdict, dataclass
 if TYPE_CHECKING:
     from hipcache.cache.content import Shelf
 
-# The contents of headers that one command has met lately: branches, and the state before an edit.
+# How many versions of its headers one command may have: several branches, and the state before an edit.
 MOST = 16
 
 
@@ -46,7 +46,7 @@ class Entry:
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
-    """The entry, and those that it does not replace."""
+    """The entry, followed by the entries that it does not replace."""
     kind = entry.reads, entry.look, entry.base, entry.cuid
     return [entry, *(old for old in older if (old.reads, old.look, old.base, old.cuid) != kind)]
 
@@ -71,6 +71,6 @@ def _entry(outputs: list[str], passing: list[str], quotes: list[Any] | None = No
 
 
 def put(shelf: Shelf, key: str, entry: Entry) -> None:
-    """Put the entry before those that are kept under the key."""
+    """Put the entry before the existing ones under the key."""
     older = unpack(shelf.actions.get([key]).get(key))
     shelf.put(key, pack(with_newest(entry, older)))

@@ -1,8 +1,8 @@
-"""Results of passes over a source, by their key and by what they read, as ccache's manifests.
+"""Results of passes over a source, by key and by trace, like ccache's manifests.
 
-Under a key are entries (`entries`), each with a read set: which files the pass read, with their digests, and which
-paths it looked for in vain. The newest whose files are as they were is the result. Where there is none, one that was
-kept for every spelling of its paths may serve (`spelled`). What sets these apart from `observed` is told there.
+Under a key are entries (`entries`), each with a read set: the files that the pass read, with their digests, and the
+paths that it looked for and did not find. The newest entry whose files are unchanged is the result. If there is none,
+an entry for every spelling of its paths may fit (`spelled`). `observed` explains how its traces differ.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOST = "the store no longer has the files written beside its output"
 
 @dataclass(frozen=True)
 class ManifestCache:
-    """For actions whose work is a `Pass`. `files`: as they are now; `directory`: of the command."""
+    """For actions whose work is a `Pass`. `files`: their current state; `directory`: the command's."""
 
     shelf: Shelf
     reads: ReadSets
@@ -40,7 +40,7 @@ class ManifestCache:
     _read: dict[str, tuple[Dependency, ...]] = field(default_factory=dict)
 
     def look_up(self, wanted: Sequence[Bound]) -> dict[str, ActionResult | Missing]:
-        """One question for the records of all, one for those of every spelling, one for the contents."""
+        """One request for all records, one for the records of every spelling, one for the contents."""
         keys = {bound.action.id: bound.key.digest for bound in wanted}
         records = self.shelf.records(list(keys.values())) if wanted else {}
         found: dict[str, Entry | Missing] = {
@@ -63,8 +63,8 @@ class ManifestCache:
         return Spelled(self.shelf, self.reads, Translation(self.files, self.directory))
 
     def _holding(self, front: FrontEnd, known: Sequence[Entry]) -> Entry | Missing:
-        """The newest entry whose files are as they were, and whose messages (if any) look as they should now; or else
-        in words why the newest one does not hold."""
+        """The newest entry whose files are unchanged, and whose messages (if any) have the right format; otherwise why
+        the newest entry does not hold."""
         why = NEVER
         for number, entry in enumerate(known):
             reason = self._differs(front, entry)
@@ -111,7 +111,7 @@ class ManifestCache:
         return self._read[digest]
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
-        """Store what was made, if that may and can be done."""
+        """Store the result, if that is allowed and possible."""
         trace, front = ran.looked, _pass(bound).front
         assert trace
         result = replace(self.shelf.result(bound.action, ran), files=trace.files)

@@ -1,13 +1,12 @@
-"""Results of actions whose inputs are not declared: by their key, and by the files that they were seen to read.
+"""Results of actions with undeclared inputs: by key, and by the files that they were observed to read.
 
-Two steps. Under the action's key lies a list of traces: JSON {"traces": [[hash of a read set, directory], ...]}, the
-newest first. The first that holds now gives the key of the result, which is one as any other (`cache/content`).
+The lookup has two steps. The action's key leads to a list of traces: JSON {"traces": [[hash of a read set, directory],
+...]}, newest first. The first trace that holds gives the key of the result, an ordinary record (`cache/content`).
 
-The manifests of passes (`cache/manifest`) are another concept, though both keep what was read. An entry there is the
-result itself, for it has what only a pass of clang has: messages that depend on the look asked for, lines quoted in
-them, comments that do not matter, other spellings of its paths, bitcode that is named and not stored. Nothing is known
-of what a tool like iree-compile makes of a byte, so a trace here holds only if every file has the same content, and the
-result stands under a key of its own.
+Manifests of passes (`cache/manifest`) also store traces, but differ: an entry there is the result itself, with
+properties that only clang passes have (the format of messages, lines quoted in them, comments that do not matter, other
+spellings of paths, bitcode that is named and not stored). hipcache knows nothing about how a tool like iree-compile
+uses its input, so a trace here holds only if every file has the same content, and the result has a key of its own.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from hipcache.inputs.keys import make_key
 from hipcache.model import ActionResult, Bound, Missing, Ran, Trace
 from hipcache.values import dataclass
 
-# The contents that the files of one command have had lately: branches, and the state before an edit.
+# How many versions of its files one command may have: several branches, and the state before an edit.
 MOST_TRACES = 16
 
 
 @dataclass(frozen=True)
 class ObservedCache:
-    """`differs` tells in words why a trace does not hold (empty: it does)."""
+    """`differs` returns in words why a trace does not hold (empty: it holds)."""
 
     content: ContentCache
     differs: Callable[[Trace], str]

@@ -1,7 +1,7 @@
-"""Results that are not published yet, as only this process has what they name.
+"""Results that are not published yet, because only this process has the outputs that they name.
 
-Some outputs are named by their digests and not stored (`Action.passing`). Their result is published, and its key given
-free, when all that read them have ended: who waits for the key then finds what the readers have made.
+Some outputs are named by digest and not stored (`Action.passing`). When all readers of such outputs have ended, the
+result is published and its key unlocked, so that a process that waits for the key finds the readers' results, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pending:
             key.close()
 
     def hold(self, end: End, ran: Ran, key: ExitStack) -> End:
-        """The action has run; `key` is held until `settle` finds its outputs read."""
+        """The action has run. Hold `key` until `settle` finds that its outputs have been read."""
         with self._guard:
             if self._open:
                 self._held[end.bound.action.id] = end, ran, key
@@ -43,7 +43,7 @@ class Pending:
         return end
 
     def settle(self, progress: Progress) -> None:
-        """Publish the results that all readers have done with."""
+        """Publish the results whose readers have all ended."""
         with self._guard:
             done = [id for id in self._held if id in progress.ends and not progress.is_read(id)]
         for id in done:

@@ -1,4 +1,4 @@
-"""The read sets of one compile: contents of the store, each unpacked once."""
+"""The read sets of one compile: stored contents, each unpacked once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ReadSets:
     _known: dict[str, ReadSet | None] = field(default_factory=dict)
 
     def get(self, digest: str) -> ReadSet | None:
-        """None if the store does not have it."""
+        """The read set, or None if the store does not have it."""
         if digest not in self._known:
             packed = self.shelf.contents.read(digest)
             try:

@@ -1,6 +1,6 @@
-"""Results of a team's: what no near cache has is asked for at a remote, in one question, and looked up once more.
+"""A team's results: ask a remote, in one request, for everything that no near cache has, and look it up again.
 
-A record of a pass may be there and have no entry that holds, while the remote has one: it is asked for, too.
+If the near record of a pass has no entry that holds, the remote's record may have one, so it is requested, too.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One command from its kind to what is told of it: the front, the loop that builds its graph, and its account."""
+"""One command, from its kind to its report: the front, the loop that builds its graph, and the account."""

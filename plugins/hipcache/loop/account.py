@@ -1,4 +1,4 @@
-"""The account of a compile or link: how each unit ended, and why those that missed did."""
+"""The account of a compile or link: the outcome of each unit, and why it missed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of(session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path:
 
 
 def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
-    """How each unit ended, and why those that missed did: compared with the last compile of this object or program."""
+    """The outcome of each unit, and why it missed, compared with the last compile of this object or program."""
     old = session.engine.last(path) if any(one.missed for one in units) else None
     told = [_explained(session, one, old) for one in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
@@ -76,7 +76,7 @@ def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) 
 
 
 def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
-    """A unit is a hit where all that makes its code was found; its back end is, where the code was, or the object."""
+    """A unit is a hit if everything that makes its code was found. Its back end is a hit if the code or object was."""
     last = ends[unit.action]
     passes = [ends[id] for id in unit.passes if id in ends and not ends[id].missing]
     makers = [ends[id] for id in unit.makers if id in ends and not ends[id].missing] or [last]

@@ -1,7 +1,7 @@
-"""The one loop that makes what a command asks for: what no cache has is run, and all of it is delivered.
+"""The one loop that builds a graph: it runs the actions that no cache has, and delivers the outputs.
 
-No action waits for one that it does not need. The first failure ends the rest. Content that turns out to be lost or
-damaged makes the one action that it is of run again.
+No action waits for one that it does not need. The first failure ends the rest. If stored content turns out to be lost
+or damaged, only the action that made it runs again.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class World:
 
 
 def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dict[str, End]:
-    """How each action ended; what the graph delivers is written. `ends` is filled in, for who wants to know how far it
-    came. Raises JobFailed, PassThrough, StoreError."""
+    """Build the graph and write its outputs; return how each action ended. `ends` is filled as actions end, so that the
+    caller can see the progress after a failure. Raises JobFailed, PassThrough, StoreError."""
     progress, turns = Progress(graph, ends if ends is not None else {}), Turns(graph.gate)
     with Pending(world.cache) as pending, Pool[Action, End](stop=partial(world.stop, -1)) as pool:
         while True:
             while progress.unfinished:
-                # 2. Key each action that has all its inputs; 3. look up all of these in one question.
+                # 2. Key each action that has all its inputs; 3. look up all of them at once.
                 for end in _look_up(progress.take_ready(), world):
                     if end.is_to_run:
                         turns.add(end.bound)
                     else:
                         progress.finish(end)
-                if progress.unfinished and not progress.has_ready:  # 4. Run what is missing, side by side.
+                if progress.unfinished and not progress.has_ready:  # 4. Run the misses in parallel.
                     for bound in turns.take():
                         inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
                         pool.submit(bound.action, partial(_make, bound, inputs, world, pending))
@@ -59,23 +59,23 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                             "internal", "an action of the graph waits for one that the graph does not have"
                         )
                     _take(*pool.next_done(), progress, turns, world)
-                pending.settle(progress)  # 5. Publish what had to wait for its readers.
+                pending.settle(progress)  # 5. Publish results that waited for their readers.
             if turns.failed:
                 raise turns.failed
-            lost = deliver(graph, progress.ends, world.contents)  # 6. Write what was asked for.
+            lost = deliver(graph, progress.ends, world.contents)  # 6. Write the outputs.
             if not lost:
                 return progress.ends
             progress.reopen(lost)
 
 
 def _look_up(wanted: Sequence[Bound], world: World) -> list[End]:
-    """How each of them ends, if a cache has its result."""
+    """The end of each action: found in a cache, or missing."""
     found = world.cache.look_up([bound for bound in wanted if bound.is_cached])
     return [End.looked_up(bound, found.get(bound.action.id)) for bound in wanted]
 
 
 def _make(bound: Bound, inputs: Contents, world: World, pending: Pending) -> End:
-    """Run the action, unless another process has made its result by the time that it is ours to make."""
+    """Run the action, unless another process makes its result while this one waits for the key."""
     world.begin(bound.action.turn)
     if bound.action.policy.cache is Cache.NEVER:
         return End.of_run(bound, world.run(bound, inputs))
@@ -91,7 +91,7 @@ def _make(bound: Bound, inputs: Contents, world: World, pending: Pending) -> End
 
 
 def _take(action: Action, done: End | Exception, progress: Progress, turns: Turns, world: World) -> None:
-    """How the action has ended that ran, or that one of its inputs was lost."""
+    """Record how the action ended, or reopen the producers of its lost inputs."""
     turns.end(action)
     if not turns.is_wanted(action):
         return

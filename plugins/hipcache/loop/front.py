@@ -1,4 +1,4 @@
-"""One command from its plan to what is told of it: the numbered steps of ARCHITECTURE.md."""
+"""One command from its plan to its report: the numbered steps of ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from hipcache.planning.command import Command
 
 
 def make(engine: Engine, command: Command, columns: int | None) -> Compiled:
-    """Make what the command asks for. `columns`: width of the terminal that will show the messages, None where there is
-    none.
+    """Do what the command asks for. `columns`: the width of the terminal for the messages, or None without a terminal.
 
-    Raises PassThrough or StoreError where the user's own command must be run instead, and JobFailed where it must be
-    run because it fails; in each case nothing has been written, but what a program's compiles and its linker write."""
+    Raises PassThrough or StoreError if the user's own command must run instead, and JobFailed if it must run because it
+    fails. In each case nothing has been written, except by a program's compiles and its linker."""
     kind = kinds.of(command)
     if kind.script:
         from hipcache.planning import wrapper

@@ -1,7 +1,7 @@
-"""The kinds of commands: who reads the words of one, and which planner makes its graph.
+"""The kinds of commands: how each is parsed, and which planner makes its graph.
 
-A kind is a line here and a module of that name in `planners`, which has a `plan`. Each is imported when it is needed:
-the launcher starts a process for one command.
+A kind is a line here, and a module of the same name in `planners` with a function `plan`. Modules are imported on
+demand, because the launcher starts one process per command.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """`claims`: is a command of this kind? `program`: or else whose commands are, which `planning/NAME` reads.
-    `script`: is a script in the compiler's place seen through? Otherwise the planner refuses it."""
+    """`claims`: is a command of this kind? `program`: instead, is this program's command (which `planning/NAME`
+    parses)? `script`: may a script in the compiler's place start the compiler? Otherwise the planner refuses
+    scripts."""
 
     name: str
     claims: Callable[[Command], bool] = lambda command: True
@@ -36,7 +37,7 @@ class Kind:
         return planner
 
 
-# The first that a command is of.
+# A command is of the first kind that claims it.
 KINDS = (
     Kind("iree", program=tools.is_iree_compile),
     Kind("program", lambda command: command.makes_program),

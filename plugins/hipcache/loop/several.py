@@ -1,7 +1,7 @@
-"""What the user's command asks for: it is one command, or one for each of its sources.
+"""Commands with several sources: each source becomes a command of its own.
 
-The driver compiles several sources one after the other. Each of the commands for them is another one than the user's:
-that they are the same compiles is checked by the driver's plan for all of them.
+The driver compiles several sources one after the other. hipcache checks with the driver's plan for all of them that the
+separate commands are the same compiles.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def make_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
-    """What each of `commands` (one for each source of the user's command) came to, and what a direct hit of all needs.
-    Raises as `front.make`; what has been written by then, the user's own command writes again."""
+    """The result of each of `commands` (one per source of the user's command), and what a direct hit of all of them
+    needs. Raises as `front.make`; the user's own command then overwrites the outputs written so far."""
     if len(commands) > 1:
         return _make_each(engine, commands, columns)
     done = front.make(engine, commands[0], columns)

@@ -1,4 +1,4 @@
-"""The real world of one command: the local store, and this machine to run on."""
+"""The real world of one command: the local store, and executors on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hipcache.storage.local import LocalFlight
 
 
 class Executors(dict[type, Executor]):
-    """Each is imported when it is needed: a hit runs nothing."""
+    """Imported on demand: a hit runs nothing."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def world_of(session: Session) -> World:
 
 
 def _differs(session: Session, trace: Trace) -> str:
-    """In words, why the trace does not hold now; empty if it does."""
+    """Why the trace no longer holds, in words; empty if it holds."""
     if trace.directory and trace.directory != session.command.cwd:
         return f"the output names the directory that it was made in, '{trace.directory}'"
     reads = session.shelves.reads.get(trace.reads)

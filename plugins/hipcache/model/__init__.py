@@ -1,4 +1,4 @@
-"""Values: what is to be done, what has come of it, and in which order."""
+"""Values: actions, their results, and their order."""
 
 from hipcache.model.action import (
     EACH_TIME,

@@ -1,8 +1,8 @@
-"""An action: one piece of work, with all that it is made from, as a value.
+"""An action: one piece of work with all its inputs, as a value.
 
-Its `parts` say what its output depends on: they are its key, and name inputs by `Ref`, as its command does. A `Ref` in
-a part stands for the content's digest, in a command for a path. So a command has no path of this machine's scratch,
-and an input that no part names is a hint: it makes the work faster, and cannot change what comes out.
+Its `parts` list what the output depends on. They form its key, and refer to inputs by `Ref`, as its command does. In a
+part a `Ref` stands for the content's digest, in a command for a path. So a command contains no scratch path of this
+machine. An input that no part names is a hint: it makes the work faster, and cannot change the output.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Output:
 
 @dataclass(frozen=True)
 class File:
-    """A file of the user's, as the command names it."""
+    """A file of the user, as the command names it."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A content that the planner knows; `content` gives it where it is needed."""
+    """A content that the planner knows; `content` returns it on demand."""
 
     hash: str
     content: Callable[[], bytes]
@@ -54,8 +54,8 @@ Source = Output | File | Literal
 
 
 class Cache(Enum):
-    """Where the result of an action is looked up: nowhere; by the digest of its parts; or by that and by what it was
-    seen to read (`manifest`: of a pass over a source; `observed`: of any other program)."""
+    """How an action's result is looked up: not at all; by the digest of its parts; or by that digest and a trace of the
+    files that it read (`manifest`: a pass over a source; `observed`: any other program)."""
 
     NEVER = "never"
     CONTENT = "content"
@@ -64,9 +64,8 @@ class Cache(Enum):
 
 
 class Diagnostics(Enum):
-    """What becomes of the text that an action writes to standard error: it is stored with the result (and the graph
-    says whether the user reads it), or the whole command is left to the compiler, since the text would look another way
-    there."""
+    """What happens to an action's standard error: it is stored with the result (and the graph says whether the user
+    reads it), or the whole command passes through, because the compiler would print another text."""
 
     KEPT = "kept"
     REFUSED = "refused"
@@ -74,9 +73,9 @@ class Diagnostics(Enum):
 
 @dataclass(frozen=True)
 class Policy:
-    """`slot`: does it count as a running compiler? `run`: False where it is only looked up. `compress`: are its
-    contents, which no user gets, stored compressed? `remote`: is it worth a way to another machine, and nothing but its
-    inputs and its tool in what it makes?"""
+    """`slot`: does it count as a running compiler? `run`: False if it is only looked up. `compress`: store its contents
+    compressed (no user gets them)? `remote`: is it worth running on another machine, and does its output depend only on
+    its inputs and its tool?"""
 
     cache: Cache = Cache.CONTENT
     diagnostics: Diagnostics = Diagnostics.KEPT
@@ -86,12 +85,12 @@ class Policy:
     remote: bool = False
 
 
-# As a job of the driver's plan that writes nothing but files.
+# For a job of the driver's plan that writes only files.
 EACH_TIME = Policy(Cache.NEVER, Diagnostics.REFUSED, slot=False)
 
 
 class Work:
-    """What an action does: there is an executor for each type of it."""
+    """What an action does. Each type of work has an executor."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +106,14 @@ class Process(Work):
 
 @dataclass(frozen=True)
 class Function(Work):
-    """A step in this process: contents of inputs by name -> contents of outputs by name."""
+    """A step in this process: from the contents of inputs to the contents of outputs, both by name."""
 
     call: Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 
 
 @dataclass(frozen=True)
 class Step(Work):
-    """What only this machine can do, such as the host's link into the user's tree."""
+    """Work that only this machine can do, such as the host link into the user's tree."""
 
     run: Callable[[Inputs], Ran]
 
@@ -147,7 +146,7 @@ class Action:
 
     @property
     def needs(self) -> set[str]:
-        """The actions that it waits for."""
+        """The ids of the actions that it waits for."""
         return {source.action for _, source in self.inputs if isinstance(source, Output)}
 
     def key(self, digests: Mapping[str, str]) -> Key:
@@ -156,15 +155,15 @@ class Action:
 
     @property
     def keyed(self) -> set[str]:
-        """The inputs whose content its key has."""
+        """The inputs whose content is in its key."""
         words = (word for _, word in self.parts if not isinstance(word, str))
         return {one.name for word in words for one in word if isinstance(one, Ref)}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An action whose inputs are known. `why`: no cache has its result, in words, where it has been looked up. `again`:
-    its result was lost, so it is to run, whatever a cache says."""
+    """An action whose inputs are known. `why`: after a lookup, why no cache has its result. `again`: its result was
+    lost, so it must run whatever a cache says."""
 
     action: Action
     key: Key
@@ -173,7 +172,7 @@ class Bound:
 
     @property
     def is_cached(self) -> bool:
-        """May a cache have its result?"""
+        """Can a cache have its result?"""
         return not self.again and self.action.policy.cache is not Cache.NEVER
 
 
@@ -195,7 +194,7 @@ class ActionResult:
 
 @dataclass(frozen=True)
 class Missing:
-    """No result in a cache: `why` in words; `talked`: the last one that is there said something."""
+    """No result in a cache. `why`: in words; `talked`: did the newest stored result have messages?"""
 
     why: str
     talked: bool = False

@@ -1,4 +1,4 @@
-"""Contents: their names, and where they are while an action runs."""
+"""Contents: their digests, and where they are while an action runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Digest:
 
 @dataclass(frozen=True)
 class Held:
-    """A content that this process has, as a file or in memory."""
+    """A content that this process holds, as a file or in memory."""
 
     path: Path | None = None
     content: bytes | None = None
@@ -35,7 +35,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Dependency:
-    """A file that a pass read. `system`: left out by -MMD."""
+    """A file that a pass read. `system`: -MMD omits it."""
 
     path: str
     system: bool
@@ -43,8 +43,8 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Trace:
-    """What an observed action read: the hash of its read set. `directory`: the working directory where its outputs or
-    its text name that, and so are good there alone; else empty."""
+    """What an observed action read: the hash of its read set. `directory`: the working directory, if its outputs or its
+    text contain that path and so are valid only there; otherwise empty."""
 
     reads: str
     directory: str = ""
@@ -52,8 +52,8 @@ class Trace:
 
 @dataclass(frozen=True)
 class PassTrace:
-    """What a pass looked at. `reads` is None where its result must not be stored. `bound`: may what it made depend on
-    the base directory?"""
+    """The trace of a pass. `reads` is None if its result must not be stored. `bound`: may the output depend on the base
+    directory?"""
 
     reads: ReadSet | None
     files: tuple[Dependency, ...]
@@ -62,9 +62,8 @@ class PassTrace:
 
 @dataclass(frozen=True)
 class Ran:
-    """What an action came to that was run: its outputs, and in words why they must not be stored (empty: they may).
-    `passing`: hashes of outputs that are named in another way than by their content; `trace`: of one that was observed;
-    `looked`: of a pass."""
+    """The result of a run: its outputs, and why they must not be stored, in words (empty: they may). `passing`: hashes
+    of outputs that are not named by their content; `trace`: of an observed action; `looked`: of a pass."""
 
     outputs: Mapping[str, Held]
     text: str
@@ -75,7 +74,7 @@ class Ran:
     looked: PassTrace | None = None
 
     def named(self, passing: Iterable[str]) -> dict[str, str]:
-        """The hashes of those of its outputs that are not stored."""
+        """The hashes of its outputs that are not stored."""
         return {
             name: self.passing[name] if name in self.passing else digest_bytes(self.outputs[name].read())
             for name in passing
@@ -83,10 +82,10 @@ class Ran:
 
 
 class Inputs(Protocol):
-    """What an action is run with."""
+    """The inputs of a running action."""
 
     def of(self, name: str) -> Held:
-        """An input. Raises Lost where no cache has it any more."""
+        """An input. Raises Lost if no cache has it any more."""
         ...
 
     def said(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""How an action ended in this build: found in a cache, or run here, where its outputs may still lie."""
+"""How an action ended in this build: found in a cache, or run here (its outputs may still be in the scratch)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NOTHING = ActionResult({}, "", 0.0)
 
 @dataclass(frozen=True)
 class End:
-    """`why` it had to run; empty for a hit. `held`: the outputs that it has just made. `missing`: where it was only
-    looked up, and is not there."""
+    """`why`: the reason why it ran; empty for a hit. `held`: the outputs that it just made. `missing`: it was only
+    looked up, and not found."""
 
     bound: Bound
     result: ActionResult
@@ -41,7 +41,7 @@ class End:
 
     @property
     def is_to_run(self) -> bool:
-        """It was looked up in vain, and is not looked up alone."""
+        """It was looked up and not found, and it is not a mere lookup."""
         return self.missing is not None and (self.bound.again or self.bound.action.policy.run)
 
     @property
@@ -60,7 +60,7 @@ class End:
 
 
 class Lost(Exception):
-    """The caches no longer have the outputs of these actions, which somebody needs: each has to run again."""
+    """The caches no longer have outputs of these actions that are needed, so each must run again."""
 
     def __init__(self, actions: set[str]) -> None:
         super().__init__(", ".join(sorted(actions)))

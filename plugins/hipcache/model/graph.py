@@ -1,4 +1,4 @@
-"""A graph: the actions of one command, what of their outputs the user gets, and what is told of them."""
+"""A graph: the actions of one command, the outputs that the user gets, and what is reported."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Delivery:
-    """The file at the absolute `path` is to be `output`. `through_links`: is it written into the file that is there?
-    One that the action has not written is left out."""
+    """Write `output` to the absolute `path`. `through_links`: write into an existing file, also through a symbolic
+    link? An output that the action did not write is skipped."""
 
     path: str
     output: Output
@@ -22,7 +22,7 @@ class Delivery:
     through_links: bool = False
 
 
-# Passes of which one stands for all: the first that has ended.
+# Alternative passes: the first one that has ended represents them.
 Slot = tuple[str, ...]
 
 
@@ -80,16 +80,16 @@ class Graph:
     gate: Gate = _no_gate
 
     def said(self, ends: Mapping[str, End]) -> str:
-        """What the user reads, by the actions that have ended."""
+        """The messages for the user, from the actions that have ended."""
         slots = self.told or tuple((one.id,) for one in self.actions)
         return self.messages + "".join(end.result.text for end in map(partial(ended, ends), slots) if end)
 
     def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
-        """All that the passes read."""
+        """All files that the passes read."""
         known = [end for end in map(partial(ended, ends), self.told) if end]
         return tuple(dict.fromkeys(file.path for end in known for file in end.result.files))
 
 
 def ended(ends: Mapping[str, End], slot: Slot) -> End | None:
-    """How the pass ended that stands for the others."""
+    """The end of the pass that represents the slot."""
     return next((ends[id] for id in slot if id in ends and not ends[id].missing), None)

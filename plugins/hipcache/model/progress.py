@@ -1,4 +1,4 @@
-"""How far a graph is built: which actions have ended, which can begin, which must run again."""
+"""The progress of a graph: which actions have ended, can begin, or must run again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hipcache.model.action import Action, Bound, File, Output
 from hipcache.model.end import End
 from hipcache.model.graph import Graph
 
-# How often one action may run again for lost content: something drops all that is stored.
+# How often one action may run again for lost content. Beyond that, something deletes all stored content.
 _TRIES = 5
 
 
 class Progress:
-    """`ends`: how those actions have ended that have."""
+    """`ends`: how the finished actions ended."""
 
     def __init__(self, graph: Graph, ends: dict[str, End]) -> None:
         self.ends = ends
@@ -40,8 +40,7 @@ class Progress:
         return self.ends.keys() >= action.needs - self._asleep.keys()
 
     def take_ready(self) -> list[Bound]:
-        """The actions that have all their inputs, each with its key. Raises PassThrough where an input cannot be
-        read."""
+        """The actions that have all their inputs, each with its key. Raises PassThrough if an input cannot be read."""
         ready = list(filter(self._is_ready, self._waiting.values()))
         for action in ready:
             del self._waiting[action.id]
@@ -62,7 +61,7 @@ class Progress:
         return digests
 
     def needed(self, action: Action) -> dict[str, End]:
-        """The ends of the actions that it needs, but for those that nobody has asked for yet."""
+        """The ends of the actions that it needs, except on-demand actions that nobody has asked for yet."""
         return {name: self.ends[name] for name in action.needs if name in self.ends}
 
     @property
@@ -70,14 +69,14 @@ class Progress:
         return any(map(self._is_ready, self._waiting.values()))
 
     def drop(self, is_wanted: Callable[[Action], bool]) -> None:
-        """Leave undone what is not wanted."""
+        """Drop the actions that are not wanted."""
         self._is_wanted = is_wanted
         for all_of_them in (self._actions, self._waiting, self._asleep):
             for action in [one for one in all_of_them.values() if not is_wanted(one)]:
                 del all_of_them[action.id]
 
     def is_read(self, name: str) -> bool:
-        """Is there an action that is still to read the outputs of that one?"""
+        """Is there an unfinished action that reads outputs of that one?"""
         left = (one for one in self._actions.values() if one.id not in self.ends and one.id not in self._asleep)
         return any(name in one.needs for one in left)
 
@@ -86,8 +85,8 @@ class Progress:
         self._add(self._grow(end))
 
     def reopen(self, lost: set[str], waiting: Action | None = None) -> None:
-        """The `lost` ones are to run again (or for the first time, where nobody has asked for them yet), and then the
-        one that is `waiting` for them."""
+        """Run the `lost` actions again (or for the first time, if they are on demand), and then the one that is
+        `waiting` for them."""
         for name in lost:
             if name in self._asleep:
                 self._waiting[name] = self._asleep.pop(name)

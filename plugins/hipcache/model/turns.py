@@ -1,4 +1,4 @@
-"""The plan's order, where it matters: what waits for an action that may well fail, and what a failure leaves undone."""
+"""The plan's order, where it matters: which actions wait for one that may fail, and which a failure cancels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from hipcache.errors import FailedInTurn
 from hipcache.model.action import Action, Bound
 
-# Of the actions that are to be run first: the one whose end those behind it are to wait for, None where there is none.
+# From the actions to run: the one that those behind it must wait for, or None.
 Gate = Callable[[Sequence[Bound]], "Bound | None"]
 
 
 class Turns:
-    """The actions that are to run. `failed`: the failure of the earliest turn, behind which nothing is wanted."""
+    """The actions to run. `failed`: the failure with the earliest turn; nothing behind it is wanted."""
 
     def __init__(self, gate: Gate) -> None:
         self.failed: FailedInTurn | None = None
@@ -25,7 +25,7 @@ class Turns:
         self._waiting.append(bound)
 
     def take(self) -> list[Bound]:
-        """Those that may begin now."""
+        """The actions that may begin now."""
         if self._gate and self._waiting:
             found, self._gate = self._gate(self._waiting), None
             self._first = found.action if found else None

@@ -1,7 +1,7 @@
 """Storage in four protocols. Each implementation (`local`, `memory`, `tiered`) passes the same contract test.
 
-Absent and damaged look the same, and damage is removed where it is found. All methods may be called by any number of
-threads. What cannot be written raises StoreError.
+Missing and damaged entries look the same, and damaged ones are removed when they are found. Any number of threads may
+call all methods. A failed write raises StoreError.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ActionCache(Protocol):
     """Small records by key."""
 
     def get(self, keys: Iterable[str]) -> dict[str, bytes]:
-        """The records of those keys that there is one for: all of them in one question."""
+        """The records of those keys that have one, in one request."""
         ...
 
     def put(self, key: str, record: bytes) -> None: ...
@@ -28,7 +28,7 @@ class ContentStore(Protocol):
     """Contents by hash."""
 
     def sizes(self, hashes: Iterable[str]) -> dict[str, int]:
-        """The sizes of those contents that are there, in one question. They are not read: `read` and `copy` may still
+        """The sizes of those contents that exist, in one request. They are not read, so `read` and `copy` may still
         find one damaged."""
         ...
 
@@ -37,22 +37,22 @@ class ContentStore(Protocol):
     def write(self, content: bytes) -> Digest: ...
 
     def copy(self, hash: str, destination: Path) -> bool:
-        """Write the content to `destination`, which appears whole, as a compiler would have written it; False where it
-        is not there."""
+        """Write the content to `destination` atomically, as a compiler would have written it; False if it does not
+        exist."""
         ...
 
 
 class SingleFlight(Protocol):
-    """One at a time does the work of a key."""
+    """Only one process at a time makes the result of a key."""
 
     def alone(self, key: str) -> AbstractContextManager[object]:
-        """Wait until nobody else holds `key`, and hold it. Another one may have done the work since the caller has
-        looked, also without a wait: so the caller looks again."""
+        """Wait until nobody else holds `key`, and hold it. Another process may have made the result since the caller's
+        lookup, even without a wait, so the caller must look again."""
         ...
 
 
 class Scratch(Protocol):
-    """Directories for what is not finished."""
+    """Directories for unfinished files."""
 
     def directory(self) -> AbstractContextManager[Path]:
         """A fresh private directory, removed at the end."""

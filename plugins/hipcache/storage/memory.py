@@ -1,4 +1,4 @@
-"""The four protocols in memory, for tests and for what is not to outlive this process."""
+"""The four protocols in memory, for tests and for data that must not outlive this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryActions:
 
 @dataclass(frozen=True)
 class MemoryContents:
-    """A content that is not what its name says is dropped when it is read."""
+    """A content that does not match its name is dropped when it is read."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
-"""Two tiers: the near one is asked first, then the far one for all that the near one lacks, in one question.
+"""Two tiers: ask the near one first, then the far one for everything that the near one lacks, in one request.
 
-What the far one has is put into the near one. What is written goes to both, to the near one first. A record is of use
-where its contents are, in either tier: so both are asked for contents, too.
+Results of the far tier are copied to the near one. Writes go to both, first to the near one. The contents of a record
+may be in either tier, so both are asked for contents, too.
 """
 
 from __future__ import annotations
