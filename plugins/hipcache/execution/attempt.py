@@ -1,4 +1,4 @@
-"""One run of a pass over a source: what it made and said, and what it read."""
+"""One run of a pass over a source: its output, its messages, and its trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions and steps of this program."""
+"""Steps that run in this process."""
 
 from __future__ import annotations
 

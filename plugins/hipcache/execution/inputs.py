@@ -1,4 +1,4 @@
-"""The inputs of an action, wherever their contents lie."""
+"""The inputs of an action, wherever their contents are."""
 
 from __future__ import annotations
 

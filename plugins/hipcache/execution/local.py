@@ -1,4 +1,4 @@
-"""Processes of this machine, in the slots that all compilers of a user share."""
+"""Local processes, in the slots that all compilers of a user share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LocalProcess:
         return Ran(outputs, text, done.seconds, self._unsettled(action, started, set_back=set_back))
 
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
-        """In words, whether a file that went in may have changed meanwhile; nobody can set a change time back."""
+        """In words, if an input file may have changed during the run; nobody can set a change time back."""
         files, oldest = self.session.files, (started - TICK) * 1e9
         for _, source in action.inputs:
             if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):
@@ -51,7 +51,7 @@ class LocalProcess:
 
 
 def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, str]:
-    """Where all of the inputs lie. Raises Lost for all of them that are."""
+    """The paths of all inputs. Raises Lost with all that are lost."""
     found, lost = {}, set()
     for name in names:
         try:

@@ -1,8 +1,8 @@
-"""A process whose reads nobody declares: run under observation, with all that it read for a trace.
+"""A process with undeclared inputs: run under observation, which gives its trace.
 
-Nothing is guessed: a file that it opened counts by content, one that it looked for in vain by its absence. What it
-made is not kept where that list does not tell all: something that is no regular file was read, a file was written
-beside the output, something changed meanwhile.
+The trace lists each file that it opened, by content, and each path that it looked for and did not find. The output is
+not stored if this list is incomplete: the process read something other than regular files, wrote a file beside the
+output, or a file changed meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pass over a source, run under observation; and what it has read, as a trace."""
+"""Runs a pass over a source under observation, and makes its trace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hipcache.processes.runner import Completed
 
 
 def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observed | None]:
-    """Run the pass, and tell what it looked at where that can be observed. Processes that a script starts may outlive
-    it, and would then lose their observer."""
+    """Run the pass, under observation if possible. Processes that a script starts may outlive it, and would then lose
+    their observer."""
     if is_script(argv[0]):
         return session.jobs.run_now(name, argv), None
     traced = session.jobs.trace(name, argv)
@@ -36,13 +36,13 @@ def trace(
     set_back: bool,
     headers: Headers | None = None,
 ) -> tuple[PassTrace, str]:
-    """What the pass has read; and why its result must not be stored, in words (empty: it may). `headers`: of the
+    """The trace of the pass, and why its result must not be stored, in words (empty: it may). `headers`: of the
     preamble that it used."""
     if observed and headers:
         observed = observed.joined(headers.observed)
     read, user = read_files(session, front, rule, observed, headers)
     if observed and not all(map(observed.has_read, read)):
-        # Somebody else has read it for the pass.
+        # Another process read it for the pass.
         observed = None
         read, user = read_files(session, front, rule, None)
     if headers and not observed:

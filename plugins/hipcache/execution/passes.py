@@ -1,4 +1,4 @@
-"""Passes over a source, run as processes of this machine under observation: what each has read is its trace."""
+"""Passes over a source, run as local processes under observation, which gives their traces."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ObservedPass:
 
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
-    """The failure with what it is about, where that is the source and nothing else: cc1 counts its errors last."""
+    """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
     text = os.fsdecode(failed.said)
     if failed.status != 1 or not _COUNTED.search(text) or str(session.jobs.workdir) in text or front.auxiliary:
         return failed

@@ -1,4 +1,4 @@
-"""Who runs processes: this machine, and executors where the settings name some."""
+"""The executors of processes: this machine, and remote executors if the settings name some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One compile under way: the engine, the command, and what has been learnt so far."""
+"""The current compile: the engine, the command, and what is known so far."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Session:
             self._scans.save()
 
     def serve(self, what: str) -> None:
-        """Note in words what was had from elsewhere."""
+        """Note in words that a result came from a remote or executor."""
         self.served[what] = None
 
     def changed(self) -> str:

@@ -1,4 +1,4 @@
-"""The entry of a compile: whose command it is, and how this process ends, whatever happens."""
+"""The entry of a command: whether hipcache handles it, and how this process ends in every case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a compile that is done: it is told, counted, remembered for a direct hit, and maybe compared."""
+"""After a successful compile: print its messages, count it, store its direct record, and perhaps verify it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> N
 
 
 def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call: Call, *, terminal: bool) -> None:
-    """All is written and counted: remember the whole for a direct hit."""
+    """Everything is written and counted: store the direct record."""
     try:
         from hipcache.direct.remember import remember
         from hipcache.report.history import History
@@ -51,7 +51,7 @@ def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call:
             settings=settings.watched_paths(call.config, call.environ),
             system=call.config.system_paths,
         )
-    except Exception as error:  # the compile is done, whatever happens here
+    except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
 
 

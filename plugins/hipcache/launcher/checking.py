@@ -1,4 +1,4 @@
-"""A hit whose turn it is to be compared with what the compiler makes (HIPCACHE_VERIFY)."""
+"""Compares a hit with a fresh compile, if it was selected for that (HIPCACHE_VERIFY)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
 
 
 def compare_served(call: Call) -> int:
-    """The same of a command that was a direct hit just now."""
+    """The same for a command that was just a direct hit."""
     engine = open_engine(call.config, call.environ)
     try:
         commands = kinds.read(tuple(call.argv), call.cwd, call.environ, call.config)

@@ -1,4 +1,4 @@
-"""How the launcher's process ends: by a signal, as the user's own command, or with that command's status."""
+"""How the launcher's process ends: by a signal, by becoming the user's command, or with that command's status."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _come_again(lost: sys.UnraisableHookArgs) -> None:
 
 
 def die(number: int) -> NoReturn:
-    """End as the compiler would: by the signal itself, so that the shell and make see it."""
+    """End like the compiler: by the signal itself, so that the shell and make see it."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)
@@ -80,7 +80,7 @@ def become(argv: list[str]) -> NoReturn:
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         time.sleep(10 * _AGAIN)  # an interrupt is about to come again
     end_by_signals()
-    # Python ignores these two for itself; what is ignored stays so over an exec.
+    # Python ignores these two signals, and an ignored signal stays ignored after exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -103,7 +103,7 @@ def _become_script(argv: list[str]) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """The user's own command beside this process; its status, as from `subprocess.Popen.returncode`."""
+    """Run the user's command as a child process; return its status, as from `subprocess.Popen.returncode`."""
     from hipcache.processes.runner import signals_deferred
 
     process: subprocess.Popen[bytes] | None = None
@@ -124,7 +124,7 @@ def run(argv: list[str]) -> int:
 
 
 def _descendants(pid: int) -> list[int]:
-    """The processes below `pid`: a driver that is ended leaves its running job behind."""
+    """The descendants of `pid`: a driver that is killed leaves its running job behind."""
     found: list[int] = []
     with suppress(OSError):
         with open(f"/proc/{pid}/task/{pid}/children") as file:

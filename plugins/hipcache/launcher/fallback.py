@@ -1,4 +1,4 @@
-"""How a command ends that hipcache has not done: as the compiler ends it, counted and with the reason."""
+"""How a command ends if hipcache does not compile it: the compiler runs it, and hipcache counts it with the reason."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def _count(call: Call, end: CompileOutcome) -> None:
 
 
 def _hint(commands: Sequence[Command], failed: JobFailed) -> None:
-    """What to write instead, where the compiler has only said that it is wrong."""
+    """Print what to write instead, if the compiler only says that an option is wrong."""
     for hint in filter(None, (command.hint(os.fsdecode(failed.said)) for command in commands)):
         with suppress(OSError):
             telling.say(f"hipcache: {hint}\n")
 
 
 def _tell_failure(call: Call, failed: CommandFailed) -> int:
-    """The command has failed as the compiler's would have, so it need not run again."""
+    """The command failed exactly as the compiler's would have, so it does not run again."""
     try:
         telling.say(failed.text)
     except OSError:
@@ -70,7 +70,7 @@ def _tell_failure(call: Call, failed: CommandFailed) -> int:
 
 
 def _run_after_failure(call: Call, what: str) -> int:
-    """A job failed: the user's own command says why, in its own words."""
+    """A job failed: run the user's own command, which prints the error."""
     status = ending.run(call.argv)
     if status == 0:
         end = CompileOutcome(outcome.PASSED_THROUGH, reason="job_failed_alone", detail=what)

@@ -1,5 +1,5 @@
-"""hipcache under a compiler's name: which program a command means. The rules, and why, are those of
-native/masquerade.c, which is asked first where there is a native launcher."""
+"""hipcache under a compiler's name: finds the real compiler. native/masquerade.c has the same rules and the reasons for
+them; with a native launcher, it runs first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles that are certainly no HIP, with the plainest settings: counted, and handed to the compiler.
+"""Compiles that are certainly not HIP, with default settings: count them, and become the compiler.
 
 A project that compiles HIP as C++ sends all its C++ through hipcache. The launcher would find out the same about a
 plain source, but what it imports for that takes longer (25 ms) than Python's own start (9 ms). So nothing is imported
@@ -28,12 +28,12 @@ TEXT_OF_CHECK = TEXT + b"\tconfigure check ..."
 _CHECKS = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
 _MESONS = "/meson-private/tmp"
 _LARGE = 1000 * 1024
-# Settings that say nothing of such a compile.
+# Settings that do not affect such a compile.
 _HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "REMOTE", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
 
 
 def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
-    """Become the compiler if that is all there is to do; else return, with nothing done. Raises OSError."""
+    """Become the compiler if nothing else is needed; otherwise do nothing and return. Raises OSError."""
     if not is_plain(argv) or any(name.startswith("HIPCACHE_") and name not in _HARMLESS for name in environ):
         return
     store = environ.get("HIPCACHE_DIR") or _below(environ, "XDG_CACHE_HOME", ".cache")
@@ -44,14 +44,14 @@ def pass_by(argv: list[str], environ: Mapping[str, str]) -> None:
         return
     if not os.access(program, os.X_OK) or not _count(store, TEXT_OF_CHECK if is_check(argv, os.getcwd()) else TEXT):
         return
-    # Python ignores these two for itself; what is ignored stays so over an exec.
+    # Python ignores these two signals, and an ignored signal stays ignored after exec.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execv(program, argv)
 
 
 def is_plain(argv: Sequence[str]) -> bool:
-    """Certainly a compile, and certainly not of HIP?"""
+    """Is it certainly a compile, and certainly not HIP?"""
     words = argv[1:]
     return (
         "-c" in words

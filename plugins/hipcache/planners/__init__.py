@@ -1,7 +1,7 @@
-"""Planners: a command becomes a graph of actions, in one module for each kind of command.
+"""Planners: each turns one kind of command into a graph of actions.
 
-A new kind is a module with a `Planner` named `plan`, and a line in `loop/kinds`. A planner runs nothing but the driver,
-which it asks for its plan.
+A new kind is a module with a `Planner` named `plan`, and a line in `loop/kinds`. A planner runs only the driver, to ask
+for its plan.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Planned:
     then: Callable[[Ends], Planned | None] = lambda _: None
 
 
-# A command, and the width of the terminal that will show its messages (None where there is none), to its graph. Raises
+# From a command, and the width of the terminal for its messages (None without a terminal), to its graph. Raises
 # PassThrough, JobFailed, StoreError.
 Planner = Callable[["Session", "int | None"], Planned]
 
 
 def refuse_script(session: Session, verb: str, *, unwrapped: bool = False) -> None:
-    """Raises PassThrough where the compiler is a script that cannot be seen through. `unwrapped`: or was one."""
+    """Raises PassThrough if the compiler is a script that hipcache cannot look behind, or (`unwrapped`) was one."""
     command = session.command
     if (unwrapped and command.unwrapped) or is_script(
         tools.which(command.compiler, command.cwd, session.engine.environ)

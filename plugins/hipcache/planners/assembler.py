@@ -1,6 +1,7 @@
-"""A source of a GPU's assembler: one action.
+"""A source of the GPU's assembler: one action.
 
-The assembler writes its object into the file that is there, also through a link, and tells of no file that it read.
+The assembler writes into an existing output file, also through a symbolic link, and does not report the files that it
+read.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 
 
 def _action(session: Session, job: AssemblerJob) -> Action:
-    """Keyed with everything that can change its output. What it says names the source as spelled, and looks another way
-    on a terminal: so it must say nothing."""
+    """The key has everything that can change the output. Messages contain the spelling of the source, and look
+    different on a terminal, so an assembler that prints messages is not cached."""
     try:
         content = Path(session.files.resolve(job.source)).read_bytes()
         digest = session.files.named(job.source)

@@ -1,8 +1,8 @@
-"""A link as the driver plans it with clang-offload-bundler: the plan's own jobs, one action each.
+"""A link that the driver plans with clang-offload-bundler: one action per job of the plan.
 
-Objects are taken apart, lld links for each arch, the bundler, llvm-mc and the host's linker make the program. Only the
-device links are stored; all else is run each time, as it stands: the host's linker has the last word on what the
-program is.
+The bundler unbundles the objects, lld links each arch, and the bundler, llvm-mc and the host linker make the program.
+Only device links are stored. All other jobs run every time, unchanged, because the host linker decides what the program
+is.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after
 
 
 def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
-    """`sources`: of temporary files that are there already. Raises PassThrough where something that goes in cannot be
-    read."""
+    """`sources`: of temporary files that exist already. Raises PassThrough if an input cannot be read."""
     made: dict[str, Output] = {}
     unbundles = list(_unbundles(session, plan, made))
     links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
@@ -41,8 +40,7 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
 
 
 def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Iterator[Action]:
-    """Fills in what they have `made`. The driver means to take each object apart twice, once for the host and once for
-    the devices."""
+    """Adds the outputs to `made`. The driver's plan unbundles each object twice, for the host and for the devices."""
     first: dict[tuple[str, ...], Action] = {}
     for one in plan.unbundles:
         same = (one.job.program, *(word for word in one.job.arguments if "output=" not in word))
@@ -54,7 +52,7 @@ def _unbundles(session: Session, plan: LinkPlan, made: dict[str, Output]) -> Ite
 
 
 def _job(session: Session, label: str, job: ToolJob, inputs: Mapping[str, Source], written: Iterable[str]) -> Action:
-    """A job of the plan, run as it stands: it names files in the scratch by their paths."""
+    """A job of the plan, run unchanged: it names files in the scratch by path."""
     names = tuple(map(session.jobs.name, written))
     work = Process((job.program, *job.arguments))
     return Action(" ".join([label, *names]), "", label, work, (), tuple(inputs.items()), names, EACH_TIME)

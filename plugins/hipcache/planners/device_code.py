@@ -3,9 +3,9 @@
     front end -> back end -> device link    (the back end of any CUID, and the change to this one's, where it has one)
     one step  -> device link                where bitcode between would show, and by device LTO
 
-What a back end has to say (`-Wpass-failed`, remarks) it says without source lines when it reads bitcode. So where it
-talks, and is heard, a pass in one step says it, and makes the object, too; where that talked the last time, no front
-end is run at all.
+A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints
+messages that the user reads, a pass in one step runs instead, which prints them and makes the object. If that pass
+printed messages last time, it runs at once, without a front end.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from hipcache.values import dataclass
 CODE, OBJECT = "code", "object"
 _LOST = "the store no longer has its code object"
 _PASS = Policy(Cache.MANIFEST)
-# All that a back end says where `-w` would silence it.
+# The messages of a back end that `-w` would silence.
 _ONLY_WARNINGS = re.compile(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
-# Around the names of inputs and outputs in the words of a command.
+# Marks the names of inputs and outputs in the words of a command.
 _MARK = "\0"
 
 
@@ -62,14 +62,14 @@ class DeviceCode:
 
     @property
     def code(self) -> Output:
-        """What it comes to."""
+        """The code object."""
         if self.unit.link:
             return Output(f"device link of {self.name}", CODE)
         return Output(f"one step of {self.name}", OUTPUT)
 
     @property
     def passes(self) -> Slot:
-        """In the order in which one stands for the others."""
+        """Its passes; the first that ended represents the others."""
         return tuple(f"{kind} of {self.name}" for kind in ("one step", "look-up of one step", "front end"))
 
     def counted(self, told: str) -> Unit:
@@ -89,7 +89,7 @@ class DeviceCode:
         return [self._one_step(f"one step of {self.name}"), *self._link(f"one step of {self.name}", OUTPUT)]
 
     def following(self, end: End) -> list[Action]:
-        """What follows from how an action of it has ended."""
+        """The actions that follow when one of its actions has ended."""
         kind, _, name = end.bound.action.id.rpartition(f" of {self.name}")
         if name or not self._is_in_steps:
             return []
@@ -109,7 +109,7 @@ class DeviceCode:
         return [self._one_step(whole), *self._link(whole, OUTPUT)]
 
     def _is_heard(self, text: str) -> bool:
-        """Does the user read what this back end has to say?"""
+        """Does the user read this back end's messages?"""
         return bool(text) and not (self.unit.silent and _ONLY_WARNINGS.fullmatch(text))
 
     def _front_end(self) -> Action:
@@ -145,7 +145,7 @@ class DeviceCode:
         )
 
     def _back_end(self, neutral: str) -> Iterator[Action]:
-        """From bitcode to the object. Compressed debug information may have the CUID where it is not seen."""
+        """From bitcode to the object. Compressed debug information may contain the CUID invisibly."""
         front, back = f"front end of {self.name}", f"back end of {self.name}"
         read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
         source = (read, Output(front, BITCODE))
@@ -175,7 +175,7 @@ class DeviceCode:
         inputs: tuple[tuple[str, Output], ...],
         passing: tuple[str, ...] = (),
     ) -> Action:
-        """The back end. Where its object serves every CUID, it is stored."""
+        """The back end. Its object is stored if it serves every CUID."""
         argv = self.unit.back_argv(Path(marked(read)), Path(marked(OBJECT)))
         return Action(
             id=id,
@@ -206,7 +206,7 @@ class DeviceCode:
                 parts=(*self.unit.linking, ("object", (Ref(read),))),
                 inputs=((read, Output(maker, output)),),
                 outputs=(CODE,),
-                # Without LTO a link takes no longer than the way to another machine.
+                # Without LTO a link takes no longer than sending it to another machine.
                 policy=Policy(diagnostics=Diagnostics.REFUSED, remote=self.unit.by_lto),
                 missing=_LOST,
                 turn=self.turn,
@@ -215,7 +215,7 @@ class DeviceCode:
 
 
 def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
-    """The object that another CUID's back end made, with this one's in its place."""
+    """The object of a back end with another CUID, with this CUID patched in."""
     from hipcache.making import bitcode
 
     held = inputs.of(name)
@@ -229,7 +229,7 @@ def _with_cuid(inputs: Inputs, name: str, mark: bytes, maker: str) -> Ran:
 
 
 def marked(name: str) -> str:
-    """What stands in a command for an input or an output until `words` has it."""
+    """A placeholder for an input or output in a command, which `words` replaces."""
     return f"{_MARK}{name}{_MARK}"
 
 

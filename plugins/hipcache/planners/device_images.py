@@ -32,7 +32,7 @@ class File:
         return self.found.is_archive and not self.whole
 
     def of(self, arch: str) -> bytes:
-        """An input like it for the wrapper, without the images of other archs; empty where it has none of this one."""
+        """The same input without the images of other archs, for the wrapper; empty if it has no image of this arch."""
         images = [image for image in self.found.images if image.arch == arch]
         return embedded.archive(images) if images and self.is_lazy else b"".join(image.raw for image in images)
 
@@ -51,7 +51,7 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
 
 
 def archs_of(files: list[File]) -> list[str]:
-    """In the order of the wrapper's links. What is in libraries alone is linked for no arch. Raises PassThrough."""
+    """In the order of the wrapper's links. Archs that only libraries have are not linked. Raises PassThrough."""
     archs = list(dict.fromkeys(image.arch for file in files if not file.is_lazy for image in file.found.images))
     if not archs:
         raise PassThrough("link", "of objects that have no device code to link")
@@ -69,7 +69,7 @@ def _check_apart(archs: Set[str]) -> None:
 
 
 def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
-    """None where the wrapper finds no file there to look into."""
+    """None if the wrapper finds no file there."""
     name = _library(session, plan, one.name) if one.library else one.name
     path = session.files.resolve(name)
     if not os.path.exists(path) or os.path.isdir(path):
@@ -85,7 +85,7 @@ def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
 
 
 def _library(session: Session, plan: WrapperPlan, name: str) -> str:
-    """Where the wrapper finds it (`searchLibrary`)."""
+    """The path where the wrapper finds it (`searchLibrary`)."""
     if name.endswith(".lib"):
         raise PassThrough("linker_option", f"-l{name}")
     wanted = [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"]

@@ -1,6 +1,6 @@
-"""The device link (LTO) of one offload arch: an action keyed by the content of all that goes in, its options and tools.
+"""The device link (LTO) of one offload arch: an action keyed by the contents of its inputs, its options and tools.
 
-Names of the user's files are in the key as far as `explain` shows them.
+The key contains names of the user's files only as far as `explain` shows them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def action(
     inputs: Sequence[tuple[str, Source]],
     root: str = "",
 ) -> Action:
-    """`command` writes `CODE`, which lies at `place` in the scratch."""
+    """`command` writes `CODE` to `place` in the scratch."""
     return Action(
         id=f"device link of {arch}",
         kind="device link",
@@ -40,5 +40,5 @@ def output(action: Action) -> Output:
 
 
 def unit(arch: str, action: Action, *, apart: bool) -> Unit:
-    """It counts as a link, and its arch as one that was served or not. `apart`: are there other units of the arch?"""
+    """It counts as a link, and as a unit of its arch. `apart`: are there other units of the arch?"""
     return Unit(action.id, f"link of {arch}" if apart else arch, (arch, LINK))

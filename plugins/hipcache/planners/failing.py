@@ -1,8 +1,8 @@
-"""A compile that fails ends as plain clang's would have: its text, its status, what it leaves of the outputs.
+"""A failing compile ends exactly like plain clang's: its text, its status, and the outputs that it leaves.
 
-The driver runs its jobs one after the other and stops at the first that fails (clang/lib/Driver/Compilation.cpp:
-`ActionFailed`). So what the user reads is what the passes before it said, then what that one said, and the status is
-its own. All other failures (of a back end, a linker, a crash) are told by the user's own command, run anew.
+The driver runs its jobs in order and stops at the first failure (clang/lib/Driver/Compilation.cpp: `ActionFailed`). So
+the user reads the messages of the passes before it, then those of the failing pass, and gets its status. For all other
+failures (back end, linker, crash) the user's own command runs again and prints the error.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hipcache.planning.jobs import split
 
 
 def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:
-    """The failure as plain clang tells it; what it leaves of the outputs is left so. `failed` itself where the user's
-    own command knows better. Raises PassThrough where clang would have failed otherwise."""
+    """The failure as plain clang reports it, with the outputs that clang leaves. Returns `failed` itself if the user's
+    own command must run. Raises PassThrough if clang would have failed differently."""
     session, planned = source.session, source.plan
     if not isinstance(failed, PassFailed) or not planned.in_order:
         return failed
@@ -81,7 +81,7 @@ def _has_read_all(session: Session, failed: PassFailed) -> bool:
 
 
 def _remove_rule(path: str) -> None:
-    """As clang does where a header is missing."""
+    """As clang does if a header is missing."""
     if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise PassThrough("side_output", f"'{path}'")
     try:

@@ -1,4 +1,4 @@
-"""Which pass the others wait for: one that may well fail, so that no other runs in vain."""
+"""Selects the pass that the others wait for: one that is likely to fail, so that no other runs for nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hipcache.report.outcome import FAILED
 
 
 def of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
-    """The pass which is to be through before those behind it begin, since it may well fail: the one that failed last
-    time, or the first after an edit. (On two cores nothing is lost by that where the number of passes is odd; otherwise
-    one front end's time, once, and only for an edit that is right.)"""
+    """The pass that must end before those behind it start, because it is likely to fail: the one that failed last time,
+    or the first one after an edit. (On two cores this costs nothing if the number of passes is odd; otherwise one front
+    end's time, once, and only after a correct edit.)"""
     passes = sorted((one for one in missing if isinstance(one.action.work, Pass)), key=lambda one: one.action.turn)
     if len(passes) < 2:
         return None

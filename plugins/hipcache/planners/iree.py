@@ -1,8 +1,8 @@
-"""A command of iree-compile: one action, observed, that makes one module.
+"""An iree-compile command: one observed action that makes one module.
 
-Its key has the words as typed (the name of the input is in the module), the compiler with its libraries, variables and
-the processor (`planners/iree_surroundings`). All else is in the trace: the input, bitcode, tuning specifications,
-archives of parameters.
+Its key has the words as typed (the module contains the name of the input), the compiler with its libraries, variables
+and the processor (`planners/iree_surroundings`). Everything else is in the trace: the input, bitcode, tuning
+specifications, parameter archives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a module depends on that is neither a word of the command nor a file: variables, and the machine's processor.
+"""Inputs of a module that are neither words of the command nor files: variables, and the machine's processor.
 
-A variable counts where iree-compile can ask for it by its name (`direct/variables`). The processor counts for
-`--iree-llvmcpu-target-cpu=host`, and for constants that are computed on it while the module is made.
+A variable counts if iree-compile can read it by name (`direct/variables`). The processor matters for
+`--iree-llvmcpu-target-cpu=host`, and for constants that are computed on it during compilation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A link of relocatable device code, whichever offload driver plans it."""
+"""A link of relocatable device code, with either offload driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hipcache.planning.wrapper_plan import WrapperPlan
 
 
 def plan(session: Session, columns: int | None) -> Planned:
-    """Asks the driver anew each time. The host's linker writes the program as the compiler would have had it do."""
+    """Asks the driver every time. The host linker writes the program, as in the driver's plan."""
     refuse_script(session, "links")
     found = asking_links.ask_link(
         session.command, session.engine, session.jobs.runner, columns=columns, scratch=session.jobs.workdir
@@ -26,8 +26,8 @@ def plan(session: Session, columns: int | None) -> Planned:
 def graph(
     session: Session, plan: ToolJob | LinkPlan | WrapperPlan, sources: Mapping[str, str], columns: int | None
 ) -> Graph:
-    """`sources`: of the temporary files that the command itself has compiled. A `plan` of one job is the host's link
-    alone."""
+    """`sources`: of the temporary files that the command itself compiled. A `plan` with one job is only the host
+    link."""
     if isinstance(plan, ToolJob):
         path = session.command.path(value_after(plan, "-o"))
         return Graph((host_link.action(session, plan, {}, columns),), (), (), path)

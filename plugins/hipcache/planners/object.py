@@ -1,4 +1,4 @@
-"""A compile of one HIP source: the graph of the source, alone."""
+"""A compile of one HIP source: the graph of that source."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _told(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
 
 
 def cuid_of(session: Session, source: str, output: str) -> str:
-    """`output` as the command names it; empty where the compiler does."""
+    """`output`: as the command names it; empty if the compiler chooses the name."""
     output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
     path, basedir, exists = session.command.path, session.files.basedir, session.files.is_there
     output = basedir.without_target(path(output))
@@ -64,7 +64,7 @@ def cuid_of(session: Session, source: str, output: str) -> str:
 
 
 def _refuse_links(session: Session, plan: Plan) -> None:
-    """cc1 and lld put a new file in the place of their output; the bundler writes into the file that is there, also
-    through a link, and llvm-objcopy then replaces that."""
+    """cc1 and lld replace their output file. The bundler writes into an existing file, also through a symbolic link,
+    and llvm-objcopy then replaces that file."""
     if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
         raise PassThrough("linked_output", plan.outputs[0])

@@ -1,10 +1,10 @@
 """A program that one command compiles and links: two graphs, one after the other.
 
-Each source is a compile of its own, into a directory of ours; relocatable device code is linked as in `link`. The
-host's link is run each time, as the driver's plan has it: it has the last word on what the program is.
+Each source is a separate compile into a directory of hipcache's; relocatable device code is linked as in `link`. The
+host link runs every time, as in the driver's plan.
 
-It is not one graph: what is linked, and for which archs, is known when the objects are there, and the dependency files
-are there when the link begins, as the driver has them, however it ends.
+One graph would not do: the inputs and archs of the link are known only when the objects exist. As with the driver, the
+dependency files exist when the link begins, however it ends.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], co
 
 
 def _plan(session: Session, columns: int | None) -> ProgramPlan:
-    """With temporary files in this session's directory, and CUIDs as of objects that are compiled alone, and named by
-    the compiler."""
+    """With temporary files in this session's directory, and with the CUIDs of objects that are compiled separately and
+    named by the compiler."""
     command = session.command
     plan = asking_links.ask_program(
         command, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
@@ -64,7 +64,7 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
 
 
 def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:
-    """All sources, whose objects the link reads."""
+    """All sources; the link reads their objects."""
     others = [_other(one) for one in plan.compiles if isinstance(one, Other)]
     delivered = [
         Delivery(session.command.path(name), output)
@@ -84,7 +84,7 @@ def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -
 
 
 def _other(one: Other) -> Action:
-    """The compile of a source that is no HIP, as the driver would run it."""
+    """The compile of a source that is not HIP, as the driver would run it."""
     work = Process((one.job.program, *one.job.arguments))
     return Action(one.object, "", f"compile of '{one.source}'", work, policy=Policy(Cache.NEVER))
 
@@ -108,6 +108,6 @@ def _told(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linki
 
 
 def _written_by(session: Session, action: Action) -> str:
-    """The file of the driver's plan that a device link writes; else its name."""
+    """The file of the driver's plan that a device link writes, or else its name."""
     places = dict(action.work.places) if isinstance(action.work, Process) else {}
     return str(session.jobs.scratch(places[CODE])) if CODE in places else action.id

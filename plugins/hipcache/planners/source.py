@@ -1,10 +1,10 @@
-"""A HIP source to what a compile of it writes: its object, or another end of the driver's plan.
+"""From a HIP source to the outputs of its compile: an object, or another end of the driver's plan.
 
     the code of each arch (`device_code`)    -> bundle --\\
     host pass, with a placeholder for the fat binary -----+-> splice -> object
 
-Where the host's output is bitcode or assembly, its pass takes the fat binary itself, after all others. Where each pass
-has an output of its own, they are delivered as they are.
+If the host output is bitcode or assembly, the host pass runs last and takes the fat binary itself. If each pass has its
+own output, these are delivered unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PLACEHOLDER = Literal("", lambda: splice.PLACEHOLDER)
 
 @dataclass(frozen=True)
 class SourceGraph:
-    """The actions of one source. `of`: what their names end with; `apart`: are there other sources?"""
+    """The actions of one source. `of`: the suffix of their names; `apart`: are there other sources?"""
 
     session: Session
     plan: Plan
@@ -81,7 +81,7 @@ class SourceGraph:
 
     @property
     def outputs(self) -> list[Output]:
-        """What is delivered in the place of the plan's outputs."""
+        """The outputs to deliver for the plan's outputs."""
         host = [Output(_HOST + self.of, OUTPUT)] if self.cut.host else []
         if self.cut.host_is_last:
             return host
@@ -148,7 +148,7 @@ class SourceGraph:
         )
 
     def _splice(self, unit: ObjectUnit, codes: Mapping[str, Output]) -> Action:
-        """The object: it needs the bundle where it is not stored, and the source has kernels."""
+        """The object. It needs the bundle only if it is not stored and the source has kernels."""
         template, bundle = f"{self._stem}host.part", f"{self._stem}bundle"
 
         def work(inputs: Inputs) -> Ran:
@@ -181,7 +181,7 @@ class SourceGraph:
             yield Unit(_HOST + self.of, HOST + told, (HOST,), passes=(_HOST + self.of,))
 
     def beside(self) -> Iterator[Delivery]:
-        """What passes write beside their outputs."""
+        """The files that passes write beside their outputs."""
         jobs = [*(one.compile for one in self.plan.devices), *([self.plan.host] if self.plan.host else [])]
         for slot, job in zip(self.slots, jobs, strict=True):
             for number, option in enumerate(auxiliary.of(job)):
@@ -195,7 +195,7 @@ def source_graph(session: Session, plan: Plan, of: str = "", *, apart: bool = Fa
 
 
 def graph(source: SourceGraph) -> Graph:
-    """Of one source alone."""
+    """The graph of a single source."""
     session, plan = source.session, source.plan
     paths = [session.command.path(name) for name in plan.outputs]
     delivered = [Delivery(path, output, plan.links_alone) for path, output in zip(paths, source.outputs, strict=True)]
@@ -212,8 +212,8 @@ def graph(source: SourceGraph) -> Graph:
 
 
 def dependency_rules(session: Session, sources: list[SourceGraph]) -> tuple[Rule, ...]:
-    """The dependency file, if one was asked for: the union over all passes, the host's first. Clang's own file lists
-    only what the last source's host pass read."""
+    """The dependency file, if requested: the union over all passes, the host's first. Clang's own file lists only the
+    headers of the last source's host pass."""
     slots = [
         slot for one in reversed(sources) for slot in ((one.slots[-1], *one.slots[:-1]) if one.plan.host else one.slots)
     ]

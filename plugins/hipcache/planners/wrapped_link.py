@@ -1,8 +1,8 @@
-"""A link by the new offload driver: its device links, and the program put together of them.
+"""A link with the new offload driver: its device links, and then the program.
 
-Each device link is run by clang-linker-wrapper, from inputs that hold that arch's images alone (`embedded`); the host
-linker that it is given does nothing, and clang is told where to write the code object. Then the user's own command
-runs, with the code objects: the wrapper bundles, registers and links them as it would have those of its own.
+clang-linker-wrapper runs each device link, with inputs that contain only that arch's images (`embedded`), a host linker
+that does nothing, and a path for clang to write the code object to. Then the user's own command runs with the code
+objects: the wrapper bundles, registers and links them as it would its own.
 """
 
 from __future__ import annotations

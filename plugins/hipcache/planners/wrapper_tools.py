@@ -1,4 +1,4 @@
-"""What clang-linker-wrapper runs for a device link: of that a key has the content."""
+"""The programs that clang-linker-wrapper runs for a device link: their contents are in the key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str
 
 
 def nothing(session: Session) -> str:
-    """A program that does nothing."""
+    """The path of a program that does nothing."""
     found = tools.which("true", session.command.cwd, session.engine.environ)
     if not found:
         raise PassThrough("tool", "no 'true' on PATH")
