@@ -10,7 +10,7 @@ from hipcache import shared
 
 BARE, ALL, RAW = shared.LEXER_BARE, shared.LEXER_ALL, shared.LEXER_RAW
 NOT_BARE, UNPLAIN, AMBIGUOUS = shared.LEXED_NOT_BARE, shared.LEXED_UNPLAIN, shared.LEXED_AMBIGUOUS
-IN_LINES, NAMES, KNOWN = shared.WORD_IN_LINES, shared.WORD_NAMES, shared.WORD_KNOWN
+IN_LINES, NAMES = shared.WORD_IN_LINES, shared.WORD_NAMES
 
 _BLANK, NEWLINE = b" \t\f\v", b"\n\r"
 WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")

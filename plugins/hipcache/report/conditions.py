@@ -52,11 +52,6 @@ class Condition:
     def identity(self) -> str:
         return f"{self.kind} {self.about or self.message}"
 
-    @property
-    def stops_caching(self) -> bool:
-        """Else something is only slower, or without effect."""
-        return self.kind in ("settings", "store_not_writable", "store_full")
-
     def describe(self) -> str:
         return f"{KINDS[self.kind]}: {self.message}"
 
