@@ -3,7 +3,8 @@
 How to write a quick test (a compile of a bare source costs 0.2 s of plain clang, 0.3 s of hipcache, 0.01 s warm):
 
 - `lab.warm()`, then one change, then `lab.changed()` or `lab.compile()`: plain clang is asked again only after a change
-  (`golden`). A loop that rewrites a file that stays the same makes it run anew. Own comparisons go through `lab.plain`.
+  (`golden`), and once for all tests that begin with the same files and command (`golden_of_all`). A loop that rewrites
+  a file that stays the same makes it run anew. Own comparisons go through `lab.plain`.
 - `kernel(...)`, HIP_IN_SHORT and BARE instead of HIP's own headers, which take a second for each pass.
 - `lab.counted()`, `lab.stats()`, `statistics(environ)` instead of a process `hipcache stats`.
 - Nothing sleeps until a file is old: `same` and `plain` see to it, `settle()` does elsewhere. Engines of tests take an
@@ -46,6 +47,7 @@ import forked_engines
 import pytest
 import shared_memos
 from golden import Golden, Tree
+from golden_of_all import GoldenOfAll
 from hipcache import cli
 
 # Seconds after which a file is old for that engine.
@@ -299,7 +301,8 @@ class Lab:
         if RESIDENT:
             environ |= {"HIPCACHE_RESIDENT": "1", "HIPCACHE_SYSTEM_PATHS": f"{root / 'work'}:/usr:/lib:/etc:/bin"}
             environ["XDG_RUNTIME_DIR"] = _runtime()
-        lab = cls(root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ)
+        golden = Golden(of_all=None if AS_USERS else GoldenOfAll(SESSION, root))
+        lab = cls(root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ, _golden=golden)
         lab.write("hip_in_short.hpp", HIP_IN_SHORT)
         lab.write("k.hip", KERNEL)
         return lab
@@ -406,7 +409,7 @@ class Lab:
 
         for path in (made, rule):
             path.unlink(missing_ok=True)
-        plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env)
+        plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env, share=True)
         cached = run(*_launcher_of_comparisons())
         assert cached.ended.err.decode() == plain.ended.err.decode()
         assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
@@ -424,14 +427,20 @@ class Lab:
         without: Sequence[Path] = (),
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
+        share: bool = False,
     ) -> Result:
         """What `run` gives, which is plain clang's `command`: the same again where nothing has changed since (see
-        `golden`). `without`: files that are gone before each run. Afterwards all files are old enough to be remembered.
+        `golden`). `without`: files that are gone before each run; `share`: also what another test was given. Afterwards
+        all files are old enough to be remembered.
         """
         told = {**self.environ, **(env or {})}
         apart = (Path(told["HIPCACHE_DIR"]), self.root.parent / "run", self.root.parent / "disk")
-        tree = Tree.of(self.root.parent, (*without, *apart))
-        made = self._golden.get(run, command, cwd or self.root, told, tree)
+
+        def look() -> Tree:
+            return Tree.of(self.root.parent, (*without, *apart))
+
+        tree = look()
+        made = self._golden.get(run, command, cwd or self.root, told, tree, look if share else None)
         tree.settle(SETTLED)
         return made
 

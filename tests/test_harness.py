@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from bound import bounded
 from golden import Golden, Tree
+from golden_of_all import GoldenOfAll
 from hip import HIT, LAUNCHER, Lab, only_19, replace, rewrite
 
 
@@ -79,6 +80,61 @@ def test_an_audit_finds_a_result_that_is_another_one_by_now(tmp_path: Path) -> N
     assert results.get(lambda: next(runs), ["clang"], tmp_path, {}, tree) == 0
     with pytest.raises(AssertionError, match="differs from itself"):
         results.get(lambda: next(runs), ["clang"], tmp_path, {}, tree)
+
+
+def asked_of_all(session: Path, top: Path, audited_one_in: int = 1 << 30) -> Callable[..., bytes]:
+    """Plain clang in `top`, which answers with its number of that run; with the results of all tests of `session`."""
+    top.mkdir(exist_ok=True)
+    (top / "source").write_text("one")
+    runs = itertools.count()
+
+    def get(command: str = "clang", said: str = "", writes: str = "", **environ: str) -> bytes:
+        def run() -> bytes:
+            if writes:
+                (top / writes).touch()
+            return f"{next(runs)} {said}".encode()
+
+        results = Golden(of_all=GoldenOfAll(session, top, audited_one_in=audited_one_in))
+        return results.get(run, [command], top, environ, Tree.of(top, []), lambda: Tree.of(top, []))
+
+    return get
+
+
+def test_the_result_of_one_test_is_that_of_another_one_with_the_same_files(tmp_path: Path) -> None:
+    one, other = asked_of_all(tmp_path, tmp_path / "one"), asked_of_all(tmp_path, tmp_path / "other")
+    assert (one(), other()) == (b"0 ", b"0 ")
+    assert one(f"-o{tmp_path}/one/out.o", HOME=f"{tmp_path}/one/home") == b"1 "
+    assert other(f"-o{tmp_path}/other/out.o", HOME=f"{tmp_path}/other/home") == b"1 ", "its own directory is no other"
+    assert [other("gcc"), other(LANG="C")] == [b"0 ", b"1 "]
+    (tmp_path / "other/source").write_text("two")
+    assert other() == b"2 "
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda get, session: get(f"-I{session}/headers"),
+        lambda get, session: get("-I../../headers"),
+        lambda get, session: get(TMPDIR=f"{session}/one/disk"),
+        lambda get, session: get(said=f"in {session}/one"),
+        lambda get, session: get(writes="another file"),
+    ],
+    ids=["another directory", "one above", "a disk", "it says where it is", "it writes something else"],
+)
+def test_no_result_is_shared_that_may_be_of_its_place(
+    tmp_path: Path, asked: Callable[[Callable[..., bytes], Path], bytes]
+) -> None:
+    get = asked_of_all(tmp_path, tmp_path / "one")
+    assert asked(get, tmp_path).startswith(b"0")
+    (tmp_path / "one/another file").unlink(missing_ok=True)
+    assert asked(get, tmp_path).startswith(b"1")
+
+
+def test_an_audit_finds_a_shared_result_that_is_another_one_by_now(tmp_path: Path) -> None:
+    get = asked_of_all(tmp_path, tmp_path / "one", audited_one_in=1)
+    assert get() == b"0 "
+    with pytest.raises(AssertionError, match="the shared key"):
+        get()
 
 
 @only_19

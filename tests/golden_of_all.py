@@ -1,0 +1,103 @@
+"""Plain clang's results that all tests of one run share: most tests begin with the same compile of the same source.
+
+`golden` knows a result by the status of all files of a test; here it is known by their content, with the test's own
+directory left out of every path. So a result is kept, and taken, only where nothing but that can be in it:
+
+- neither the command, the environment nor a file names another directory of the run's, or one above the test's own;
+- all files are small (a compiler of a test's own is not), and nothing asks for the time (see `golden`);
+- clang has written nothing but what the result holds;
+- the directory's name is nowhere in the result, as it would be with debug information.
+
+One use in twenty is an audit, as in `golden`. A full run shares nothing (`hip.AS_USERS`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from golden import Tree
+
+Result = TypeVar("Result")
+
+_LARGE = 1 << 20
+_OWN = b"\0own\0/"
+# The disks of tests, which are in no tree.
+_NOT_LISTED = _OWN + b"disk"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What plain clang is asked: a command in a directory and an environment. `look`: what files there are."""
+
+    command: Sequence[str]
+    cwd: Path
+    environ: Mapping[str, str]
+    look: Callable[[], Tree]
+
+    def key(self, top: Path, others: Path) -> str:
+        """The same in each directory; empty where it cannot be. `top`: that of the test; `others`: where those of all
+        tests are."""
+        own = os.fsencode(top) + b"/"
+        told = [*self.command, f"{self.cwd}/", *(f"{name}={value}" for name, value in sorted(self.environ.items()))]
+        parts = [os.fsencode(word).replace(own, _OWN) for word in told]
+        if any(b"../.." in part or _NOT_LISTED in part for part in parts):
+            return ""
+        for path, mode, _, _, *more in self.look().entries:
+            content = b""
+            if stat.S_ISREG(mode):
+                content = Path(path).read_bytes()
+                if len(content) > _LARGE:
+                    return ""
+            elif stat.S_ISLNK(mode):
+                content = os.fsencode(more[0])
+            elif not stat.S_ISDIR(mode):
+                return ""
+            parts += [os.path.relpath(path, top).encode(), b"%o" % mode, content.replace(own, _OWN)]
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            if os.fsencode(others) in part:
+                return ""
+            digest.update(b"%d:%b" % (len(part), part))
+        return digest.hexdigest()
+
+
+@dataclass
+class GoldenOfAll:
+    """`session`: the directory of this run of tests; `top`: of one test; `reused`: how often a result was used
+    again."""
+
+    session: Path
+    top: Path
+    reused: int = 0
+    audited_one_in: int = 20
+
+    def get(self, run: Callable[[], Result], asked: Question) -> Result:
+        """What `run` gives, or gave another test for the same."""
+        key = asked.key(self.top, self.session)
+        path = self.session / "golden" / key
+        if not key:
+            return run()
+        if path.exists():
+            known: Result = pickle.loads(path.read_bytes())
+            self.reused += 1
+            if zlib.crc32(f"{key} {self.top}".encode()) % self.audited_one_in == 0:
+                assert run() == known, "plain clang differs from itself, or sees what the shared key does not hold"
+            return known
+        before = asked.look().entries
+        made = run()
+        packed = pickle.dumps(made)
+        if asked.look().entries == before and os.fsencode(self.top) not in packed:
+            path.parent.mkdir(exist_ok=True)
+            part = path.with_name(f"{key}.{os.getpid()}")
+            part.write_bytes(packed)
+            part.replace(path)
+        return made
