@@ -1,1 +1,1 @@
-"""From the command to its units, as values: what the driver would run, and how it is cut and keyed."""
+"""From a command to its units, as values: the driver's plan, and how it is cut and keyed."""

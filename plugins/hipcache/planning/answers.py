@@ -1,11 +1,11 @@
-"""What a tool answered, kept with all that it looked at for its answer.
+"""Stored answers of a tool, with all paths that the tool looked at.
 
-Such an answer (the driver's plan, the command that hipcc runs) is a function of the command, the environment, the
-working directory, and what the tool finds in the file system. All of these are checked before a kept answer is used;
-else the tool is asked again.
+An answer (the driver's plan, the command that hipcc runs) depends on the command, the environment, the working
+directory, and what the tool finds in the file system. hipcache checks all of these before it reuses a stored answer,
+and otherwise asks the tool again.
 
-An answer names the programs that are run. So it is taken only as this user has kept it: in a store that others write
-to, each asks for himself.
+An answer names programs to run. So hipcache uses only answers that the same user has stored: in a shared store each
+user asks the tool.
 
 Format of an answer (an action of the store): zlib-compressed JSON
 `{"text": str, "looked": [[how, path, signature], ...]}`.
@@ -24,7 +24,7 @@ from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass
 
-# Variables that a build tool or a shell sets anew for each command, and that no compiler reads.
+# Variables that a build tool or a shell changes with every command, and that no compiler reads.
 VOLATILE = frozenset(
     [
         "_",
@@ -45,7 +45,7 @@ VOLATILE = frozenset(
 
 @dataclass(frozen=True)
 class Answer:
-    """`looked`: all that the tool looked at for it; empty where that is not known."""
+    """`looked`: every path that the tool looked at; empty if unknown."""
 
     text: str
     looked: tuple[Observation, ...]
@@ -68,7 +68,7 @@ def remember(engine: Engine, key: str, answer: Answer) -> None:
 
 
 def recall(engine: Engine, key: str) -> Answer | None:
-    """The kept answer, if nothing that the tool looked at has changed."""
+    """The stored answer, if nothing that the tool looked at has changed."""
     raw = None if engine.recache else engine.store.get_action(key, own=True)
     if raw is None:
         return None

@@ -1,4 +1,4 @@
-"""The plans of compiles, and of a source of a GPU's assembler: asked of the driver, and read."""
+"""Asks the driver for the plans of compiles and of GPU assembler sources, and parses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hipcache.values import dataclass, replace
 
 @dataclass(frozen=True)
 class Asked:
-    """The plan, the path of the driver, and all that it looked at for it (nothing where that is not known)."""
+    """The plan, the path of the driver, and every path that the driver looked at (empty if unknown)."""
 
     plan: Plan
     program: str
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class AskedToAssemble:
-    """The same of a source of a GPU's assembler."""
+    """The same for a GPU assembler source."""
 
     job: AssemblerJob
     program: str

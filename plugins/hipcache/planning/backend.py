@@ -1,11 +1,11 @@
-"""The options of a device pass that its back end is run with: those that can matter to it.
+"""The options of a device pass that its back end needs.
 
-A back end reads bitcode. For bitcode, clang reads next to no language options (`CompilerInvocation`, ParseLangArgs):
-they have had their effect on the bitcode. So have directories and prefix maps, which clang applies while it writes
-debug information, coverage and `__FILE__`. Warnings of a back end only tell that it has something to say; the user
-reads them from a pass in one step, which has all options (`planners/device_code`). So neither can reach the code
-object, and a back end runs without them: another `-Wall` or `-std=` starts none. Each name was tried with clang 15 and
-19: the code object is the same with and without it. What is not listed stays.
+A back end reads bitcode. For bitcode, clang uses almost no language options (`CompilerInvocation`, ParseLangArgs): they
+have had their effect already. The same holds for directories and prefix maps, which clang applies when it writes debug
+information, coverage and `__FILE__`. A back end's warnings only show that it has messages; the user reads them from a
+pass in one step with all options (`planners/device_code`). None of these can affect the code object, so a back end runs
+without them: a change of `-Wall` or `-std=` starts no back end. Each option was tested with clang 15 and 19: the code
+object is the same with and without it. Options that are not listed stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from hipcache.planning.cc1 import Option, Role
 
-# Roles that concern the front end alone.
+# Roles that only concern the front end.
 _FRONT_ONLY = {
     Role.OUTPUT,
     Role.DEPENDENCIES,
@@ -31,7 +31,7 @@ _FRONT_ONLY = {
     Role.DIRECTORY,
 }
 
-# Read by the front end alone (-fX and -fno-X, with or without a value).
+# Options that only the front end uses (-fX and -fno-X, with or without a value).
 _LANGUAGE = (
     *("access-control", "aligned-allocation", "blocks", "borland-extensions", "char8_t", "check-new", "concepts-ts"),
     *("coroutines", "coroutines-ts", "cuda-allow-variadic-functions", "cxx-exceptions", "declspec"),
@@ -76,15 +76,15 @@ _FUSING = {("-ffp-contract=fast",), ("-ffp-contract", "fast")}
 
 
 def options(given: Iterable[Option]) -> list[Option]:
-    """Those of a pass that its back end has too: they are in its command, and in its key."""
+    """The options of a pass that its back end keeps, in its command and in its key."""
     return [option for option in given if option.role not in _FRONT_ONLY and not _DROPPED.fullmatch(option.text[0])]
 
 
 def shows_bitcode(given: Iterable[Option]) -> bool:
-    """Would bitcode between a front end and a back end change the code object or the messages?"""
+    """Would two steps with bitcode in between change the code object or the messages?"""
     return any(option.name.startswith(_IN_ONE_STEP) or option.text in _FUSING for option in given)
 
 
 def warns(given: Iterable[Option]) -> bool:
-    """Does the user read warnings (no -w)?"""
+    """Are warnings on (no -w)?"""
     return all(option.name != "-w" for option in given)

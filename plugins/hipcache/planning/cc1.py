@@ -1,8 +1,8 @@
 """The options of `clang -cc1`, as far as a cache must know them: what each one reads, writes or changes.
 
-The driver's `-###` prints one such command for each pass. Options fall into roles; one that falls into
-none is not understood, and the compile passes through. The names are those of
-clang's `clang/include/clang/Driver/Options.td` (releases 15 to 22).
+The driver's `-###` prints one such command for each pass. Each option has a role. If an option has none, hipcache does
+not know it, and the compile passes through. The names are those of clang's `clang/include/clang/Driver/Options.td`
+(releases 15 to 22).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from hipcache.values import dataclass
 
 
 class Role(Enum):
-    """What an option means to the cache."""
+    """The role of an option for the cache."""
 
     PLAIN = auto()  # changes the output; its text is the whole input, unless it names a file
     OUTPUT = auto()  # -o: where, not what
-    AUXILIARY = auto()  # where a second output goes (`auxiliary`)
-    EMIT = auto()  # what the output is: an object, bitcode, assembly, text
+    AUXILIARY = auto()  # the path of a second output (`auxiliary`)
+    EMIT = auto()  # the kind of output: object, bitcode, assembly, text
     DEPENDENCIES = auto()  # the dependency file's path and targets
     DEPENDENCY_STYLE = auto()  # -sys-header-deps
-    PRESENTATION = auto()  # how messages look
+    PRESENTATION = auto()  # the format of messages
     DIRECTORY = auto()  # the working directory, written into debug information
     BITCODE = auto()  # a bitcode file that is linked in
     CUID = auto()
     GPUBINARY = auto()  # the fat binary (of the new driver: the package) that the host embeds
-    SEARCH = auto()  # a directory in which headers are looked for
+    SEARCH = auto()  # a directory to search for headers
     INCLUDE = auto()  # a file that is included first
     MACRO = auto()  # -D, -U
     LANGUAGE = auto()  # -x
@@ -145,12 +145,12 @@ _JOINED: tuple[tuple[str, Role], ...] = (
     ("-I", Role.SEARCH),
 )
 
-#: With this option the driver tells its plan.
+#: With this option the driver prints its plan.
 PLANNED = "-###"
-#: Where no file is, nor can one be made: it stands in a command to plan for the file of --serialize-diagnostics.
+#: A path where no file can be created: it replaces the file of --serialize-diagnostics while the driver plans.
 NOWHERE = "/proc/hipcache-messages"
 
-# Options whose value names no file that is read, whatever it looks like.
+# Options whose value never names an input file, whatever it looks like.
 MERE_NAMES = frozenset(
     {name for name, role in _SEPARATE.items() if role is Role.PLAIN and name != "-mllvm"}
     | {"-object-file-name=", "-std=", "-mframe-pointer="}
@@ -171,7 +171,7 @@ _REFUSED = re.compile(
     r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
 )
 
-# Those of them that have a reason of their own.
+# Those with their own reason.
 _REASONS = {
     "plugin": ("-load", "-plugin", "-add-plugin", "-fplugin", "-fpass-plugin"),
     "pch": ("-include-pch", "-emit-pch", "-pch-", "-building-pch"),
@@ -185,7 +185,7 @@ _REASONS = {
     "command_line": ("-fembed",),
 }
 
-# What a pass writes.
+# The outputs of a pass.
 _EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S", "-E"])
 
 _UNDERSTOOD = re.compile(
@@ -200,14 +200,14 @@ _UNDERSTOOD = re.compile(
     r"|isysroot)"
 )
 
-# LLVM's own options go deep: those that print or write by their name are left to the compiler.
+# LLVM's internal options: those whose name says that they print or write something pass through.
 REFUSED_LLVM = re.compile(
     r"dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
 )
 
 
 def parse(arguments: tuple[str, ...], language: str = "hip") -> tuple[Option, ...]:
-    """The options after `clang`. Raises PassThrough for one that the cache does not understand."""
+    """The options after `clang`. Raises PassThrough for an option that the cache does not know."""
     options = tuple(_options(arguments))
     inputs = [option for option in options if option.role is Role.INPUT]
     languages = [option.value for option in options if option.role is Role.LANGUAGE]

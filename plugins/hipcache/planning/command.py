@@ -1,7 +1,7 @@
-"""The command that the build tool ran, as a value: what is compiled, to what, and whether it is ours at all.
+"""The command that the build tool ran, as a value: its source, its output, and whether hipcache handles it.
 
-Only what must be known *before* the driver is asked is read here: is it one HIP source, compiled (to an object,
-bitcode, assembly), with no side effects while it is only planned? Everything else is read from the driver's own plan.
+This module parses only what must be known *before* it asks the driver: is it one HIP source, compiled (to an object,
+bitcode, assembly), and without side effects while the driver plans it? Everything else comes from the driver's plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hipcache.values import dataclass, replace
 
 _LANGUAGES = ("-x", "--language")
 
-# What keeps the driver from linking a program: the device's side alone is never linked into one.
+# Options with which the driver links no program: it never links the device side alone.
 COMPILES = frozenset(
     ["-c", "--compile", "-S", "--assemble", "-E", "--preprocess", "--cuda-device-only", "--offload-device-only"]
 )
@@ -37,7 +37,7 @@ _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
 _DRIVERS = ("--offload-new-driver", "--no-offload-new-driver")
 
-# Variables that make the driver or lld write something beside the output, or other output.
+# Variables that make the driver or lld write a second file, or a different output.
 _SIDE_EFFECTS = (
     *("CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT"),
     *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "LLD_REPRODUCE", "LLD_VERSION"),
@@ -89,7 +89,7 @@ class Command:
 
     @property
     def side(self) -> Side:
-        """The last option that names one counts; without any it is both."""
+        """The last such option counts; without any, both sides are compiled."""
         sides = [SIDES[word] for word in self.arguments if word in SIDES]
         return sides[-1] if sides else Side.BOTH
 
@@ -153,7 +153,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
 def parse_each(
     argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed: tuple[str, ...] = ()
 ) -> tuple[Command, ...]:
-    """As `parse`, but a command of several sources is one compile for each, in their order."""
+    """Like `parse`, but a command with several sources becomes one compile per source, in their order."""
     try:
         return (parse(argv, cwd, environ, typed=typed),)
     except PassThrough as left:
@@ -168,7 +168,7 @@ def parse_each(
 
 
 def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Without the other sources, and without a language that stands behind (of which the driver would warn)."""
+    """Without the other sources, and without a language option after the source (the driver would warn about it)."""
     words = list(_words(argv[1:]))
     places = [at + 1 for at, word, _ in words if not word]
     languages = {place for at, word, _ in words if word in _LANGUAGES for place in (at + 1, at + 2)}
@@ -243,7 +243,7 @@ def links_device_code(arguments: tuple[str, ...]) -> bool:
 
 
 def preprocesses(arguments: Iterable[str]) -> bool:
-    """Is the text of all headers the output? (To standard output, if none is named.)"""
+    """Does it preprocess? (Without an output file, to standard output.)"""
     return any(word in ("-E", "--preprocess") for word in arguments)
 
 
@@ -254,7 +254,7 @@ def is_relocatable(arguments: tuple[str, ...]) -> bool:
 
 
 def compiles_and_links(arguments: tuple[str, ...]) -> bool:
-    """Does clang make a program of HIP sources by this command alone?"""
+    """Does this one command compile HIP sources and link a program?"""
     if not COMPILES.isdisjoint(arguments) or any(map(why_left_in_program, arguments)):
         return False
     language = ""

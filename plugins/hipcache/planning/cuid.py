@@ -1,10 +1,10 @@
-"""The CUID of an object: one for any set of offload archs, another for each object of a project.
+"""The CUID of an object: the same for any set of offload archs, and different for each object of a project.
 
 Clang makes names of static device variables unique with the compilation unit ID, and from 18 on defines a
 global symbol `__hip_cuid_<md5>`: two objects with one CUID do not link together. The driver's default hashes the
 whole command line, the list of archs included, so that each set of archs would be another program.
 
-Ours hashes what tells the objects of a project apart and stays the same in another checkout: the
+hipcache's CUID hashes what distinguishes the objects of a project and is the same in every checkout: the
 source's and the object's path below their root, and the macros. The root of a source is HIPCACHE_BASEDIR, else the
 working copy (`.git` and the like); of an object the same, else the build tree (`CMakeCache.txt`, `build.ninja`).
 Without a root the path is absolute: two directories of one project may both hold `util.hip`.
@@ -40,7 +40,7 @@ def make_cuid(
     inputs = [
         ("source", os.path.relpath(source, source_root or "/")),
         ("output", os.path.relpath(output, output_root or "/")),
-        # An object outside of its source's root is told from one inside of it.
+        # Distinguishes an object outside of its source's root from one inside of it.
         ("same root", str(source_root == output_root)),
         *(("macro", macro) for macro in macros),
     ]

@@ -1,4 +1,4 @@
-"""Asks the compiler driver (`-###`); what it has said before is taken where it still holds (`answers`)."""
+"""Asks the compiler driver for its plan (`-###`), or reuses a stored plan that still holds (`answers`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hipcache.planning.jobs import split
 from hipcache.planning.responses import expand, tokenize
 from hipcache.processes.runner import Runner
 
-# What a job is called that is the driver itself.
+# The name of the driver's own job.
 DRIVER = "the driver"
-# The value of an option (-march=native, --offload-arch=gfx906,native), and no part of a path.
+# `native` as the value of an option (-march=native, --offload-arch=gfx906,native), not as a part of a path.
 _NATIVE = re.compile(r"(?:^|[=,;])native(?![\w/.-])")
 
 
@@ -65,7 +65,7 @@ def answer(
     found = answers.recall(engine, question)
     if found is None:
         found = run(program, argv, engine, runner, Path(cwd), scratch())
-        # What `native` stands for is asked of the machine, by ways that are no paths.
+        # The driver asks the machine what `native` means, and not through a path.
         more = _more_options(found.text, engine.environ)
         if any(map(_NATIVE.search, arguments)) or any("native" in word for word in more):
             found = Answer(found.text, ())
@@ -81,13 +81,13 @@ def find(compiler: str, cwd: str, engine: Engine) -> str:
 
 
 def words_for(command: Command, more: list[str], engine: Engine, columns: int | None) -> list[str]:
-    # All of ours go first, so that the user's options win, and since a `--` may end the options.
+    # Our options go first, so that the user's override them, and because a `--` may end the options.
     return [command.compiler, "-###", *look(engine.environ, columns), *more, *command.argv[1:]]
 
 
 def look(environ: Mapping[str, str], columns: int | None) -> list[str]:
-    """The options for messages as they would look without us. `columns`: see `ask`."""
-    # The driver looks whether its own standard error is a terminal: ours is, its is not.
+    """The options that give messages the format that they have without hipcache. `columns`: see `ask`."""
+    # The driver checks whether its standard error is a terminal. Under hipcache it is a pipe.
     colours = ["-fcolor-diagnostics"] if environ.get("TERM", "") not in ("", "dumb") else []
     return [] if columns is None else [*colours, f"-fmessage-length={columns}"]
 

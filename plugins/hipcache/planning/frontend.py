@@ -1,4 +1,4 @@
-"""A pass over the source (a device's front end, or the host's): its command and its key."""
+"""A pass over the source (a device front end, or the host pass): its command and its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
-# What a pass is given anew each time it runs.
+# Options that change with every run of a pass.
 REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
 # Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of. (All flags of
 # clang 15 and 19 were tried on texts that differ in comments, blanks and the last line's end.) With `-Werror=` too.
@@ -45,8 +45,8 @@ _HASHES_PATHS = (
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A pass over the source (of a device unit or the host). `look`: how its messages are to look; that is not
-    part of the key, since most passes say nothing."""
+    """A pass over the source (of a device unit or the host). `look`: the format of its messages. It is not in the key,
+    since most passes print none."""
 
     job: Cc1Job
     key: Key
@@ -95,7 +95,7 @@ class FrontEnd:
 
     @property
     def embeds(self) -> bool:
-        """Does its output hold the fat binary?"""
+        """Does its output contain the fat binary?"""
         return any(option.role is Role.GPUBINARY for option in self.job.options)
 
     @property

@@ -39,7 +39,7 @@ class Cc1Job:
 
     @property
     def emits(self) -> str:
-        """The option that says what it writes."""
+        """The option with the kind of its output."""
         return self.value(Role.EMIT)
 
 
@@ -51,7 +51,7 @@ class ToolJob:
     arguments: tuple[str, ...]
 
     def renamed(self, names: dict[str, str]) -> list[str]:
-        """Its words, with those files under other names."""
+        """Its words, with these files renamed."""
         return [self.program, *(_rename(word, names) for word in self.arguments)]
 
 
@@ -68,13 +68,13 @@ def _rename(word: str, names: dict[str, str]) -> str:
 
 
 def clang_version(text: str) -> int:
-    """The major version in a plan's banner; 0 where there is none."""
+    """The major version in a plan's banner; 0 without a banner."""
     named = re.search(r"^[^\n\":]*clang version (\d+)\.", text, re.MULTILINE)
     return int(named.group(1)) if named else 0
 
 
 def split(text: str) -> tuple[list[tuple[str, ...]], str]:
-    """The jobs of a plan, and what the driver said besides."""
+    """The jobs of a plan, and the driver's own messages."""
     jobs, messages = [], []
     for line in text.splitlines(keepends=True):
         if line.startswith(' "'):

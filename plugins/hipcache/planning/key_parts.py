@@ -1,4 +1,4 @@
-"""What the keys of a plan's jobs have: tools by content, options, and the content of the files that they name."""
+"""The parts of the keys of a plan's jobs: tools by content, options, and the contents of the files that they name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {Role.INPUT, Role.SEARCH, Role.INCLUDE}
 
 
 class KeyParts:
-    """All methods raise PassThrough where a tool or a file that an option names cannot be read."""
+    """All methods raise PassThrough if a tool, or a file that an option names, cannot be read."""
 
     def __init__(self, identities: Identities, files: Files) -> None:
         self._identities = identities
@@ -34,7 +34,7 @@ class KeyParts:
         return self._identities.tool(program, self._files.resolve(program))
 
     def link(self, job: ToolJob, names: dict[str, str]) -> Parts:
-        """Of a device link, with the plan's temporary files under other names."""
+        """Of a device link, with the plan's temporary files renamed."""
         parts = [("linker", self.tool(job.program))]
         for word in job.renamed(names)[1:]:
             parts += [("linker option", self._portable(word)), *self._file(file_in(word))]
@@ -68,8 +68,8 @@ class KeyParts:
         )
 
     def _one_directory(self, job: Cc1Job) -> Iterable[tuple[str, str]]:
-        """Names of one directory, which clang searches at one of its places alone: where a link is set to another
-        directory, other headers are found, without one that changed or appeared where a trace has looked."""
+        """Different names of one directory, which clang searches only once. If a symbolic link then points to another
+        directory, clang finds other headers, although no path in a trace changed or appeared."""
         first: dict[object, str] = {}
         for option in job.options:
             if option.role is Role.SEARCH:

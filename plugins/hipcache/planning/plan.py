@@ -1,10 +1,10 @@
-"""The plan of a compile: the driver's jobs -> the shape of a HIP compile.
+"""The plan of a compile: from the driver's jobs to the shape of a HIP compile.
 
     for each offload arch:  cc1 (device) -> lld -> code object     (-foffload-lto: by way of bitcode)
     clang-offload-bundler                       -> fat binary
     cc1 (host), which embeds the fat binary     -> object
 
-Other command lines give parts of that, or another end:
+Other command lines give parts of that, or other outputs:
 
     one side alone               the device passes (their bundle, or each its own output), or the host pass
     -fgpu-rdc, -S, -emit-llvm, -E  device passes without lld; the bundle of theirs and the host's is the output
@@ -12,7 +12,7 @@ Other command lines give parts of that, or another end:
     -fgpu-rdc, linked at once    device passes without lld, and the host's pass, each with an output of its own
     -flto                        a host pass that embeds the fat binary in bitcode
 
-Jobs are put together by what they read and write, not by their order.
+Jobs are connected by the files that they read and write, not by their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.values import dataclass, replace
 
-# Read where code is made of bitcode: by a link. The job of a compile does not read it; its key has the content.
+# A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
 _OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
 
@@ -45,7 +45,7 @@ class DevicePass:
 
     @property
     def by_lto(self) -> bool:
-        """Does its link make the code (of bitcode)?"""
+        """Does its link make the code, from bitcode (LTO)?"""
         return self.link is not None and self.compile.emits == "-emit-llvm-bc"
 
 
@@ -70,23 +70,23 @@ class Plan:
 
     @property
     def first(self) -> Cc1Job:
-        """The pass that stands for all where they agree: what dependency file they write."""
+        """The pass that represents all, where they agree: which dependency file they write."""
         return self.host or self.devices[0].compile
 
     @property
     def dependency_file(self) -> str:
-        """As the command names it; empty where none is written."""
+        """As the command names it; empty if none is written."""
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
 
     @property
     def made(self) -> tuple[str, ...]:
-        """What each pass comes to, the host's last."""
+        """The output of each pass, the host's last."""
         host = (self.host.value(Role.OUTPUT),) if self.host else ()
         return (*(device.code for device in self.devices), *host)
 
     @property
     def links_alone(self) -> bool:
-        """Are the outputs what lld writes, which makes them executable?"""
+        """Does lld write the outputs? (It makes them executable.)"""
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
 
     @property
@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the user gets; one for each pass where nothing brings them together, the host's last."""
+        """The user's output files; one per pass if no job combines them, the host's last."""
         if self.bundle and not self.embeds:
             return (self.bundled,)
         devices = () if self.bundle else tuple(device.code for device in self.devices)
@@ -157,7 +157,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version:
 
 
 def _device_passes(compiles: list[Cc1Job], links: list[ToolJob]) -> dict[str, DevicePass]:
-    """Each device pass by the name of what it makes."""
+    """Each device pass, by the name of its output."""
     passes: dict[str, DevicePass] = {}
     objects = {job.value(Role.OUTPUT): job for job in compiles}
     for link in links:
@@ -190,13 +190,13 @@ def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
 
 
 def _arch(job: Cc1Job) -> str:
-    """The offload arch (clang's target ID) that a device pass compiles for."""
+    """The offload arch (clang's target ID) of a device pass."""
     features = [o.value for o in job.options if o.name == "-target-feature" and o.value[1:] in ("sramecc", "xnack")]
     return ":".join([job.value(Role.PLAIN, "-target-cpu"), *sorted(f"{f[1:]}{f[0]}" for f in set(features))])
 
 
 def _check_side(plan: Plan, side: Side, *, apart: bool) -> None:
-    """A plan in which a job is missing must not look like one of another kind."""
+    """A plan with a missing job must not look like another kind of plan."""
     if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
     if side is Side.BOTH and (plan.bundle is None) != apart:
@@ -217,7 +217,7 @@ def _check_outputs(plan: Plan) -> None:
 
 
 def _in_order(plan: Plan, passes: list[Cc1Job]) -> Plan:
-    """Where passes write one file beside their outputs, the last one's is what stays."""
+    """If several passes write the same second file, the last one's stays."""
     jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
     if passes != jobs and any(option.role is Role.AUXILIARY for job in jobs for option in job.options):
         raise PassThrough("plan", "passes in another order than their outputs")

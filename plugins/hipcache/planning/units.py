@@ -1,18 +1,18 @@
-"""Units: what is cached on its own, cut out of a plan, with the commands to make each and the keys to find it.
+"""Units: the separately cached parts of a plan, with the commands to make them and the keys to find them.
 
     device unit   front end: cc1 -> bitcode      back end: cc1 on the bitcode -> lld -> code object
     host unit     cc1 with a placeholder for the fat binary -> object with a gap
     object        clang-offload-bundler on the code objects, spliced into the host's object
 
-Where the host's output is bitcode or assembly (-flto), there is no gap in it: then the host unit takes the fat binary,
-and its key has the code objects.
+Host output that is bitcode or assembly (-flto) has no gap. The host unit then takes the fat binary, and its key has the
+code objects.
 
-Where a device pass ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) it is one step: made in two, its output
-differs in names and numbers of values. Then the object is the bundle of all passes' outputs. By device LTO
+A device pass that ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) is one step, because two steps would change
+names and numbers of values in its output. The object is then the bundle of all passes' outputs. With device LTO
 (-foffload-lto) the plan's own pass ends in bitcode, and lld alone is the back end.
 
-The command that is run is the command that is keyed: what a key leaves out (where output goes, headers of a back
-end that reads bitcode) is also left out of the command, or cannot reach the output.
+hipcache runs exactly the command that it keys. Whatever is not in a key (output paths, headers of a back end that reads
+bitcode) is not in the command, either, or cannot affect the output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _OBJCOPY = "llvm-objcopy"
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code of one offload arch. `by_lto`: its link is the back end; `in_one_step`: bitcode between would show."""
+    """The code of one offload arch. `by_lto`: its link is the back end; `in_one_step`: two steps would change the
+    output."""
 
     arch: str
     front: FrontEnd
@@ -53,12 +54,12 @@ class DeviceUnit:
 
     @property
     def silent(self) -> bool:
-        """Does the user read no warnings?"""
+        """Are warnings switched off?"""
         return not backend.warns(self.front.job.options)
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
-        """What the keys of the back end and of the link have besides what they read."""
+        """The parts of the keys of back end and link, apart from their inputs."""
         return (*self.back, *self.linking)
 
     def back_argv(self, bitcode: Path, obj: Path) -> list[str]:
@@ -87,7 +88,7 @@ class ObjectUnit:
 
     @property
     def way(self) -> Key:
-        """How the bundler is run, but for what it reads."""
+        """The key of the bundler's command, without its inputs."""
         named = {code: f"code object {number}" for number, code in enumerate(self.codes)}
         named |= {self.host: "host"} if self.host else {}
         words = self.bundle.renamed({**named, self.bundled: "fat binary"})[1:]
@@ -109,7 +110,7 @@ class Units:
 
     @property
     def host_is_last(self) -> bool:
-        """Does the host's pass take the fat binary, and so follow all others?"""
+        """Does the host pass take the fat binary, and so run last?"""
         return self.host is not None and self.object is not None and self.host.embeds and not self.host.has_gap
 
 
@@ -124,7 +125,7 @@ def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, 
 
 
 def _host(host: Cc1Job, parts: KeyParts) -> FrontEnd:
-    # The option that embeds a fat binary is in no key, since it names a temporary file.
+    # The option that embeds a fat binary names a temporary file, so it is in no key.
     embeds = [option.name for option in host.options if option.role is Role.GPUBINARY] or ["none"]
     return parts.front("host", host, [] if embeds == [_USUAL] else [("fat binary", " ".join(embeds))])
 
