@@ -545,6 +545,19 @@ def toolchain(root: Path, version: str) -> Path:
     return root / "bin" / "clang++"
 
 
+def rocm(root: Path, number: int) -> None:
+    """A tree of ROCm: device libraries, that minor version, and a header <hip/value.h> whose VALUE it is."""
+    write_files(
+        root,
+        {
+            "bin/.hipVersion": f"HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR={number}\nHIP_VERSION_PATCH=1\n",
+            "include/hip/value.h": f"#define VALUE {number}\n",
+            "include/hip/hip_version.h": "",
+        },
+    )
+    shutil.copytree(DEVICE_LIBRARIES, root / "amdgcn" / "bitcode")
+
+
 def watched_compiler(path: Path, version: str, hook: str) -> Path:
     """A compiler whose every pass (`clang -cc1 ...`) goes through a shell script that does `hook` first.
 

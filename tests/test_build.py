@@ -17,8 +17,8 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.loop.build import World, build
 from hipcache.model.action import Action, Cache, Function, Literal, Output, Policy, Ref, Source
 from hipcache.model.graph import Delivery, Graph
-from hipcache.storage.memory import MemoryActions, MemoryContents, MemoryFlight
 from hipcache.values import dataclass, field
+from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 
 STORED, NEVER = Policy(), Policy(Cache.NEVER)
 Call = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]

@@ -33,8 +33,8 @@ from hipcache.model import (
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.jobs import Cc1Job
 from hipcache.storage import ActionCache, ContentStore
-from hipcache.storage.memory import MemoryActions, MemoryContents
 from hipcache.values import dataclass, field, replace
+from memory_storage import MemoryActions, MemoryContents
 from test_storage import ACTIONS, CONTENTS
 
 KEY = make_key("test", [("option", "-O3")])

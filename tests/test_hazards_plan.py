@@ -5,13 +5,12 @@ A plan is remembered once all that the driver looked at is older than two second
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, script, toolchain
+from hip import HIT, LLVM, Lab, kernel, rocm, script, toolchain
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -115,16 +114,7 @@ def precompiled_header(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[]
 
 def rocm_tree(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], object]]:
     for number in (1, 2):
-        root = top / f"rocm{number}"
-        (root / "amdgcn").mkdir(parents=True)
-        shutil.copytree(DEVICE_LIBRARIES, root / "amdgcn" / "bitcode")
-        (root / "bin").mkdir()
-        (root / "bin" / ".hipVersion").write_text(
-            f"HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR={number}\nHIP_VERSION_PATCH=1\n"
-        )
-        (root / "include" / "hip").mkdir(parents=True)
-        (root / "include" / "hip" / "value.h").write_text(f"#define VALUE {number}\n")
-        (root / "include" / "hip" / "hip_version.h").write_text("")
+        rocm(top / f"rocm{number}", number)
     link = top / "rocm"
     link.symlink_to("rocm1")
     lab.write("k.hip", kernel("VALUE", "#include <hip/value.h>"))

@@ -23,6 +23,7 @@ from hip import (
     kernel,
     only_19,
     replace,
+    rocm,
     script,
     toolchain,
 )
@@ -393,15 +394,7 @@ def test_the_same_device_libraries_in_another_place_are_a_hit(cosine: Lab, tmp_p
 @pytest.mark.archs(2)
 def test_hip_of_another_path_is_read_anew(lab: Lab, tmp_path: Path) -> None:
     for number in (1, 2):
-        root = tmp_path / f"hip{number}"
-        shutil.copytree(DEVICE_LIBRARIES, root / "amdgcn" / "bitcode")
-        (root / "bin").mkdir()
-        (root / "bin" / ".hipVersion").write_text(
-            f"HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR={number}\nHIP_VERSION_PATCH=1\n"
-        )
-        (root / "include" / "hip").mkdir(parents=True)
-        (root / "include" / "hip" / "value.h").write_text(f"#define VALUE {number}\n")
-        (root / "include" / "hip" / "hip_version.h").write_text("")
+        rocm(tmp_path / f"hip{number}", number)
     lab.write("k.hip", kernel("VALUE", "#include <hip/value.h>"))
     command = [lab.compiler, "--offload-arch=gfx906", "-O2", "-cuid=5eed", "-c", "k.hip", "-o", "out.o"]
     ways: list[tuple[str, list[str]]] = [("ROCM_PATH", []), ("", ["--hip-path={root}"]), ("", ["--rocm-path={root}"])]

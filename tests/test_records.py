@@ -9,7 +9,7 @@ from hipcache.cache.entries import MOST, Entry, pack, unpack
 from hipcache.inputs.readset import Quote
 from hipcache.model.action import Action, ActionResult, Bound, Function
 from hipcache.model.contents import Digest
-from hipcache.storage.memory import MemoryActions, MemoryContents
+from memory_storage import MemoryActions, MemoryContents
 
 QUOTES = (Quote("k.hip", (1, 7), "q" * 64), Quote("x\udcff.h", (), ""))
 ENTRY = Entry(

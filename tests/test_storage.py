@@ -12,9 +12,9 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.model.contents import Digest
 from hipcache.storage import ActionCache, ContentStore, Scratch, SingleFlight
 from hipcache.storage.local import LocalActions, LocalContents, LocalFlight, LocalScratch
-from hipcache.storage.memory import MemoryActions, MemoryContents, MemoryFlight, MemoryScratch
 from hipcache.storage.tiered import TieredActions, TieredContents
 from hipcache.store.local import LocalStore
+from memory_storage import MemoryActions, MemoryContents, MemoryFlight, MemoryScratch
 
 KEY, OTHER = "0123456789abcdef" * 4, "f" * 64
 CONTENT = bytes(range(256)) * 64

@@ -1,4 +1,5 @@
-"""Storage in four protocols. Each implementation (`local`, `memory`, `tiered`) passes the same contract test.
+"""Storage in four protocols. Each implementation (`local`, `tiered`, and one in memory for tests) passes the
+same contract test.
 
 Missing and damaged entries look the same, and damaged ones are removed when they are found. Any number of threads may
 call all methods. A failed write raises StoreError.

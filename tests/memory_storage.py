@@ -1,4 +1,4 @@
-"""The four protocols in memory, for tests and for data that must not outlive this process."""
+"""The four protocols of storage in memory."""
 
 from __future__ import annotations
 
