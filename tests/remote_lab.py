@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -98,7 +98,10 @@ def free_port() -> int:
 
 
 class Server:
-    """One server process over the directory `place`. `argv` starts it; `url`: its address for hipcache."""
+    """One server process over the directory `place`. `argv` starts it; `url`: its address for hipcache; `patience`:
+    seconds until it answers."""
+
+    patience = SECONDS
 
     def __init__(self, place: Path, port: int, argv: list[str], url: str) -> None:
         self.place = place
@@ -112,7 +115,7 @@ class Server:
             self._process = subprocess.Popen(
                 self.argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + self.patience
         while not self._answers():
             assert self._process.poll() is None, (self.place / "output").read_text()
             assert time.monotonic() < end, "the server does not start"
@@ -219,19 +222,21 @@ def link(port: int, delay: float) -> Iterator[int]:
 
 
 class Team:
-    """Machines of a team: each a lab with a store and a directory of its own, and the same remote."""
+    """Machines of a team: each a lab with a store and a directory of its own, and the same remote. `environ`: that its
+    client needs."""
 
-    def __init__(self, root: Path, url: str, version: str = "19") -> None:
+    def __init__(self, root: Path, url: str, version: str = "19", environ: Mapping[str, str] = CLOUD) -> None:
         self.root = root
         self.url = url
         self.version = version
+        self.environ = environ
         self.labs: list[Lab] = []
 
     def machine(self, url: str | None = None) -> Lab:
         place = self.root / f"machine{len(self.labs)}"
         place.mkdir()
         lab = Lab.make(place, self.version)
-        lab.environ.update(CLOUD, HIPCACHE_REMOTE=self.url if url is None else url)
+        lab.environ.update(self.environ, HIPCACHE_REMOTE=self.url if url is None else url)
         self.labs.append(lab)
         return lab
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cloud_servers import CLOUDS, Cloud
 from remote_lab import CLOUD, HAS_CLIENTS, SERVERS, Server, casd, running
 
 if not HAS_CLIENTS:
@@ -14,10 +15,11 @@ if not HAS_CLIENTS:
 
 from hipcache.helper.connecting import connect
 from hipcache.remote import envelope
-from hipcache.remote.address import parse
+from hipcache.remote.address import Address, parse
 from hipcache.remote.backend import Backend, Blob, RemoteError, blob_of
 from hipcache.remote.envelope import Envelope, action_of
 from hipcache.store.seal import Seal
+from hipcache.values import replace
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 SEAL = Seal()
@@ -26,17 +28,23 @@ SMALL, EMPTY = b"content of some kind", b""
 LARGE = b"".join(number.to_bytes(4, "little") for number in range(3 << 20))
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params={**SERVERS, **CLOUDS})
 def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for name, value in CLOUD.items():
+    one = {**SERVERS, **CLOUDS}[request.param](tmp_path / "server")
+    for name, value in {**CLOUD, **(one.environ if isinstance(one, Cloud) else {})}.items():
         monkeypatch.setenv(name, value)
-    with running(SERVERS[request.param](tmp_path / "server")) as one:
+    with running(one):
         yield one
+
+
+def patient(url: str) -> Address:
+    """With a time-out that is none of a test's: machines that run tests are busy."""
+    return replace(parse(url), timeout=10.0)
 
 
 @pytest.fixture
 def backend(server: Server) -> Iterator[Backend]:
-    found = connect(parse(server.url))
+    found = connect(patient(server.url))
     yield found
     found.close()
 
@@ -89,11 +97,13 @@ def test_a_later_result_takes_the_place_of_an_earlier_one(backend: Backend) -> N
 def test_what_was_put_is_there_after_a_kill(server: Server, backend: Backend) -> None:
     if server.url.startswith("s3:"):
         pytest.skip("moto keeps all in memory")
+    if server.url.startswith("az:"):
+        pytest.skip("Azurite writes its list of blobs now and then")
     (blob,) = put(backend, SMALL)
     backend.put_result(action_of(KEY, SEAL), envelope.pack(Envelope(KEY, b"record", {}), SEAL))
     server.kill()
     server.start()
-    again = connect(parse(server.url))
+    again = connect(patient(server.url))
     assert again.contents([blob], no_progress) == {blob: SMALL}
     assert again.results([action_of(KEY, SEAL)], no_progress)
     again.close()

@@ -5,7 +5,8 @@
     s3://BUCKET[/PREFIX]           objects of the same names; gs://, az://CONTAINER
 
 What follows a `?`, with `&` between two: `read-only` or `write-only`; files: `token-file` (a bearer token),
-`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint` of an S3 server of one's own;
+`header-file` (lines "Name: value"), `ca-file`, `cert-file`, `key-file` (PEM); `endpoint`: where a
+cloud's protocol is spoken, if not at the cloud's own place;
 `timeout`: seconds that an answer may take (1).
 A secret has no place in an address: it would be seen in lists of processes and in logs.
 """
@@ -29,7 +30,7 @@ _HINT = "for example grpc://cache.example.com:9092/main, https://cache.example.c
 @dataclass(frozen=True)
 class Address:
     """`name`: as it may be shown. `host`: with the port; of a unix socket its path. `path`: the instance or prefix,
-    without "/" at its ends. `files`: by the option's name; `endpoint`: of an S3 server;
+    without "/" at its ends. `files`: by the option's name; `endpoint`: in place of the cloud's;
     `timeout`: seconds for an answer."""
 
     name: str

@@ -151,13 +151,17 @@ def connect(address: Address, credentials: Credentials) -> ObjectStore:
             url = f"{address.scheme}://{address.host}/{address.path}".rstrip("/")
             return ObjectStore(store.HTTPStore(url, **told))
         if address.scheme == "s3":
-            config: dict[str, Any] = {"endpoint": address.endpoint} if address.endpoint else {}
-            return ObjectStore(store.S3Store(address.host, **place, **config, **told))
+            return ObjectStore(store.S3Store(address.host, **place, **_endpoint(address, "endpoint"), **told))
         if address.scheme == "gs":
-            return ObjectStore(store.GCSStore(address.host, **place, **told))
-        return ObjectStore(store.AzureStore(address.host, **place, **told))
+            return ObjectStore(store.GCSStore(address.host, **place, **_endpoint(address, "base_url"), **told))
+        return ObjectStore(store.AzureStore(address.host, **place, **_endpoint(address, "endpoint"), **told))
     except Exception as error:
         raise RemoteError(SETTINGS, _first_line(error)) from error
+
+
+def _endpoint(address: Address, name: str) -> dict[str, Any]:
+    """Of a server that is not the cloud's own."""
+    return {name: address.endpoint} if address.endpoint else {}
 
 
 def _as_remote_error(error: Exception) -> RemoteError:
