@@ -46,11 +46,17 @@ def alone(root: Path) -> str:
 
 
 def served(lab: Lab, native: str, *words: str) -> Ended:
-    """By the native program alone. On a busy machine the first question may find a helper that is not up in time."""
-    end = time.monotonic() + 20
+    return questions(lab, native, *words)[0]
+
+
+def questions(lab: Lab, native: str, *words: str) -> tuple[Ended, int]:
+    """By the native program alone, and how often it was run: on a busy machine a question may find a helper that is not
+    up in time, or does not answer in time; what that one fetches is counted then, though nobody waits for it."""
+    end, asked = time.monotonic() + 20, 1
     while (ended := lab.run([native, *words])).status == UNSERVED and time.monotonic() < end:
         time.sleep(0.1)
-    return ended
+        asked += 1
+    return ended, asked
 
 
 def filled(machines: Machines) -> list[bytes]:
@@ -72,13 +78,15 @@ def test_a_compile_is_fetched_whole_and_no_engine_starts(machines: Machines) -> 
     objects = filled(machines)
     second = machines.fresh(UNKNOWN_TO_THE_FIRST="1")
     native = alone(second.root)
+    asked = 0
     for words, content in zip(commands(machines, second), objects, strict=True):
-        ended = served(second, native, *words)
+        ended, times = questions(second, native, *words)
+        asked += times
         assert (ended.status, ended.out, ended.err) == (0, b"", b"")
         assert (second.root / words[-1]).read_bytes() == content
         assert (second.root / f"{words[-1]}.d").exists()
     assert second.stats()["compiles"]["hit"] == 2  # type: ignore[index]
-    assert remote_counts(second)["hits"] == 2
+    assert 2 <= remote_counts(second)["hits"] <= asked
 
 
 def test_a_whole_build_is_fetched_ahead_and_no_engine_starts(webbed: Machines) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError
 from hipcache.helper.process import Helper
 from hipcache.helper.remotes import Remote
-from hipcache.remote import needs, queue
+from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
@@ -166,6 +169,26 @@ def test_a_build_asks_no_more_once_bad_remotes_have_cost_it_a_second_however_lon
 
 
 # The queue
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["taken away", "replaced"])
+def test_a_helper_whose_socket_is_another_one_ends_at_once(tmp_path: Path, again: bool) -> None:
+    place = str(tmp_path / "remote-1")
+    store = LocalStore(tmp_path / "store", max_bytes=0)
+    helper = Helper(Config(dir=store.root), store)
+    with sockets.bound(place) as listener:
+        thread = threading.Thread(target=helper.run, args=({place: listener}, place), daemon=True)
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
+        time.sleep(0.01)
+        if again:
+            sockets.bound(place).close()
+        else:
+            os.unlink(place)
+        thread.join(20)
+        assert not thread.is_alive()
+    assert os.path.exists(place) is again, "what another one has made stays"
 
 
 def test_the_queue_gives_what_was_put_in_the_order_of_time(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Helper:
 
     def run(self, listeners: Mapping[str, socket.socket], place: str) -> None:
         """Until nobody needs it any more, or there is something else at `place`."""
-        inode = os.stat(place).st_ino
+        mine = sockets.identity(place)
         ready = threading.Event()
         threading.Thread(target=self._open, args=(ready,), daemon=True).start()
         if not self.uploads.ended:
@@ -89,11 +89,12 @@ class Helper:
         for connection in self.waiting:
             threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
         with suppress(OSError):
-            while os.stat(place).st_ino == inode and not self.is_idle():
+            while sockets.identity(place) == mine and not self.is_idle():
                 for one in select.select(list(listeners.values()), (), (), 1.0)[0]:
                     connection, _ = one.accept()
                     threading.Thread(target=self._answer, args=(connection, ready), daemon=True).start()
-            if not self.uploads.ended:
+            # What another one has put in its place is not this one's to remove.
+            if not self.uploads.ended and sockets.identity(place) == mine:
                 os.unlink(place)
         self.uploads.end()
 
