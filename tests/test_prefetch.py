@@ -82,7 +82,7 @@ def test_a_build_is_fetched_whole_and_the_native_launcher_serves_it(machines: Ma
     machines.listed(second, *ARCHES)
     told = ahead(second)
     assert (told.status, told.err) == (0, b"")
-    assert b"of 2 HIP compiles 2 fetched, 0 here" in told.out
+    assert b"of 2 HIP compiles 2 fetched, 0 already here" in told.out
     counts = remote_counts(second)
     second.environ["HIPCACHE_REMOTE"] = ""
     assert machines.build(second, *ARCHES) == objects
@@ -104,7 +104,7 @@ def test_what_is_here_is_not_fetched_again(webbed: Machines) -> None:
     uploaded(first)
     webbed.listed(first, *ARCHES)
     before = remote_counts(first)
-    assert b"of 2 HIP compiles 0 fetched, 2 here" in ahead(first).out
+    assert b"of 2 HIP compiles 0 fetched, 2 already here" in ahead(first).out
     assert remote_counts(first) == before, "no remote was asked"
 
 
@@ -177,7 +177,7 @@ def test_a_compile_that_looks_at_the_processor_is_shared_with_nobody(webbed: Mac
     uploaded(first)
     second = webbed.fresh()
     webbed.listed(second, *ARCHES, word)
-    assert b"of 2 HIP compiles 0 fetched, 0 here" in ahead(second).out
+    assert b"of 2 HIP compiles 0 fetched, 0 already here" in ahead(second).out
 
 
 @pytest.mark.parametrize("which", ["ac", "cas"])
@@ -228,4 +228,4 @@ def test_a_manifest_puts_nothing_where_another_commands_record_is(webbed: Machin
         store.put_action(key, record)
     webbed.listed(first, *ARCHES)
     first.environ["HIPCACHE_REMOTE"] = f"http://127.0.0.1:{free_port()}"
-    assert b"of 2 HIP compiles 0 fetched, 0 already here, 2 to be" in ahead(first).out
+    assert b"of 2 HIP compiles 0 fetched, 0 already here, 2 to compile" in ahead(first).out

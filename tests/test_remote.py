@@ -383,8 +383,8 @@ def test_without_the_extra_a_remote_is_one_line_and_nothing_is_queued(
     told: list[tuple[str, str]] = []
     config = Config(dir=tmp_path, remote=("grpc://cache:1/main?read-only",))
     client = Client(config, {}, lambda fault, hint: told.append((fault, hint)))
-    assert not client.fetch(["ab" * 32])
-    assert not client.fetch(["cd" * 32])
+    assert client.fetch(["ab" * 32]) is None
+    assert client.fetch(["cd" * 32]) is None
     client.queue(["ab" * 32], [])
     assert told == [("remote 'grpc://cache:1/main' needs protobuf, grpcio", "pip install protobuf grpcio")]
     assert not list(tmp_path.iterdir())

@@ -96,7 +96,7 @@ def test_a_whole_build_is_fetched_ahead_and_no_engine_starts(webbed: Machines) -
     webbed.listed(second, *ARCHES)
     ended = served(second, native, "prefetch", "--step")
     assert (ended.status, ended.err) == (0, b"")
-    assert b"of 2 HIP compiles 2 fetched, 0 already here, 0 to be" in ended.out
+    assert b"of 2 HIP compiles 2 fetched, 0 already here, 0 to compile" in ended.out
     for words in (["absent.json"], ["--timeout", "5"], ["one", "two"], ["--help"]):
         assert second.run([native, "prefetch", *words]).status == UNSERVED, "the engine says what is wrong"
 

@@ -121,6 +121,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "preambles": {"used": 0, "made": 0, "checked": 0, "different": 0},
         "without_preamble": {},
         "remote": dict.fromkeys(REMOTE_COUNTS, 0),
+        "remote_units": {},
         "executions": dict.fromkeys(OF_EXECUTIONS, 0),
         "execution_faults": {},
     }

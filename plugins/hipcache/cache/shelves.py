@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hipcache.cache import ResultCache
@@ -46,15 +46,20 @@ class Shelves:
         remote, noted = self.engine.remote, self.noted
         if not (remote and noted) or self.engine.recache:
             return near
-        from hipcache.cache.shared import SharedCache
+        from hipcache.cache.shared import Fetched, SharedCache
+        from hipcache.report import statistics
 
-        def fetch(keys: Sequence[str]) -> bool:
+        def fetch(keys: Sequence[str]) -> Fetched | None:
             fetched = remote().fetch(keys)
-            if fetched:
+            if fetched and fetched.new:
                 self.serve(f"results came from remote '{remote().served_by}'")
             return fetched
 
-        return SharedCache(near, noted, fetch)
+        def count(counts: Mapping[str, int]) -> None:
+            config = remote().config
+            statistics.record_remote(config.dir, counts, config.umask)
+
+        return SharedCache(near, noted, fetch, count)
 
     def queue(self) -> None:
         """Have sent to the remote what was put."""

@@ -1,8 +1,11 @@
-"""The order of offload arches for people: gfx906, gfx90a, gfx942, gfx1030."""
+"""Offload arches for people: their order (gfx906, gfx90a, gfx942, gfx1030), and what remotes had of each."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+from hipcache.cli.screen import human_size, human_time
 
 _NAME = re.compile(r"gfx(?:(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])|(?P<family>[0-9]+)(?P<rest>-.*))$")
 
@@ -17,3 +20,21 @@ def order(arch: str) -> tuple[int, str, str]:
     if match["family"]:
         return (int(match["family"]), match["rest"], features)
     return (int(match["major"]), match["minor"] + match["step"], features)
+
+
+OF_REMOTE = ("fetched", "not there", "bytes", "time", "faults")
+
+
+def of_remote(units: Mapping[str, Mapping[str, int]]) -> list[tuple[str, list[str]]]:
+    """Each unit that a remote was asked for, and the cells of OF_REMOTE."""
+    return [
+        (
+            name,
+            [
+                *(str(counts["hits"]), str(counts["misses"]), human_size(counts["bytes"])),
+                *(human_time(counts["milliseconds"] / 1000), str(counts["errors"])),
+            ],
+        )
+        for name, counts in sorted(units.items(), key=lambda unit: (unit[0].find("gfx"), order(unit[0])))
+        if any(counts.values())
+    ]

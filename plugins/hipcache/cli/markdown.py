@@ -37,6 +37,9 @@ def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
     if units:
         units.sort(key=lambda unit: (unit[0] in (HOST, LINK), unit[0] == LINK, arches.order(unit[0])))
         parts.append(_table(("architecture", "hits", "misses", "hit rate"), (_row(*unit) for unit in units)))
+    fetched = [(name, *cells) for name, cells in arches.of_remote(numbers.remote_units)]
+    if fetched:
+        parts.append(_table(("of remotes", *arches.OF_REMOTE), fetched))
     left = {**numbers.passed_through, **numbers.not_kept}
     if left:
         parts.append(_table(("not cached, by reason", "compiles"), ((f"`{name}`", str(n)) for name, n in left.items())))

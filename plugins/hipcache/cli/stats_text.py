@@ -31,6 +31,7 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         rows += [[what, str(count), ""] for what, count in left.items() if count]
         screen.table(rows)
         _show_units(numbers, screen)
+        _show_remote_units(numbers, screen)
         if numbers.passed_through:
             screen.line()
             screen.table(
@@ -83,6 +84,13 @@ def _show_remote(numbers: Statistics, screen: Screen) -> None:
         )
         uploaded = f"{plural(counts['uploads'], 'result')} sent ({sent})"
         screen.line(f"remote  {fetched}, {uploaded}, {plural(counts['errors'], 'error')}")
+
+
+def _show_remote_units(numbers: Statistics, screen: Screen) -> None:
+    rows = [[f"  {name}", *cells] for name, cells in arches.of_remote(numbers.remote_units)]
+    if rows:
+        screen.line()
+        screen.table([["of remotes", *arches.OF_REMOTE], *rows])
 
 
 def _show_executions(numbers: Statistics, screen: Screen) -> None:

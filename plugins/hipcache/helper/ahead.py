@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -20,6 +21,7 @@ from hipcache.errors import HipcacheError, StoreError
 from hipcache.launcher.plain import is_plain
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.report.outcome import HOST
 from hipcache.store import Store
 from hipcache.values import dataclass
 
@@ -93,6 +95,7 @@ class Prefetch:
     store: Store
     adoption: Adoption
     fetch: Callable[[Sequence[str], bool], tuple[int, str]]
+    count: Callable[[Mapping[str, int]], object] = bool
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -128,16 +131,26 @@ class Prefetch:
 
     def _adopt(self, keys: Sequence[str], those: Mapping[str, Listed]) -> list[str]:
         """Those whose direct records are in the store now; they are put there together."""
-        records, whole = dict[str, bytes](), []
+        records, whole, counts = dict[str, bytes](), [], Counter[str]()
         for key in keys:
             known = None if those[key].parts else self._fitting(key, those[key])
             record = self.adoption.record(known, those[key].cwd) if known else {}
             records |= record
             whole += [key] * len(record)
+            counts.update(of_whole(self.store, known) if record and known else {})
         with suppress(StoreError):
             self.store.put_actions(records)
+            self.count(counts)
             return whole
         return []
+
+
+def of_whole(store: Store, known: Invocation, milliseconds: int = 0) -> dict[str, int]:
+    """What to count for the units of a compile that came whole: its bytes belong to all of them alike."""
+    units = [*known.arches, HOST]
+    size = sum(store.blob_size(name) or 0 for name in known.contents)
+    each = {"hits": 1, "bytes": size // len(units), "milliseconds": milliseconds}
+    return {f"{unit} {name}": number for unit in units for name, number in each.items()}
 
 
 def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hipcache.config import Config, basedir_at
 from hipcache.direct.adopted import Adoption, Searches
-from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build
+from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build, of_whole
 from hipcache.helper.asks import Asked
 from hipcache.helper.neighbours import Neighbours
 from hipcache.helper.remotes import Remote
@@ -67,7 +67,7 @@ class Fetches:
         """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
         bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted."""
         told = self.fault
-        served, asked = "", len(keys)
+        served, asked, found = "", len(keys), list[str]()
         for remote in self.remotes:
             if not (remote.address.reads and keys) or build.why:
                 continue
@@ -77,9 +77,10 @@ class Fetches:
                 build.spent(began, remote.received - received)
             if tally and tally.found:
                 served = remote.address.name
+                found += tally.found
                 keys = [key for key in keys if key not in tally.found]
             told = told or remote.fault()
-        return {"fetched": bool(served), "hits": asked - len(keys), "from": served, "told": told}
+        return {"fetched": bool(served), "hits": asked - len(keys), "found": found, "from": served, "told": told}
 
     @staticmethod
     def _of_keys(remote: Remote, keys: list[str], manifests: bool) -> Callable[[Progress], Tally]:
@@ -98,9 +99,14 @@ class Fetches:
             return answer["hits"], answer["from"]
 
         return {
-            **ahead_of_build(file, Prefetch(self.store, self._adoption(environ, os.path.dirname(file)), fetch)),
+            **ahead_of_build(file, self._prefetch(environ, os.path.dirname(file), fetch)),
             "told": told,
         }
+
+    def _prefetch(
+        self, environ: Mapping[str, str], cwd: str, fetch: Callable[[Sequence[str], bool], tuple[int, str]]
+    ) -> Prefetch:
+        return Prefetch(self.store, self._adoption(environ, cwd), fetch, self._count)
 
     def _adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
         base = basedir_at(self.config, environ, cwd)
@@ -111,7 +117,7 @@ class Fetches:
             answer = self.fetch(list(keys), alive, self.account(""), ahead=False, manifests=manifests)
             return answer["hits"], answer["from"]
 
-        Prefetch(self.store, self._adoption(asked.environ, asked.cwd), fetch).run(those)
+        self._prefetch(asked.environ, asked.cwd, fetch).run(those)
 
     def whole(self, asked: Asked, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
@@ -144,6 +150,7 @@ class Fetches:
             self._from(remote, work, alive, 1, ahead=False)
             build.spent(began, remote.received - received)
             if chosen and adoption.adopt(chosen[0], asked.cwd):
+                self._count(of_whole(self.store, chosen[0], round((time.monotonic() - began) * 1000)))
                 return True
         return False
 
@@ -188,7 +195,7 @@ class Fetches:
         self._count(counts)
         return tally
 
-    def _count(self, counts: dict[str, int]) -> None:
+    def _count(self, counts: Mapping[str, int]) -> None:
         statistics.record_remote(self.config.dir, counts, self.config.umask)
 
 

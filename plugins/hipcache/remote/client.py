@@ -4,12 +4,12 @@ The helper listens at a socket in the user's runtime directory, whose name has a
 from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
 the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
 
-Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits": number
-of keys, "from": name, "told": [text, hint] or null}, and before that with as many empty lines as it likes, which say
-that it is at it. {"op": "prefetch", "file": path, "environ": variables, "build": name} is answered with {"text": what
-it came to, "told": as above}, or {"wrong": [text, hint]}, after empty lines. {"op": "upload"} has no answer.
-{"op": "sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or
-something is told.
+Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits":
+number of keys, "found": keys of all records that came, "from": name, "told": [text, hint] or null}, and before that
+with as many empty lines as it likes, which say that it is at it. {"op": "prefetch", "file": path, "environ":
+variables, "build": name} is answered with {"text": what it came to, "told": as above}, or {"wrong": [text, hint]},
+after empty lines. {"op": "upload"} has no answer. {"op": "sync"} is answered with {"left": items, "told": ...} now
+and then, for the last time when `left` is 0 or something is told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
 build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all.
@@ -56,6 +56,20 @@ sys.exit(main())
 Tell = Callable[[str, str], object]
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """What a question came to. `came`: the keys of records that are in the local store since then; `fault`: was one
+    told?"""
+
+    came: tuple[str, ...] = ()
+    fault: bool = False
+    seconds: float = 0.0
+
+    @property
+    def new(self) -> bool:
+        return bool(self.came)
+
+
 class _TooLong(OSError):
     """The helper is at it, and was given no more time."""
 
@@ -83,28 +97,31 @@ class Client:
         """The remote that the last results came from; empty where none did."""
         return self._served
 
-    def fetch(self, keys: Sequence[str]) -> bool:
-        """Is there something new in the local store? Raises nothing."""
+    def fetch(self, keys: Sequence[str]) -> Fetched | None:
+        """None where nothing was asked. Raises nothing."""
         with self._lock:
             wanted = [key for key in dict.fromkeys(keys) if key not in self._asked]
             self._asked.update(wanted)
         if not wanted or self._given_up or not self.is_up():
-            return False
+            return None
         wrong = self.why_not()
         if wrong:
             self._given_up = True
             self.tell(*wrong)
-            return False
+            return None
+        began = time.monotonic()
         try:
             for answer in self._ask({"op": "fetch", "keys": wanted, "build": self.build()}):
                 if answer.get("told"):
                     self.tell(*map(str, answer["told"][:2]))
                 if answer.get("fetched"):
                     self._served = str(answer.get("from", ""))
-                return bool(answer.get("fetched"))
-        except (OSError, ValueError, TypeError) as error:
+                seconds = time.monotonic() - began
+                came = tuple(map(str, answer["found"])) if answer.get("fetched") else ()
+                return Fetched(came, bool(answer.get("told")), seconds)
+        except (OSError, ValueError, TypeError, KeyError) as error:
             self.give_up(f"its storage helper does not answer: {error}")
-        return False
+        return Fetched(fault=True, seconds=time.monotonic() - began)
 
     def prefetch(self, file: str, seconds: float) -> str:
         """Have all fetched that the build with these commands needs, within that time: what it came to, in words.

@@ -54,6 +54,12 @@ class Invocation:
     def contents(self) -> tuple[str, ...]:
         return (self.record, *self.needs)
 
+    @property
+    def arches(self) -> list[str]:
+        """As the command names them."""
+        named = [word.partition("=")[2].split(",") for word in self.argv if word.startswith(_ARCHES)]
+        return list(dict.fromkeys(arch for some in named for arch in some if arch))
+
 
 @dataclass(frozen=True)
 class Manifest:

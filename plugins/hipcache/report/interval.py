@@ -44,6 +44,10 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         numbers,
         average_seconds=average,
         **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
+        remote_units={
+            unit: _less(counts, _mapping(_mapping(before, "remote_units"), unit))
+            for unit, counts in numbers.remote_units.items()
+        },
         units={name: _left(tally, _mapping(units, name)) for name, tally in numbers.units.items()},
         frontend=_left(numbers.frontend, _mapping(jobs, "frontend")),
         backend=_left(numbers.backend, _mapping(jobs, "backend")),

@@ -69,7 +69,8 @@ def record_locked(root: Path, umask: int | None = None) -> bool:
 
 
 def record_remote(root: Path, counts: Mapping[str, int], umask: int | None = None) -> bool:
-    """Count what was asked of a remote: numbers by name, of REMOTE_COUNTS."""
+    """Count what was asked of a remote: numbers by name, of REMOTE_COUNTS; for a unit, with its name before one of
+    OF_REMOTE_UNITS."""
     return _record(root, REMOTE, counts, umask)
 
 

@@ -28,6 +28,9 @@ OF_EVICTIONS = ("entries", "bytes")
 _TOOK, _CHECK, _NO_MARKS = "took ", "configure check", "..."
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
+# The same of one unit, whose name stands before each: results that were asked for it, faults, bytes of what these
+# results name, time of the fetches.
+OF_REMOTE_UNITS = ("hits", "misses", "errors", "bytes", "milliseconds")
 # Of executors: actions that workers have run, that were taken back before one did, and whose outputs were compared with
 # those of this machine; time until they were there.
 # Those that failed there, and were run here, have the kind of the fault behind _FAULT.
@@ -50,10 +53,10 @@ class Tally:
 @dataclass(frozen=True)
 class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
-    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `without_preamble`: passes,
-    by reason; `executions`: by OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a
-    compile, of as many as `timed` says, and `checks`: configure checks, which count nowhere else, all by outcome;
-    `evicted`: by OF_EVICTIONS."""
+    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `remote_units`: by unit
+    and OF_REMOTE_UNITS; `without_preamble`: passes, by reason; `executions`: by OF_EXECUTIONS; `execution_faults`:
+    by kind; `average_seconds`: wall time of a compile, of as many as `timed` says, and `checks`: configure checks,
+    which count nowhere else, all by outcome; `evicted`: by OF_EVICTIONS."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -66,6 +69,7 @@ class Statistics:
     not_kept: Mapping[str, int]
     lock_timeouts: int = 0
     remote: Mapping[str, int] = field(default_factory=dict)
+    remote_units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     preambles: Mapping[str, int] = field(default_factory=dict)
     without_preamble: Mapping[str, int] = field(default_factory=dict)
     executions: Mapping[str, int] = field(default_factory=dict)
@@ -100,6 +104,7 @@ class Statistics:
             "verified": dict(self.verified),
             "lock_timeouts": self.lock_timeouts,
             "remote": dict(self.remote),
+            "remote_units": {name: dict(counts) for name, counts in self.remote_units.items()},
             "preambles": dict(self.preambles),
             "without_preamble": dict(self.without_preamble),
             "executions": dict(self.executions),
@@ -172,6 +177,10 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
         lock_timeouts=counts[LOCKED],
         remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
+        remote_units={
+            unit: {name: counts[f"{REMOTE} {unit} {name}"] for name in OF_REMOTE_UNITS}
+            for unit in _remote_units(counts)
+        },
         preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
         without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
         executions={name: counts[f"{EXECUTED} {name}"] for name in OF_EXECUTIONS},
@@ -181,3 +190,8 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         evicted={name: counts[f"{EVICTED} {name}"] for name in OF_EVICTIONS},
         execution_faults={key[len(_FAULT) :]: count for key, count in counts.items() if key.startswith(_FAULT)},
     )
+
+
+def _remote_units(counts: Mapping[str, int]) -> list[str]:
+    words = (key.split(" ") for key in counts if key.startswith(f"{REMOTE} "))
+    return sorted({one[1] for one in words if len(one) == 3})
