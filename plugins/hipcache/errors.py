@@ -4,14 +4,14 @@
     |-- ConfigError        a setting that is unknown or has a bad value
     |-- StoreError         the store cannot be read or written
     |   `-- StoreFull      its disk has no room, or a quota is used up
-    |-- Refused            a command that would make something else than it says
-    |-- PassThrough        not an error: this compile is not ours, run the user's command
+    |-- Refused            a command that would silently make something other than requested
+    |-- PassThrough        not an error: hipcache does not handle this command, run it unchanged
     `-- JobFailed          a compiler job ended with a status other than 0
-        |-- FailedInTurn   for a fault of the source
-        `-- CommandFailed  and what is told is what the compiler would have told
+        |-- FailedInTurn   because of an error in the source
+        `-- CommandFailed  with the exact text that the compiler would have printed
             `-- HostLinkFailed    the last job of a link
 
-An error says what is wrong, which thing ('quoted'), and why; `hint` says what to do about it.
+A message says what is wrong, with which 'thing', and why; `hint` says what to do about it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import errno
 
 
 class HipcacheError(Exception):
-    """A fault in two lines: the fault itself, then what to do (`hint`, may be empty)."""
+    """An error in two lines: the error itself, then what to do (`hint`, may be empty)."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -44,11 +44,11 @@ class StoreFull(StoreError):
 
 
 class Refused(HipcacheError):
-    """A command that runs, and makes something else than it says; `hint` is what to write instead."""
+    """A command that would silently make something other than requested; `hint`: what to write instead."""
 
 
 class PassThrough(HipcacheError):
-    """Control flow: hipcache leaves this compile to the compiler. `reason` is a member of `outcome.Reason`."""
+    """Control flow: the command passes through to the compiler. `reason` is a key of `outcome.REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -57,8 +57,8 @@ class PassThrough(HipcacheError):
 
 
 class JobFailed(HipcacheError):
-    """A job of the plan ended with `status` (as from `subprocess.Popen.returncode`). `said`: on standard error, if
-    nothing was said elsewhere."""
+    """A job of the plan ended with `status` (as from `subprocess.Popen.returncode`). `said`: its standard error, if it
+    printed nothing elsewhere."""
 
     def __init__(self, job: str, status: int, said: bytes = b"") -> None:
         super().__init__(f"{job} ended with status {status}")
@@ -68,12 +68,12 @@ class JobFailed(HipcacheError):
 
 
 class FailedInTurn(JobFailed):
-    """A job has failed as it would have for the compiler: what comes behind it in the plan would not have run, what
-    comes before it would have come to its end."""
+    """A job failed as it would have for the compiler: later jobs of the plan would not have run, and earlier ones would
+    have ended."""
 
 
 class CommandFailed(JobFailed):
-    """A job ended with `status`: that of the whole command, which would have printed `text`."""
+    """A job ended with `status`, which is the status of the whole command. The command would have printed `text`."""
 
     def __init__(self, job: str, status: int, text: str) -> None:
         super().__init__(job, status)
@@ -81,19 +81,19 @@ class CommandFailed(JobFailed):
 
 
 class HostLinkFailed(CommandFailed):
-    """The host's link did."""
+    """The host link failed."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__("host link", status, text)
 
 
-# What the kernel answers where a limit of the process or the machine is reached: open files, processes, memory.
+# The kernel's errors when a limit of the process or the machine is reached: open files, processes, memory.
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def left_by(error: Exception) -> PassThrough:
-    """Why a compile is left to the compiler after `error`."""
+    """The reason why the command passes through after `error`."""
     cause = error.__cause__ if isinstance(error, PassThrough) else error
     if isinstance(cause, OSError) and cause.errno in _LIMITS:
         return PassThrough("limits", cause.strerror or str(cause))

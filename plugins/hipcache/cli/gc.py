@@ -1,5 +1,5 @@
-"""`hipcache gc`: hold the store to a size now, least recently used entries first, or remove what was long unused, or
-what a build has not used."""
+"""`hipcache gc`: reduce the store to a size, least recently used entries first, or remove entries that were long unused
+or that a build does not use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hipcache inspect [OBJECT]`: all that the key of each unit holds, in words, and the files that its pass read."""
+"""`hipcache inspect [OBJECT]`: the key of each unit, in words, and the files that its pass read."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _ENDS = {HIT: "hit", PARTIAL: "partial hit", MISS: "miss"}
 
 
 def page(numbers: Statistics, size: StoreSize, namespace: str = "") -> str:
-    """One table of the compiles, one of the architectures, one of what was not cached, where there is any."""
+    """A table of the compiles, one of the architectures, and one of commands that were not cached, if any."""
     compiles = numbers.compiles
     cacheable = numbers.cacheable
     rows = [

@@ -1,4 +1,4 @@
-"""`hipcache stats`: what was served and what was compiled, for each offload arch."""
+"""`hipcache stats`: hits and misses, for each offload arch."""
 
 from __future__ import annotations
 

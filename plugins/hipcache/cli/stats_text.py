@@ -1,4 +1,4 @@
-"""The statistics as text for people: tables, and a line for each thing that happens seldom."""
+"""The statistics as text: tables, and a line for each rare event."""
 
 from __future__ import annotations
 

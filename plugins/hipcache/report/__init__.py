@@ -1,1 +1,1 @@
-"""What is told afterwards: statistics, and the history that explains misses."""
+"""Reports of compiles: statistics, and the history that explains misses."""

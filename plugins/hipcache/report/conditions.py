@@ -21,7 +21,7 @@ from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, Layout
 from hipcache.values import dataclass
 
-# kind -> what it costs.
+# kind -> its consequence.
 KINDS = {
     "settings": "nothing is cached",
     "unknown_variable": "a setting has no effect",

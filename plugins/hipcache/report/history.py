@@ -1,4 +1,4 @@
-"""The history: the last compile of each object, with all inputs of its units, to tell why the next one misses.
+"""The history: the last compile of each object, with all inputs of its units, to explain why the next one misses.
 
 A directory for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path, with a
 file for each of its last commands, named by the digest of that. Replaced by rename; a file that does not read counts
@@ -152,9 +152,9 @@ def why(
     variables: Mapping[str, str],
     read_set: Callable[[str], ReadSet | None],
 ) -> tuple[str, ...]:
-    """Why `unit` missed, in words: what differs from the last compile of its object.
+    """Why `unit` missed, in words: the differences from the last compile of its object.
 
-    `found`: what the look-up itself saw; `read_set` gets a read set from the store.
+    `found`: the reason that the lookup gave; `read_set` gets a read set from the store.
     """
     if old is None:
         return (
@@ -181,7 +181,7 @@ def why(
 
 
 def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) -> list[str]:
-    """What the named inputs of two keys differ in, in words."""
+    """The differences between the named inputs of two keys, in words."""
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
     names_gone = {name for name, _ in gone}
     words: list[str] = []

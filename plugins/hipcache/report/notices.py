@@ -1,4 +1,4 @@
-"""Says a condition once for each build, however many compiles it has and however many of them run at once.
+"""Prints each condition once per build, however many compiles run at the same time.
 
 A build is the topmost build tool (ninja, make ...) among the ancestors of this process, within its session; else the
 topmost of all of them. Who makes the mark of a build and a condition says it: an empty file `said-BUILD-CONDITION` in

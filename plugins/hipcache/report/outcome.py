@@ -1,6 +1,6 @@
-"""Every way in which a compile can end, and every reason why one is left to the compiler.
+"""Every outcome of a compile, and every reason why one passes through.
 
-Each ending has a name, a sentence and a counter: what is not listed here cannot be counted.
+Each has a name, a sentence and a counter.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PASSED_THROUGH = "passed_through"
 FAILED = "failed"
 OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
 
-# How a hit compares with a compile anew (HIPCACHE_VERIFY); the compiler makes a varying one differently each time.
+# A hit compared with a fresh compile (HIPCACHE_VERIFY). VARYING: the compiler's own output differs each time.
 SAME, DIFFERENT, VARYING = "same", "different", "varying"
 VERDICTS = (SAME, DIFFERENT, VARYING)
 
@@ -65,7 +65,7 @@ class CompileOutcome:
         return replace(self, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
 
 
-# Why a compile is left to the compiler: reason -> sentence.
+# Why a command passes through: reason -> sentence.
 REASONS = {
     "not_hip": "the command has no HIP source",
     "link_or_not_hip": "the command has no HIP source, or it links",

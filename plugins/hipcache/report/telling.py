@@ -1,5 +1,5 @@
-"""What is told of a compile, whichever front ran it: its messages, how wide they may be, its line in the log, its
-place in the statistics and in the history."""
+"""Reports a compile, for every front end: its messages and their width, its line in the log, its statistics and its
+history."""
 
 from __future__ import annotations
 
