@@ -9,6 +9,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+# Small sources, of which front ends take most: with precompiled preambles too.
+SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache,preambles --scenarios cold,host,added \
+	--forms ninja --runs 1 --out build/bench/small
 WARM_ARGS ?=
 LINK_ARGS ?=
 MODULES_ARGS ?=
@@ -52,6 +55,7 @@ test-full: test
 bench:
 	@scripts/setup.sh --iree test bench
 	.venv/bin/python bench/run.py $(BENCH_ARGS)
+	.venv/bin/python bench/run.py $(SMALL_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)

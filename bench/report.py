@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from result import CPU, PLAIN, WALL, Measure, Result
 from scenario import ALONE, NINJA
-from target import TARGETS, verdict
+from target import targets_of, verdict
 from tool import TITLES
 
 #: Beyond this share of the cores' time, other programs spoil the figures.
@@ -106,19 +106,21 @@ def _targets(result: Result) -> str:
         scenario.name: scenario.heading(result.workload.archs) for f in result.forms for scenario in result.scenarios(f)
     }
     rows = []
-    for target in TARGETS:
+    for target in targets_of(result):
         measured, outcome = verdict(target, result)
         rows.append(
             [
                 titles.get(target.scenario, target.scenario),
                 target.form,
+                TITLES[target.tool],
+                "CPU time" if target.measure is CPU else "time",
                 TITLES[target.against],
                 f"{target.limit:.2f}",
                 ratio(measured),
                 outcome.value,
             ]
         )
-    return table(["scenario", "form", "hipcache's time over that of", "at most", "measured", ""], rows, left=3)
+    return table(["scenario", "form", "the tool's", "time", "over that of", "at most", "measured", ""], rows, left=5)
 
 
 def _notes(result: Result) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from result import PLAIN, Result
+from result import CPU, PLAIN, WALL, Measure, Result
 from scenario import ALONE, NINJA
 
 
@@ -19,12 +19,14 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Target:
-    """hipcache's time over `against`'s time, in one scenario and form, is at most `limit`."""
+    """`tool`'s time over `against`'s time, in one scenario and form, is at most `limit`."""
 
     form: str
     scenario: str
     against: str
     limit: float
+    tool: str = "hipcache"
+    measure: Measure = WALL
 
 
 TARGETS = (
@@ -44,10 +46,29 @@ TARGETS = (
     Target(NINJA, "host", "ccache", 0.3),
 )
 
+#: With precompiled preambles, on top of those; small sources have targets of their own only.
+WITH_PREAMBLES = (
+    Target(NINJA, "cold", PLAIN, 0.85, "preambles"),
+    Target(NINJA, "host", PLAIN, 0.3, "preambles"),
+)
+SMALL = (
+    Target(NINJA, "cold", PLAIN, 0.65, "preambles"),
+    Target(NINJA, "cold", PLAIN, 0.65, "preambles", CPU),
+    Target(NINJA, "host", PLAIN, 0.35, "preambles"),
+    Target(NINJA, "host", PLAIN, 0.35, "preambles", CPU),
+)
+
+
+def targets_of(result: Result) -> tuple[Target, ...]:
+    """Those of the run's workload and tools."""
+    if result.workload.name == "small":
+        return SMALL
+    return TARGETS + WITH_PREAMBLES if "preambles" in result.tools else TARGETS
+
 
 def verdict(target: Target, result: Result) -> tuple[float | None, Verdict]:
     """The measured ratio, and whether it is good enough."""
-    ratio = result.ratio(target.form, target.scenario, "hipcache", target.against)
+    ratio = result.ratio(target.form, target.scenario, target.tool, target.against, target.measure)
     if ratio is None:
         return None, Verdict.OPEN
     return ratio, Verdict.PASS if ratio <= target.limit else Verdict.FAIL

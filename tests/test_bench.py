@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import shutil
@@ -21,8 +22,8 @@ from build import CODE_OBJECT, Bench, ninja_file  # noqa: E402
 from progress import Progress  # noqa: E402
 from result import Machine, Result, Sample, Subject, paired_ratios  # noqa: E402
 from scenario import NAMES, SCENARIOS, difference, disagreements  # noqa: E402
-from target import TARGETS, Verdict, verdict  # noqa: E402
-from tool import Tool, base_environment, flatten  # noqa: E402
+from target import SMALL, TARGETS, WITH_PREAMBLES, Verdict, targets_of, verdict  # noqa: E402
+from tool import TOOLS, Tool, base_environment, flatten  # noqa: E402
 from trouble import BenchError  # noqa: E402
 from workload import DEBIAN_ARCHS, WORKLOADS, Architectures, Compile, Edit, Workload  # noqa: E402
 
@@ -136,7 +137,17 @@ def test_a_target_is_met_missed_or_open() -> None:
 
 def test_targets_name_known_scenarios() -> None:
     """A renamed scenario cannot leave a target behind."""
-    assert {target.scenario for target in TARGETS} <= set(NAMES)
+    assert {target.scenario for target in TARGETS + WITH_PREAMBLES + SMALL} <= set(NAMES)
+    assert {target.tool for target in TARGETS + WITH_PREAMBLES + SMALL} <= set(TOOLS)
+
+
+def test_targets_with_preambles_count_where_these_were_measured() -> None:
+    cold, plain = sample("cold", "preambles", 6), sample("cold", "plain", 10)
+    assert targets_of(result(plain)) == TARGETS
+    assert set(WITH_PREAMBLES) < set(targets_of(result(plain, cold)))
+    small = result(plain, cold)
+    small = dataclasses.replace(small, workload=dataclasses.replace(small.workload, name="small"))
+    assert targets_of(small) == SMALL
 
 
 def test_a_result_survives_the_file(tmp_path: Path) -> None:
@@ -172,7 +183,7 @@ def test_the_report_shows_times_ratios_and_verdicts() -> None:
     assert ["cold, 4 architectures", "10.0 s", "4.0 s", "0.40"] in lines
     assert ["warm", "10.0 s", "50 ms", "0.005"] in lines
     assert ["cold, 4 architectures", "20.0 s", "8.0 s", "0.40"] in lines
-    assert ["cold, 4 architectures", "alone", "plain clang", "0.60", "0.40", "pass"] in lines
+    assert ["cold, 4 architectures", "alone", "hipcache", "time", "plain clang", "0.60", "0.40", "pass"] in lines
     assert ["host-only edit", "alone", "plain clang", "0.30", "-", "not measured"] in lines
 
 
