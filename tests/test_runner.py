@@ -56,6 +56,28 @@ class Background:
         return self.ended
 
 
+@pytest.mark.parametrize("observed", [False, True])
+def test_the_time_of_its_work_is_that_of_the_processor(tmp_path: Path, observed: bool) -> None:
+    def ran(program: str) -> Completed:
+        argv, env = [sys.executable, "-c", program], dict(os.environ)
+        runner = SubprocessRunner()
+        return runner.trace(argv, cwd=tmp_path, env=env).ended if observed else runner.run(argv, cwd=tmp_path, env=env)
+
+    busy = "import os, subprocess, sys\nwhile sum(os.times()[:2]) < 0.4: pass\n"
+    waits = ran("import time; time.sleep(2)")
+    works = ran(busy)
+    through = ran(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])")
+    assert waits.seconds >= 2
+    assert waits.work < 1.5
+    assert works.work >= 0.4
+    assert through.work >= 0.4
+
+
+def test_without_a_time_of_the_processor_it_is_the_wall_clocks() -> None:
+    assert Completed(0, b"", b"", 3.0).work == 3.0
+    assert Completed(0, b"", b"", 3.0, 0.0).work == 0.0
+
+
 def test_output_and_status_come_back() -> None:
     done = SubprocessRunner().run(["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert (done.status, done.stdout, done.stderr) == (3, b"out\n", b"err\n")

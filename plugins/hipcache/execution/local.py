@@ -39,7 +39,7 @@ class LocalProcess:
             article = "" if " " in action.label else "the "
             raise PassThrough("job_output", f"{article}{action.label} printed: {text[:200]}")
         outputs = {name: Held(path=Path(paths[name])) for name in action.outputs}
-        return Ran(outputs, text, done.seconds, self._unsettled(action, started, set_back=set_back))
+        return Ran(outputs, text, done.work, self._unsettled(action, started, set_back=set_back))
 
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
         """In words, if an input file may have changed during the run; nobody can set a change time back."""

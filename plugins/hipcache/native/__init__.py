@@ -15,7 +15,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 7
+_INTERFACE = 8
 _NO_MEMORY = 8
 OUTDATED = "the native library does not match these sources, so hipcache does not use it"
 

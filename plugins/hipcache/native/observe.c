@@ -27,6 +27,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -125,15 +126,18 @@ void hipcache_observing_kill(observing *one) {
     pthread_mutex_unlock(&one->lock);
 }
 
-/* The status of waitpid. Until the process is reaped under the lock, its number is no other one's. */
-static int wait_for(observing *one, pid_t pid) {
+/* The status of waitpid, and the microseconds of processor time that the process and what it waited for have used.
+ * Until the process is reaped under the lock, its number is no other one's. */
+static int wait_for(observing *one, pid_t pid, int64_t *used) {
     siginfo_t ended;
+    struct rusage usage = {0};
     int status = 0;
     while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&one->lock);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
         ;
+    *used = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
     one->pid = 0;
     pthread_mutex_unlock(&one->lock);
     return status;
@@ -157,13 +161,13 @@ __attribute__((noinline)) static pid_t begin(start *begun) {
     return pid;
 }
 
-/* Runs `program` and waits for its end: `status` is that of waitpid. `streams`: where its standard input
+/* Runs `program` and waits for its end: `status` is that of waitpid, `used` is processor time in microseconds. `streams`: where its standard input
  * comes from (negative: from nowhere), and where its standard output and error go.
  * `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
 int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environ,
-                     const char *directory, const int streams[3], bytes *seen, int *status) {
+                     const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return NO_THREAD;
@@ -180,7 +184,7 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
         result = pid < 0 ? -errno : -begun.failed;
         if (pid > 0) {
             set_pid(one, pid);
-            *status = wait_for(one, pid);
+            *status = wait_for(one, pid, used);
         }
         shutdown(sockets[1], SHUT_RDWR); /* the observer sees the end */
         pthread_join(thread, NULL);

@@ -41,11 +41,11 @@ class Observing:
 
     def run(
         self, argv: Sequence[str], directory: str, environ: Mapping[str, str], streams: tuple[int, int, int]
-    ) -> tuple[int, bytes, str]:
-        """(status of waitpid, list of what it looked at, why there is none). The program is a path. `streams`: where
-        standard input comes from (negative: from nowhere), and where output and error go. Other threads run meanwhile.
-        Raises OSError where it did not run."""
-        seen, status = native.Bytes(), ctypes.c_int()
+    ) -> tuple[int, float, bytes, str]:
+        """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
+        a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
+        threads run meanwhile. Raises OSError where it did not run."""
+        seen, status, used = native.Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
             os.fsencode(argv[0]),
@@ -55,11 +55,12 @@ class Observing:
             (ctypes.c_int * 3)(*streams),
             ctypes.byref(seen),
             ctypes.byref(status),
+            ctypes.byref(used),
         )
         looked = seen.take(self._library)
         if ended < 0 or ended == _NOT_RUN:
             raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
-        return status.value, looked, _WHY[ended]
+        return status.value, used.value / 1e6, looked, _WHY[ended]
 
 
 def new() -> Observing | None:

@@ -25,13 +25,36 @@ from hipcache.values import dataclass
 class Completed:
     """What a process left behind. `status` is as in `subprocess.Popen.returncode` (negative: a signal).
 
-    `seconds` is wall-clock time, for the "time saved" statistics only.
+    `seconds` is wall-clock time; `used` is processor time of the process and those that it waited for, None where it
+    is not known: how much work a hit saves does not depend on what else the machine does.
     """
 
     status: int
     stdout: bytes
     stderr: bytes
     seconds: float = 0.0
+    used: float | None = None
+
+    @property
+    def work(self) -> float:
+        """Seconds of work, for the statistics."""
+        return self.seconds if self.used is None else self.used
+
+
+class _Process(subprocess.Popen[bytes]):
+    """One whose processor time is known once it has ended."""
+
+    used: float | None = None
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """As that of Popen, by another call."""
+        try:
+            pid, status, usage = os.wait4(self.pid, wait_flags)
+        except ChildProcessError:
+            return self.pid, 0
+        if pid == self.pid:
+            self.used = usage.ru_utime + usage.ru_stime
+        return pid, status
 
 
 Observed = tuple[Completed, tuple[Observation, ...]]
@@ -164,7 +187,7 @@ class SubprocessRunner:
             if self._killed:
                 raise Killed
             with signals_deferred():
-                process = subprocess.Popen(
+                process = _Process(
                     argv,
                     cwd=cwd,
                     env=env,
@@ -183,7 +206,7 @@ class SubprocessRunner:
                 self._running.discard(process)
         if self._killed:
             raise Killed
-        return Completed(process.returncode, stdout, stderr, time.monotonic() - start)
+        return Completed(process.returncode, stdout, stderr, time.monotonic() - start, process.used)
 
     def trace(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
@@ -209,7 +232,7 @@ class SubprocessRunner:
                     raise Killed
                 self._traced.add(one)
             try:
-                status, looked, why = one.run(argv, str(cwd), env, (stdin, *streams))
+                status, used, looked, why = one.run(argv, str(cwd), env, (stdin, *streams))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
@@ -218,7 +241,7 @@ class SubprocessRunner:
             if self._killed:
                 raise Killed
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
-        ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun)
+        ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun, used)
         return Traced(ended, None if why else looked, why), why
 
     def observe(
