@@ -32,7 +32,7 @@ from hip import (
     settle,
 )
 from hipcache.planning import tools
-from hipcache.processes import observe, watch
+from hipcache.processes import observe, syscalls
 
 pytestmark = pytest.mark.skipif(not shutil.which("hipcc"), reason="hipcc is not installed")
 
@@ -138,15 +138,15 @@ def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
     assert lab.same(command, env=env).counted.missed == {"gfx90a"}
 
 
-@pytest.mark.skipif(os.path.exists(watch.GPUS), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(syscalls.GPUS), reason="this machine has a GPU")
 def test_a_hipcc_that_looks_for_gpus_is_cached_as_long_as_there_is_none(lab: Lab) -> None:
-    looks = script(lab.root / "hipcc", f'[ -d {watch.GPUS}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
+    looks = script(lab.root / "hipcc", f'[ -d {syscalls.GPUS}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
     assert [lab.same(words(hipcc=str(looks))).outcome for _ in range(2)] == [MISS, HIT]
 
 
 def test_a_file_of_the_kernel_about_gpus_counts_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none here: another directory stands for the kernel's."""
-    monkeypatch.setattr(watch, "GPUS", f"{tmp_path}/")
+    monkeypatch.setattr(observe, "GPUS", f"{tmp_path}/")
     file = tmp_path / "properties"
     file.write_text("gfx_target_version 90006\n")
     before, times = observe.sign("read", str(file)), file.stat()
@@ -315,7 +315,7 @@ def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
     pass_wrapper(lab, words(hipcc=str(talks)))
 
 
-@pytest.mark.skipif(os.path.exists(watch.GPUS), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(syscalls.GPUS), reason="this machine has a GPU")
 def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> None:
     """Debian's rocm_agent_enumerator does, where nobody names an architecture."""
     command = [word for word in words() if "-arch=" not in word]
