@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hipcache import config as settings
-from hipcache.launcher import Call
+from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become
 from hipcache.planning.command import Command
 from hipcache.report import telling

@@ -7,7 +7,7 @@ import sys
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.errors import HipcacheError
-from hipcache.launcher import Call
+from hipcache.launcher.call import Call
 from hipcache.launcher.ending import Interrupted, become, die, take_signals
 from hipcache.loop import kinds
 from hipcache.planning.command import Command

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
-from hipcache.launcher import Call, afterwards, fallback
+from hipcache.launcher import afterwards, fallback
+from hipcache.launcher.call import Call
 from hipcache.launcher.ending import Interrupted, take_signals
 from hipcache.loop import kinds, several
 from hipcache.planning.command import Command

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, left_by
-from hipcache.launcher import Call, ending
+from hipcache.launcher import ending
+from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become, die
 from hipcache.planning.command import Command
 from hipcache.report import conditions, notices, outcome, telling
