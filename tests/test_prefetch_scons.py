@@ -38,7 +38,7 @@ def test_a_build_begins_with_the_fetch_of_all_that_it_needs(tmp_path: Path) -> N
         environ = {"HIPCACHE_REMOTE": patient(server.url), "XDG_RUNTIME_DIR": str(run)}
         made = project(tmp_path / "project", environ)
         try:
-            assert "of 2 HIP compiles 0 fetched, 0 already here, 2 to be" in made.build("-j2").out
+            assert "of 2 HIP compiles 0 fetched, 0 already here, 2 to compile or look up" in made.build("-j2").out
             uploaded_from(made.root / "store")
             made.build("-c")
             environ |= {"HIPCACHE_DIR": str(tmp_path / "other-store"), "ALONE": "1"}
