@@ -183,18 +183,18 @@ def test_a_signal_handler_that_unwinds_leaves_no_process_behind(tmp_path: Path) 
 STARTING = INTERRUPTED.replace(
     "class Interrupted(BaseException): pass",
     """
-import subprocess
+from hipcache.processes import runner as module
 
 class Interrupted(BaseException): pass
 
-class Starting(subprocess.Popen):
+class Starting(module._Process):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         os.kill(os.getpid(), signal.SIGTERM)
         for _ in range(1000):  # a handler that is not deferred runs here, before anybody knows the process
             pass
 
-subprocess.Popen = Starting
+module._Process = Starting
 """,
 ).replace("head -c 300000 /dev/zero; kill -TERM $PPID; ", "")
 
