@@ -197,8 +197,8 @@ SERVERS: dict[str, Callable[[Path], Server]] = {"nginx": nginx, "casd": casd, "m
 def running(server: Server) -> Iterator[Server]:
     if not HAS_CLIENTS:
         pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)")
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.kill()

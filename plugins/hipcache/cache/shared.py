@@ -21,7 +21,7 @@ _MOST_STEPS = 3
 
 class Fetched(Protocol):
     """What a question at a remote came to: the keys of the records that are in the near cache since then; is there any;
-    was a fault told?"""
+    was a remote at fault?"""
 
     @property
     def came(self) -> Iterable[str]: ...

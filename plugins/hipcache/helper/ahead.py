@@ -153,6 +153,11 @@ def of_whole(store: Store, known: Invocation, milliseconds: int = 0) -> dict[str
     return {f"{unit} {name}": number for unit in units for name, number in each.items()}
 
 
+def of_fault(argv: Sequence[str]) -> dict[str, int]:
+    """What to count for the units of a compile that could not be asked for."""
+    return {f"{unit} {name}": 1 for unit in (*invocation.arches(argv), HOST) for name in ("errors", "misses")}
+
+
 def ahead_of_build(file: str, prefetch: Prefetch) -> dict[str, object]:
     """As the answer of `remote/client` has it: what it came to, or the file's fault."""
     try:

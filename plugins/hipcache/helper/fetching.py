@@ -13,7 +13,7 @@ from typing import Any
 
 from hipcache.config import Config, basedir_at
 from hipcache.direct.adopted import Adoption, Searches
-from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build, of_whole
+from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build, of_fault, of_whole
 from hipcache.helper.asks import Asked
 from hipcache.helper.neighbours import Neighbours
 from hipcache.helper.remotes import Remote
@@ -68,11 +68,14 @@ class Fetches:
         bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted."""
         told = self.fault
         served, asked, found = "", len(keys), list[str]()
+        questions = answers = 0
         for remote in self.remotes:
             if not (remote.address.reads and keys) or build.why:
                 continue
             began, received = time.monotonic(), remote.received
+            questions += not remote.breaker.why
             tally = self._from(remote, self._of_keys(remote, keys, manifests), alive, len(keys), ahead=ahead)
+            answers += tally is not None
             if not ahead or remote.breaker.why:
                 build.spent(began, remote.received - received)
             if tally and tally.found:
@@ -80,7 +83,8 @@ class Fetches:
                 found += tally.found
                 keys = [key for key in keys if key not in tally.found]
             told = told or remote.fault()
-        return {"fetched": bool(served), "hits": asked - len(keys), "found": found, "from": served, "told": told}
+        counts = {"hits": asked - len(keys), "questions": questions, "answers": answers}
+        return {"fetched": bool(served), **counts, "found": found, "from": served, "told": told}
 
     @staticmethod
     def _of_keys(remote: Remote, keys: list[str], manifests: bool) -> Callable[[Progress], Tally]:
@@ -147,7 +151,9 @@ class Fetches:
                 chosen += [one] if one else []
                 return tally
 
-            self._from(remote, work, alive, 1, ahead=False)
+            was_well = not remote.breaker.why
+            if self._from(remote, work, alive, 1, ahead=False) is None and was_well:
+                self._count(of_fault(asked.argv))
             build.spent(began, remote.received - received)
             if chosen and adoption.adopt(chosen[0], asked.cwd):
                 self._count(of_whole(self.store, chosen[0], round((time.monotonic() - began) * 1000)))

@@ -5,11 +5,11 @@ from: settings, and what credentials the environment names. Who finds no helper 
 the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
 
 Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits":
-number of keys, "found": keys of all records that came, "from": name, "told": [text, hint] or null}, and before that
-with as many empty lines as it likes, which say that it is at it. {"op": "prefetch", "file": path, "environ":
-variables, "build": name} is answered with {"text": what it came to, "told": as above}, or {"wrong": [text, hint]},
-after empty lines. {"op": "upload"} has no answer. {"op": "sync"} is answered with {"left": items, "told": ...} now
-and then, for the last time when `left` is 0 or something is told.
+number of keys, "questions" to remotes and "answers": numbers, "found": keys of all records that came, "from": name,
+"told": [text, hint] or null}, and before that with as many empty lines as it likes, which say that it is at it.
+{"op": "prefetch", "file": path, "environ": variables, "build": name} is answered with {"text": what it came to,
+"told": as above}, or {"wrong": [text, hint]}, after empty lines. {"op": "upload"} has no answer. {"op": "sync"} is
+answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
 build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all.
@@ -58,8 +58,8 @@ Tell = Callable[[str, str], object]
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a question came to. `came`: the keys of records that are in the local store since then; `fault`: was one
-    told?"""
+    """What a question came to. `came`: the keys of records that are in the local store since then; `fault`: was
+    there a remote that did not answer?"""
 
     came: tuple[str, ...] = ()
     fault: bool = False
@@ -118,7 +118,9 @@ class Client:
                     self._served = str(answer.get("from", ""))
                 seconds = time.monotonic() - began
                 came = tuple(map(str, answer["found"])) if answer.get("fetched") else ()
-                return Fetched(came, bool(answer.get("told")), seconds)
+                if not answer["questions"]:
+                    return None
+                return Fetched(came, answer["questions"] > answer["answers"], seconds)
         except (OSError, ValueError, TypeError, KeyError) as error:
             self.give_up(f"its storage helper does not answer: {error}")
         return Fetched(fault=True, seconds=time.monotonic() - began)

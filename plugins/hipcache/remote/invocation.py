@@ -56,9 +56,7 @@ class Invocation:
 
     @property
     def arches(self) -> list[str]:
-        """As the command names them."""
-        named = [word.partition("=")[2].split(",") for word in self.argv if word.startswith(_ARCHES)]
-        return list(dict.fromkeys(arch for some in named for arch in some if arch))
+        return arches(self.argv)
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,12 @@ class Manifest:
             for one in self.invocations
         ]
         return json.dumps({"invocations": invocations, "asked": self.asked}, separators=(",", ":")).encode("ascii")
+
+
+def arches(argv: Sequence[str]) -> list[str]:
+    """As the command names them."""
+    named = [word.partition("=")[2].split(",") for word in argv if word.startswith(_ARCHES)]
+    return list(dict.fromkeys(arch for some in named for arch in some if arch))
 
 
 def is_manifest(record: bytes) -> bool:
