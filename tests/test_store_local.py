@@ -16,6 +16,7 @@ from hipcache.errors import StoreError
 from hipcache.store import entries as entries_module
 from hipcache.store import output
 from hipcache.store.local import LocalStore
+from hipcache.store.upkeep import Entry
 
 KEY = "0123456789abcdef" * 4
 CONTENT = b"content" * 1000
@@ -393,3 +394,24 @@ def test_a_read_only_store_that_does_not_exist_is_empty_and_stays_away(root: Pat
         pass
     assert reader.size().entries == 0
     assert not root.exists()
+
+
+def test_a_count_does_not_add_what_takes_the_place_of_an_entry_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=0)
+    for name in "ab":
+        store.put_action(name * 64, b"small")
+    listed = store._upkeep.entries
+
+    def entries() -> list[Entry]:
+        found = list(listed())
+        store.put_action("a" * 64, b"larger" * 4000)
+        store.put_action("b" * 64, b"small")
+        return found
+
+    monkeypatch.setattr(store._upkeep, "entries", entries)
+    store._upkeep.count()
+    monkeypatch.undo()
+    kept = list(store._upkeep.entries())
+    assert (store.size().entries, store.size().bytes) == (len(kept), sum(entry.size for entry in kept))

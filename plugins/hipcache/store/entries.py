@@ -128,7 +128,7 @@ class Entries:
 
     def _rename(self, temporaries: Mapping[str, str], sizes: Mapping[str, int]) -> Book:
         """The order matters, see ledger.py. What is renamed leaves `left`."""
-        left, replaced = dict(sizes), list[int]()
+        left, replaced = dict(sizes), list[tuple[int, int]]()
         with self._ledger.held() as book, Steady(self.confined) as confined:
             for size in sizes.values():
                 book.add(size)
@@ -138,14 +138,14 @@ class Entries:
                     old = _size(confined, name)
                     _rename_into(confined, temporary, name)
                     del left[name]
-                    replaced += [] if old is None else [charge(name, old)]
+                    replaced += [] if old is None else [(charge(name, old), sizes[name])]
             except OSError:
                 for size in left.values():
                     book.subtract(size)
                 raise
             finally:
-                for size in replaced:
-                    book.subtract(size)
+                for old_size, new_size in replaced:
+                    book.replace(old_size, new_size)
                 if left or replaced:
                     book.save()
             return book

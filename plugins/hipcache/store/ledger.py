@@ -5,7 +5,7 @@ kept in one file of 64 bytes, changed under a lock::
 
     magic          8 bytes   "hcL1" 0d 0a 1a 00
     bytes, entries           held now (whole blocks, see layout.charge)
-    added_bytes, added_entries    ever added, never reduced
+    added_bytes, added_entries    ever added, but for what took the place of another entry; removals do not reduce it
     counted_at     seconds   when all entries were last counted; 0: the sum is not to be trusted, count
     swept_at       seconds   when leftovers of dead processes were last removed
     check          8 bytes   BLAKE3 of all the above, cut
@@ -64,6 +64,13 @@ class Book:
     def subtract(self, size: int) -> None:
         self.bytes = max(0, self.bytes - size)
         self.entries = max(0, self.entries - 1)
+
+    def replace(self, old: int, new: int) -> None:
+        """Of what was added, an entry of `new` bytes took the place of one of `old`. A count that goes on meanwhile has
+        seen one of them: it must not add the other."""
+        self.subtract(old)
+        self.added_bytes -= min(old, new)
+        self.added_entries -= 1
 
     def save(self) -> None:
         """Raises OSError."""
