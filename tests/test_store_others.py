@@ -233,7 +233,7 @@ def test_a_lock_that_does_not_come_free_is_counted_and_said(root: Path, capfd: p
     for seconds_waited in (10.1, 10.2):
         notices.tell_of_lock(Config(root), environ, seconds_waited)
     assert statistics.read(root).lock_timeouts == 2
-    assert capfd.readouterr().err.count("did not come free within 10 s") == 1
+    assert capfd.readouterr().err.count(f"could not get a lock of store '{root}' within 10 s") == 1
 
 
 def test_a_store_of_a_group_is_written_by_all_its_members(root: Path) -> None:

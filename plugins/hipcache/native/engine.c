@@ -37,7 +37,7 @@ static const char START[] =
     "    if not (served or compiles or isinstance(error, (str, ImportError))):\n"
     "        raise error\n"
     "    import signal\n"
-    "    os.write(2, os.fsencode(f'hipcache: cannot start: {error}\\n  install hipcache again\\n'))\n"
+    "    os.write(2, os.fsencode(f'hipcache: cannot start: {error}\\n  reinstall hipcache\\n'))\n"
     "    if not compiles:\n"
     "        sys.exit(0 if served else 127)\n"
     "    for number in signal.SIGPIPE, signal.SIGXFSZ:\n"
