@@ -4,7 +4,8 @@
 directory left out of every path. So a result is kept, and taken, only where nothing but that can be in it:
 
 - neither the command, the environment nor a file names another directory of the run's, or one above the test's own;
-- all files are small (a compiler of a test's own is not), and nothing asks for the time (see `golden`);
+- all files are small (a compiler of a test's own is not), and nothing asks for the time (see `golden`) or for the
+  age of a file (`#pragma GCC dependency`), since a file's times are not in the key;
 - clang has written nothing but what the result holds;
 - the directory's name is nowhere in the result, as it would be with debug information.
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _LARGE = 1 << 20
+_ASKS_FOR_AGE = b"dependency"
 _OWN = b"\0own\0/"
 # The disks of tests, which are in no tree.
 _NOT_LISTED = _OWN + b"disk"
@@ -64,7 +66,7 @@ class Question:
             parts += [os.path.relpath(path, top).encode(), b"%o" % mode, content.replace(own, _OWN)]
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
-            if os.fsencode(others) in part:
+            if os.fsencode(others) in part or _ASKS_FOR_AGE in part:
                 return ""
             digest.update(b"%d:%b" % (len(part), part))
         return digest.hexdigest()
