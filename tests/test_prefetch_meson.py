@@ -22,16 +22,16 @@ def test_a_build_begins_with_the_fetch_of_all_that_it_needs(tmp_path: Path, meso
         project.write(simple())
         try:
             project.setup(BARE)
-            assert "of 2 HIP compiles 0 fetched, 0 here" in project.ninja()
+            assert "of 2 HIP compiles 0 fetched, 0 already here" in project.ninja()
             assert "no work to do" in project.ninja(), "once for a build directory"
             uploaded_from(project.root / "store")
             project.ninja("-t", "clean")
             environ["HIPCACHE_DIR"] = str(tmp_path / "other-store")
-            assert "of 2 HIP compiles 2 fetched, 0 here" in project.ninja()
+            assert "of 2 HIP compiles 2 fetched, 0 already here" in project.ninja()
             assert project.stats()["compiles"]["hit"] == 2
             project.setup(BARE)
             again = project.ninja()
-            assert "of 2 HIP compiles 0 fetched, 2 here" in again
+            assert "of 2 HIP compiles 0 fetched, 2 already here" in again
             assert ".hip.o" not in again, "no object is made anew"
             (project.build_dir / "subprojects/hipcache/hipcache_prefetch.stamp").unlink()  # as if it were a new step
             project.setup(BARE)
