@@ -27,6 +27,11 @@ SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20
 
+# Where configure checks write (`report/checks`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
+# Configure(). Meson's directory has a name that begins so.
+CHECK_DIRECTORIES = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
+MESON_CHECK = "/meson-private/tmp"
+
 # What stands for the base directory (`inputs/basedir`).
 BASEDIR_MARK = "<basedir>"
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.planning import tools
+from hipcache.report import checks
 
 _LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
 # The target of AMD's GPUs, as a word of its own or not, and their assembler.
@@ -24,9 +25,6 @@ _WORTH = 1 << 18  # planning/assembler.py: WORTH
 # The line that `statistics` would write, and the size of its log from which on it must look after it.
 TEXT = b"passed_through\tnot_hip\t0"
 TEXT_OF_CHECK = TEXT + b"\tconfigure check ..."
-# Of a configure check's output, as report/targets.py has it.
-_CHECKS = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
-_MESONS = "/meson-private/tmp"
 _LARGE = 1000 * 1024
 # Settings that do not affect such a compile.
 _HARMLESS = frozenset(f"HIPCACHE_{name}" for name in ("DIR", "REMOTE", "RESIDENT", "SYSTEM_PATHS", "UMASK", "VERIFY"))
@@ -64,8 +62,7 @@ def is_plain(argv: Sequence[str]) -> bool:
 def is_check(argv: Sequence[str], directory: str) -> bool:
     """A configure check, by its output?"""
     output = argv[argv.index("-o") + 1 :][:1] if "-o" in argv else []
-    path = os.path.join(directory, *output)
-    return any(one in path for one in _CHECKS) or "/" in path.partition(_MESONS)[2]
+    return checks.is_check(os.path.join(directory, *output))
 
 
 def _assembles_for_gpu(words: Sequence[str]) -> bool:

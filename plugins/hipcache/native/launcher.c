@@ -74,9 +74,9 @@ static bool is_plain(char *const *argv) {
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tnot_hip\t0" CHECK_TEXT;
 
-/* As report/targets.py has it, of a command's output. */
+/* As report/checks.py has it, of a command's output. */
 static bool is_check(const settings *set, char *const *argv) {
-    static const char *const directories[] = {"/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/", NULL};
+    static const char *const directories[] = CHECK_DIRECTORIES;
     char path[PATH_MAX] = "";
     while (*argv && strcmp(*argv, "-o") != 0)
         argv++;
@@ -86,8 +86,8 @@ static bool is_check(const settings *set, char *const *argv) {
     for (const char *const *one = directories; *one; one++)
         if (strstr(path, *one))
             return true;
-    const char *temporary = strstr(path, "/meson-private/tmp");
-    return temporary && strchr(temporary + strlen("/meson-private/tmp"), '/');
+    const char *temporary = strstr(path, MESON_CHECK);
+    return temporary && strchr(temporary + strlen(MESON_CHECK), '/');
 }
 
 /* Counts a compile that is not served. `line`: as the statistics have it. */

@@ -15,6 +15,8 @@
 #define SEALED_NAME_DOMAIN "hipcache sealed name 1"
 #define CONTENT_CLAIM_DOMAIN "hipcache content of a status 1"
 #define LARGE_CONTENT 1048576
+#define CHECK_DIRECTORIES {"/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/", NULL}
+#define MESON_CHECK "/meson-private/tmp"
 #define BASEDIR_MARK "<basedir>"
 #define MOST_BLOB 4294967296ll
 #define MOST_STATISTICS 67108864

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hipcache.report import stats_log, sums
+from hipcache.report.checks import is_check
 from hipcache.report.outcome import HIT, MISS, PARTIAL
-from hipcache.report.targets import is_check
 from hipcache.values import replace
 
 # The others go on in the compiler, or end early.

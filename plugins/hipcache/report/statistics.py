@@ -41,9 +41,9 @@ from pathlib import Path
 from hipcache.disk.confined import MOST_STATISTICS, Confined
 from hipcache.errors import StoreError
 from hipcache.report import sums
+from hipcache.report.checks import is_check
 from hipcache.report.outcome import CompileOutcome
 from hipcache.report.sums import EVICTED, EXECUTED, LOCKED, REMOTE, VERIFIED, Statistics
-from hipcache.report.targets import is_check
 from hipcache.values import replace
 
 FOLD_AT = 1 << 20

@@ -14,22 +14,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from hipcache.report.checks import is_check
 from hipcache.values import dataclass, field
 
 CHECKS = "(configure checks)"
 # CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.
 _TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
 _FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
-# try_compile() of CMake 3.25 and newer, and of older ones; Meson's checks; SCons' Configure().
-_CHECK = re.compile(r"/CMakeFiles/(?:CMakeScratch|CMakeTmp)/|/meson-private/tmp[^/]*/|/\.sconf_temp/")
 _REPLY = os.path.join(".cmake", "api", "v1", "reply")
 _MESON = "meson-info"
 _SCONS = ".hipcache-targets.json"
-
-
-def is_check(path: str) -> bool:
-    """Is the object at absolute `path` one of a configure check?"""
-    return _CHECK.search(path) is not None
 
 
 def by_place(path: str) -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from hipcache.config import Config
 from hipcache.report import outcome, statistics
+from hipcache.report.checks import is_check
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome
-from hipcache.report.targets import is_check
 from hipcache.values import replace
 
 if TYPE_CHECKING:
