@@ -55,9 +55,11 @@ class PreambleUse:
     def run(self, plainly: Callable[[], Attempt]) -> Attempt:
         with ExitStack() as making:
             offer = self._offer()
-            if offer.wanted:
-                is_maker = making.enter_context(self.preambles.maker(offer.wanted))
-                wanted, offer = offer.wanted, self._offer()  # another pass may have made it
+            wanted = offer.wanted
+            if wanted:
+                is_maker = making.enter_context(self.preambles.maker(wanted, wait=not offer.ready))
+                if is_maker or not offer.ready:
+                    offer = self._offer()  # another pass may have made it
                 if not is_maker or not offer.wanted or offer.wanted.key != wanted.key:
                     making.close()
                     offer = replace(offer, wanted=None)

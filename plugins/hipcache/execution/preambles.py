@@ -80,10 +80,11 @@ class Preambles:
         return Offer(began, ready, turn, None if ready and turn else wanted, longer, why)
 
     @contextmanager
-    def maker(self, wanted: Candidate) -> Iterator[bool]:
-        """Is the caller to make that one? One pass at a time is. Another one waits for it while no compiler could run
-        anyway, then gets False: it looks again. The lock is held together with that of the pass's own key: who holds
-        this one waits for no other."""
+    def maker(self, wanted: Candidate, *, wait: bool) -> Iterator[bool]:
+        """Is the caller to make that one? One pass at a time is, until the context ends. If another one is at it, and
+        `wait`, wait until it has ended (then True), or until a compiler could run instead (then False). The caller
+        looks again: the preamble may be there. Whoever holds this lock also holds that of its pass's key, so it waits
+        for nothing but the lock of `miss`, whose holders wait for nothing."""
         session = self.session
         idle = 0
         while True:
@@ -92,21 +93,25 @@ class Preambles:
                     yield True
                     return
             session.jobs.runner.check()
-            slot = session.engine.slots.attempt()
+            slot = session.engine.slots.attempt() if wait else None
             if slot:
                 with slot:
                     idle += 1
-            if idle > _IDLE:
-                break
+            if not wait or idle > _IDLE:
+                yield False
+                return
             time.sleep(_PAUSE)
-        yield False
 
     def miss(self, offer: Offer, seconds: float = 0.0) -> None:
         """A pass goes without those that would serve better; or it has used a shorter one, and took so long."""
-        for one in offer.missed:
-            # Two sources that are compiled at the same time count twice.
-            with self.session.engine.store.lock(make_key("misses of a preamble", [("preamble", one.key)]).digest):
-                now = one.with_record(self.session.shelves.near.records([one.key]).get(one.key))
+        if not offer.missed:
+            return
+        # The shortest is shared by most. Two sources that are compiled at the same time count twice.
+        key = make_key("misses of preambles", [("shortest", offer.missed[-1].key)])
+        with self.session.engine.store.lock(key.digest):
+            records = self.session.shelves.near.records([one.key for one in offer.missed])
+            for one in offer.missed:
+                now = one.with_record(records.get(one.key))
                 if one.outputs or not now.outputs:  # else made meanwhile
                     self._put(replace(now, wanted=now.wanted + 1, spent=now.spent + seconds, outputs=()))
 
