@@ -44,7 +44,7 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
         last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
         raise HostLinkFailed(done.status, f"{text}{name}: {last}")
     session.jobs.ended_well("host link", done)
-    return Ran({}, text, done.seconds)
+    return Ran({}, text, done.work)
 
 
 def run_command(session: Session, words: list[str], messages: str) -> Ran:
@@ -54,7 +54,7 @@ def run_command(session: Session, words: list[str], messages: str) -> Ran:
     if done.status > 0 and not done.stdout:
         raise HostLinkFailed(done.status, text)
     session.jobs.ended_well("host link", done)
-    return Ran({}, text, done.seconds)
+    return Ran({}, text, done.work)
 
 
 def _name_in_messages(session: Session) -> str:

@@ -51,7 +51,7 @@ def run(
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)
-    return Ran({name: Held(path=made)}, text, traced.ended.seconds, why_not, trace=trace)
+    return Ran({name: Held(path=made)}, text, traced.ended.work, why_not, trace=trace)
 
 
 def _reads(session: Session, traced: Traced, started: float) -> ReadSet:

@@ -39,7 +39,7 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing
         # Where the linker fails, the whole command is run again: what the driver says then is not known here.
         made = holder.make(session, plan, codes, nothing)
         done = session.jobs.run_now("host link", plan.host_link(str(made)))
-        return Ran({}, said(session, done.stderr), done.seconds)
+        return Ran({}, said(session, done.stderr), done.work)
     images = [f"--override-image=hip={code}" for code in codes.values()]
     command = session.command
     if not command.links:
