@@ -29,8 +29,8 @@ class Keeping:
         passes = {one.key: self._passes(one.record) for one in those if carried.is_pass(one.record)}
         others = {one.key: carried.outputs(one.record) for one in those if one.key not in passes}
         self.useless += sum(named is None for named in others.values())
-        self.keep_contents(name for named in others.values() for name in named or ())
-        self.keep_contents(name for found in passes.values() for entry in found for name in carried.needs(entry))
+        self._put(name for named in others.values() for name in named or ())
+        self._put(name for found in passes.values() for entry in found for name in carried.needs(entry))
         records = {}
         for one in those:
             named = others.get(one.key)
@@ -46,10 +46,13 @@ class Keeping:
     def keep_contents(self, names: Iterable[str]) -> bool:
         """Are all of them in the store now?"""
         wanted = list(dict.fromkeys(names))
-        come = [self._stripped.get(name) or self.contents.get(name) for name in wanted]
+        self._put(wanted)
+        return self._are_there(wanted)
+
+    def _put(self, names: Iterable[str]) -> None:
+        come = [self._stripped.get(name) or self.contents.get(name) for name in dict.fromkeys(names)]
         with suppress(StoreError):
             self.store.put_blobs(content for content in come if content is not None)
-        return self._are_there(wanted)
 
     def _are_there(self, names: Iterable[str]) -> bool:
         with suppress(ValueError):  # one of them is no digest
