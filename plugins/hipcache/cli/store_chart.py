@@ -113,7 +113,7 @@ def _compiles(steps: Sequence[Change], first: int, last: int, x: Callable[[float
     width = (x(last) - x(first)) / _BARS
     for number, bar in enumerate(bars):
         top = float(base)
-        title = f"{bar[0]} from the cache, {bar[1]} in part, {bar[2]} compiled"
+        title = f"hits: {bar[0]}, partial hits: {bar[1]}, misses: {bar[2]}"
         for kind, count in zip(("hit", "partial", "miss"), bar, strict=True):
             tall = _COMPILES * count / most
             top -= tall
@@ -129,7 +129,7 @@ def _scale(base: int, tall: int, most: str) -> Iterator[str]:
 
 
 def _table(points: Sequence[Point], steps: Sequence[Change]) -> str:
-    heads = ("counted", "holds", "entries", "all cached", "some compiled", "all compiled", "evicted")
+    heads = ("counted", "holds", "entries", "hits", "partial hits", "misses", "evicted")
     rows = []
     for point, one in list(zip(points[1:], steps, strict=True))[: -_ROWS - 1 : -1]:
         cells = (human_size(point.bytes), point.entries, one.hits, one.partial, one.misses, one.evicted)
