@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -232,19 +233,41 @@ target_compile_options(kernels PRIVATE -x hip --offload-arch=gfx906 -nogpulib -n
             },
         )
         machine.environ |= {"CXX": "/usr/bin/clang++-15", "CMAKE_TOOLCHAIN_FILE": ""}
-    if project == "PyTorch":  # hipcc of 7.13 and newer, in short
+    if project == "PyTorch":  # the language HIP; and hipcc of 7.13 and newer, in short
+        machine.run(f"{script}\ncmake -S . -B build && cmake --build build")
+        assert machine.compiles()["miss"] >= 1
         words = "-x hip --offload-arch=${PYTORCH_ROCM_ARCH%%;*} -nogpulib -nogpuinc -c one.hip -o one.o"
         script += f"\n$HIP_CLANG_LAUNCHER /usr/bin/clang++-15 {words}"
     output = machine.run(script)
     counts = machine.compiles()
-    assert counts["miss"] >= 1, output
+    assert counts["miss"] >= (2 if project == "PyTorch" else 1), output
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_a_launcher_is_one_word(project: str) -> None:
+    """Projects hand it on: TheRock's rocgdb gives it to a `configure`, where a CMake list would be two words."""
+    launchers = re.findall(r"_LAUNCHER=(\S+)", SECTIONS[project])
+    assert launchers or project == "conda-forge"
+    assert [one for one in launchers if ";" in one] == []
+
+
+def test_vllms_image_gets_the_launcher_and_a_store_in_a_cache_mount(tmp_path: Path) -> None:
+    text = blocks("vLLM", "dockerfile")[0].replace("\\\n", "")
+    environ = dict(word.split("=", 1) for word in shlex.split(text.splitlines()[0])[1:])
+    (script,) = blocks("vLLM", "sh")
+    assert environ["CMAKE_ARGS"] in script
+    (mount,) = re.findall(r"id=vllm-rocm-hipcache,target=(\S+)", text)
+    assert mount == environ["HIPCACHE_DIR"]
+    machine = Machine(tmp_path)
+    machine.run("cmake -S . -B build $CMAKE_ARGS && cmake --build build", CMAKE_ARGS=environ["CMAKE_ARGS"])
+    assert machine.compiles()["miss"] >= 1
 
 
 def test_every_block_of_the_page_is_run_or_read() -> None:
     """None is forgotten: the languages, and how many of each."""
     found = re.findall(r"^```(\w*)$", PAGE, re.MULTILINE)
     counted = {language: found.count(language) for language in set(found) - {""}}
-    assert counted == {"yaml": 3, "dockerfile": 1, "sh": 1 + len(PROJECTS)}
+    assert counted == {"yaml": 3, "dockerfile": 2, "sh": 1 + len(PROJECTS)}
     remote = yaml.safe_load(blocks("GitHub Actions", "yaml")[1])
     assert set(remote["env"]) == {"HIPCACHE_REMOTE"}
 
