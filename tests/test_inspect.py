@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from hip import Lab, only_19
 from hipcache import cli
-from hipcache.cli.foreign import OPTIONS
+from hipcache.cli.foreign import OPTIONS, OTHERS, hint
+from hipcache.settings import VARIABLES
 
 PAGE = (Path(__file__).parent.parent / "docs/from-ccache.md").read_text()
+COMMANDS = PAGE.partition("## Commands")[2].partition("\n## ")[0]
 
 
 @only_19
@@ -62,9 +64,18 @@ def test_no_server_is_to_be_started(lab: Lab) -> None:
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_word_for_it_exists(option: str) -> None:
     words = OPTIONS[option].split()
-    assert not words or words[1] in (*cli.VERBS, *cli.OPTIONS)
+    assert words[1] in (*cli.VERBS, *cli.OPTIONS)
+
+
+@pytest.mark.parametrize("option", OTHERS)
+def test_an_option_without_an_equal_says_what_to_do_and_names_what_exists(option: str) -> None:
+    told = hint(f"{option}=7") or ""
+    assert told and "here it is" not in told
+    assert set(re.findall(r"HIPCACHE_[A-Z]+", told)) <= {*VARIABLES}
+    assert all(verb in cli.VERBS for verb in re.findall(r"'hipcache (\w+)", told))
 
 
 def test_the_page_has_the_same_words() -> None:
-    for option in re.findall(r"^\| `(?:ccache )?(-[\w-]+)", PAGE, re.MULTILINE):
-        assert option in OPTIONS or option in ("--recompress",), option
+    rows = [row.split("|")[1:3] for row in COMMANDS.splitlines() if row.startswith("| ")]
+    for option in re.findall(r"(?<=[` ])-[\w-]+", "\n".join(map("\n".join, rows))):
+        assert option in OPTIONS or option in OTHERS, option

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 STATS, ZERO, CLEAR, GC = "hipcache stats", "hipcache stats --zero", "hipcache clear", "hipcache gc"
 SHOW, GET, SET = "hipcache config", "hipcache config get KEY", "hipcache config set KEY VALUE"
-SIZE, JSON, NONE = "hipcache config set max_size SIZE", "hipcache stats --json", ""
+SIZE, JSON = "hipcache config set max_size SIZE", "hipcache stats --json"
+NO_SERVER = "hipcache needs no server: leave this out"
+NO_FILES = "hipcache limits the store's size ('hipcache config set max_size SIZE'), not its number of files"
+UNCOMPRESSED = "hipcache stores nothing compressed: leave this out"
+WORKERS = "set HIPCACHE_EXECUTOR to the address of the workers (docs/share.md)"
 
-# Empty: there is none, and none is needed.
 OPTIONS = {
     **dict.fromkeys(("-s", "-ss", "-v", "--show-stats", "--show-adv-stats", "-svv", "-sv"), STATS),
     **dict.fromkeys(("-z", "--zero-stats"), ZERO),
@@ -21,14 +24,22 @@ OPTIONS = {
     "--show-log-stats": "hipcache stats --stats-log FILE",
     "--evict-older-than": "hipcache gc --older-than AGE",
     "--inspect": "hipcache inspect OBJECT",
+    "--evict-namespace": "hipcache gc --namespace NAME",
     "-V": "hipcache --version",
-    **dict.fromkeys(("--start-server", "--stop-server"), NONE),
+}
+# Those that have no command here, and what to do.
+OTHERS = {
+    **dict.fromkeys(("--start-server", "--stop-server"), NO_SERVER),
+    **dict.fromkeys(("-F", "--max-files"), NO_FILES),
+    **dict.fromkeys(("-X", "--recompress", "-x", "--show-compression", "--recompress-threads"), UNCOMPRESSED),
+    **dict.fromkeys(("-d", "--dir"), "set HIPCACHE_DIR"),
+    "--config-path": "set HIPCACHE_CONFIG",
+    "--trim-dir": "hipcache keeps its own store below its limit; 'hipcache gc --max-size SIZE' reduces it now",
+    **dict.fromkeys(("--dist-status", "--dist-auth", "--package-toolchain"), WORKERS),
 }
 
 
 def hint(option: str) -> str | None:
     """The advice for an option of theirs; None for one that neither has."""
     name = option.partition("=")[0]
-    if name not in OPTIONS:
-        return None
-    return f"here it is '{OPTIONS[name]}'" if OPTIONS[name] else "hipcache needs no server: leave this out"
+    return f"here it is '{OPTIONS[name]}'" if name in OPTIONS else OTHERS.get(name)
