@@ -318,6 +318,21 @@ def test_gc_removes_entries_down_to_the_size_that_was_asked_for(shell: Shell) ->
     assert "2 entries" in shell.out
 
 
+@pytest.mark.parametrize("words", [["gc"], ["gc", "--older-than", "7d"], ["gc", "--dry-run"], ["clear"]], ids=" ".join)
+def test_a_store_that_is_not_there_has_nothing_to_remove_and_is_not_made(shell: Shell, words: list[str]) -> None:
+    assert shell(*words) == 0
+    assert shell.out == f"nothing to remove: there is no store in '{shell.dir}' yet\n"
+    assert not shell.dir.exists()
+
+
+def test_an_empty_store_holds_no_entries_whatever_is_beside_them(shell: Shell) -> None:
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x" * 10_000)
+    statistics.record(shell.dir, MISS)
+    assert shell("clear") == 0
+    assert shell("gc") == 0
+    assert shell.out.endswith("; the store holds no entries\n")
+
+
 def test_gc_refuses_a_size_that_is_none_and_one_of_zero(shell: Shell) -> None:
     for size, word in (("much", "'much'"), ("0", "clear")):
         assert shell("gc", "--max-size", size) == 2

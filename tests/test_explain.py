@@ -97,7 +97,7 @@ def checkouts() -> list[Record]:
 
 def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_path: Path) -> None:
     lines = shown(tmp_path, checkouts(), "--build").splitlines()
-    assert lines[0] == "last compiles of 10 objects of this store: 10 miss"
+    assert lines[0] == "last compiles of 10 objects of this store: 10 misses"
     assert lines[1].startswith("  file '/a/x.hip' changed: 6 units of 6 objects, such as '/a/build/")
     assert lines[2].startswith("  first compile of this object with this store: 4 units of 4 objects")
     assert lines[3].startswith("  note: '/b/build' and '/a/build' run the same commands: to share")
@@ -105,11 +105,56 @@ def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_pa
     assert "BASEDIR" not in shown(tmp_path, [], "--build", HIPCACHE_BASEDIR="/b")
 
 
+def test_the_ends_of_many_compiles_are_counted_in_plain_words(tmp_path: Path) -> None:
+    ends = {"miss": 2, "hit": 1, "partial": 3, "passed_through": 2, "failed": 1}
+    records = [
+        replace(record(end), object=f"/b/{end}{number}.o") for end, count in ends.items() for number in range(count)
+    ]
+    told = shown(tmp_path, records, "--build").splitlines()[0]
+    assert told.endswith(": 1 hit, 3 partial hits, 2 misses, 2 passed through, 1 failed")
+
+
+NEW_HERE = ("host", "first compile of this object with this store; nothing is stored for this command")
+
+
+def built(top: str, when: float, end: str, *, build: str = "build", source: str = "") -> Record:
+    """k.hip of the checkout `top`."""
+    command = ("clang++", "-o", "k.o", "-c", source or f"{top}/src/k.hip")
+    units = (unit("gfx906", hit=True), unit(*NEW_HERE))
+    return Record(f"{top}/{build}/k.o", when, command, f"{top}/{build}", end, "", "", (), {}, units)
+
+
+def test_another_checkout_that_shares_only_back_ends_is_told_of_the_base_directory(tmp_path: Path) -> None:
+    """Back ends hit in any directory, so it is a partial hit, and no miss."""
+    records = [built("/a", 1.0, "miss"), built("/b", 2.0, "partial")]
+    for words in (["--build"], ["/b/build/k.o"], []):
+        last = shown(tmp_path, records, *words).splitlines()[-1]
+        assert last.startswith("  note: '/b/build' and '/a/build' run the same commands: to share"), words
+        assert last.endswith("set HIPCACHE_BASEDIR to the directory of each")
+        assert json.loads(shown(tmp_path, [], *words, "--json"))["hint"] == last.removeprefix("  note: ")
+    assert "BASEDIR" not in shown(tmp_path, [], "/b/build/k.o", HIPCACHE_BASEDIR="/b")
+
+
+@pytest.mark.parametrize("source", ["/a/src/k.hip", "../src/k.hip"])
+def test_two_builds_of_one_checkout_are_told_of_no_base_directory(tmp_path: Path, source: str) -> None:
+    records = [built("/a", 1.0 + n, "partial", build=f"build{n}", source=source) for n in range(2)]
+    for words in (["--build"], ["/a/build1/k.o"]):
+        assert "BASEDIR" not in shown(tmp_path, records, *words)
+
+
+def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = replace(record("miss"), object=f"{tmp_path}/build/kernel.o")
+    for typed, near in (("kernles1", "kernels1"), ("build/kernle.o", "build/kernel.o")):
+        lines = shown(tmp_path, [mine, *checkouts()], typed, status=1).splitlines()
+        assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
+
+
 def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
     document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
     assert document["compiles"]["miss"] == 4
     assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
-    assert "the store has no record of a compile of 'kernels2'" in shown(tmp_path, [], "kernels2", status=1)
+    assert "the store has no record of a compile of 'programs'" in shown(tmp_path, [], "programs", status=1)
     assert "--build is for all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
 
 
@@ -120,7 +165,7 @@ def test_a_target_goes_by_the_names_that_the_build_tool_lists(tmp_path: Path) ->
     write_files(build, {"meson-info/intro-targets.json": listed, "meson-info/meson-info.json": directories})
     of_it = [replace(record("miss", unit("host", "why")), object=f"{build}/libk.so.2.p/{name}.o") for name in "ab"]
     told = shown(tmp_path, [*of_it, *checkouts()], "fast")
-    assert told.startswith("last compiles of 2 objects of target 'fast': 2 miss")
+    assert told.startswith("last compiles of 2 objects of target 'fast': 2 misses")
     for name in ("libk.so.2", f"{build}/libk.so.2"):
         assert shown(tmp_path, [], name) == told.replace("'fast'", f"'{name}'")
     shown(tmp_path, [], "/other/libk.so.2", status=1)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
+from hipcache.cli import page
 from hipcache.report import build, statistics, stats_log, store_history
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.store import StoreSize
@@ -146,6 +147,19 @@ def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_
     parser = Nesting()
     parser.feed(text)
     assert parser.open == []
+
+
+def test_the_page_counts_in_plain_words(tmp_path: Path) -> None:
+    ends = ("hit", "partial", "partial", "miss", "miss", "passed_through")
+    compiles = [build.Compile(1.7e9 + at, 0.5, 0, "/b", f"/b/{at}.o", False, (f"{end}\t\t0",), (), "")
+                for at, end in enumerate(ends)]  # fmt: skip
+    text = page.page(page.Told("here", compiles, used=[(0, 10), (1, 10), (2, 10)]))
+    assert "compiles in 5.5 s: 1 hit, 2 partial hits, 2 misses, 1 passed through" in text
+    assert "<title>1.o: partial hit, 0.5 s</title>" in text
+    assert "<title>5.o: passed through, 0.5 s</title>" in text
+    assert re.findall(r'scope="row">(today|\d.*?ago)<', text) == ["today", "1 day ago", "2 days ago"]
+    said = report(tmp_path, "--stats-log", str(a_log(tmp_path / "log", 1)), "--html", str(tmp_path / "r.html"))
+    assert said.startswith("report of 1 compile: ")
 
 
 def test_a_trace_has_an_event_for_each_compile(tmp_path: Path) -> None:

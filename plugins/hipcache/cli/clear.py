@@ -8,7 +8,7 @@ from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size
 from hipcache.report import notices
-from hipcache.store.opening import open_store
+from hipcache.store.opening import is_there, open_store
 
 SUMMARY = "remove every entry"
 
@@ -19,6 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
+    if not is_there(settings):
+        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+        return 0
     store = open_store(settings)
     notices.follow_upkeep(settings, store)
     with Progress(session.err, "entries removed") as progress:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 
 from hipcache import config
@@ -22,6 +23,10 @@ SUMMARY = "show every setting and where it comes from, or change one"
 _COMMANDS = {"get": ("KEY",), "set": ("KEY", "VALUE"), "unset": ("KEY",)}
 
 
+def _near(name: str) -> list[str]:
+    return get_close_matches(name, _COMMANDS, n=1)
+
+
 class _Command(argparse.Action):
     """Words that are a command, or none."""
 
@@ -35,7 +40,8 @@ class _Command(argparse.Action):
         name, *rest = [str(word) for word in words or ()] or [""]
         if name and len(rest) != len(_COMMANDS.get(name, ("no", "such", "command"))):
             known = ", ".join(" ".join((key, *value)) for key, value in _COMMANDS.items())
-            parser.error(f"'{' '.join((name, *rest))}' is none of {known}")
+            near = "" if name in _COMMANDS else "".join(f": did you mean '{one}'?" for one in _near(name))
+            parser.error(f"'{' '.join((name, *rest))}' is none of {known}{near}")
         options.command = [name, *rest] if name else []
 
 

@@ -6,13 +6,14 @@ import argparse
 import json
 import os
 import time
+from difflib import get_close_matches
 
 from hipcache import config
 from hipcache.cli import Session, explain_build
 from hipcache.errors import HipcacheError
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
-from hipcache.report.history import History, Record, UnitRecord
+from hipcache.report.history import FIRST_COMPILE, History, Record, UnitRecord
 from hipcache.report.targets import Targets
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
@@ -54,10 +55,32 @@ def run(options: argparse.Namespace, session: Session) -> int:
         lines, document = explain_build.describe(several, what, settings), explain_build.told(several, settings)
     else:
         record = recorded(settings, options.object)
-        lines, document = describe(record), _document(record)
+        note = _hint(record, history, settings)
+        lines, document = (
+            [*describe(record), *([f"  note: {note}"] if note else ())],
+            {**_document(record), "hint": note},
+        )
     for line in [json.dumps(document, indent=2)] if options.json else lines:
         print(line, file=session.out)
     return 0
+
+
+def _near(typed: str, history: History) -> str:
+    """The object or target that is written almost like that; nothing if none is."""
+    targets = Targets()
+    known = set[str]()
+    for one in history.each():
+        known |= {os.path.relpath(one.object), *(name for name in targets.names(one.object) if os.sep not in name)}
+    return next(iter(get_close_matches(typed, known, n=1, cutoff=0.8)), "")
+
+
+def _hint(record: Record, history: History, settings: config.Config) -> str:
+    """Of an object that was compiled for the first time: the same one may have been compiled in another checkout."""
+    if not any(why.startswith(FIRST_COMPILE) for unit in record.units for why in unit.why):
+        return ""
+    last = os.path.basename(record.object)
+    others = (one for one in history.each() if os.path.basename(one.object) == last and one.object != record.object)
+    return next(filter(None, (explain_build.hint((one, record), settings) for one in others)), "")
 
 
 def _document(record: Record) -> dict[str, object]:
@@ -77,6 +100,8 @@ def recorded(settings: config.Config, path: str | None) -> Record:
     """The last compile of the object `path`, or of any. Raises HipcacheError."""
     history = _history(settings)
     record = history.load(os.path.abspath(path)) if path else history.last()
+    if record is None and path and (near := _near(path, history)):
+        raise HipcacheError(f"the store knows no object or target '{path}'", f"did you mean '{near}'?")
     if record is None:
         which = f"the store has no record of a compile of '{path}'" if path else "the store has no record of a compile"
         hint = f"is HIPCACHE_DIR ('{settings.dir}') the one that the build used?"

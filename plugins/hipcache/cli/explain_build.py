@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hipcache.cli.screen import plural
 from hipcache.config import Config
 from hipcache.report import build
 from hipcache.report.history import Record
-from hipcache.report.outcome import OUTCOMES
+from hipcache.report.outcome import OUTCOMES, counted
 
 _MOST_CAUSES = 20
 
@@ -20,26 +20,26 @@ def told(records: Sequence[Record], settings: Config) -> dict[str, object]:
     return {
         "compiles": {end: ends.count(end) for end in OUTCOMES},
         "causes": [{"cause": one.name, "units": one.units, "objects": list(one.objects)} for one in causes],
-        "hint": _hint(records, settings),
+        "hint": hint(records, settings),
     }
 
 
 def describe(records: Sequence[Record], what: str, settings: Config) -> list[str]:
     """The same in lines. `what`: "target 'kernels'"."""
     causes = build.causes(build.of_history(records))
-    ends = [one.outcome for one in records]
-    counts = ", ".join(f"{ends.count(end)} {end.replace('_', ' ')}" for end in OUTCOMES if end in ends)
+    counts = counted([one.outcome for one in records])
     lines = [f"last compiles of {plural(len(records), 'object')} of {what}: {counts}"]
     for one in causes[:_MOST_CAUSES]:
         units, objects = plural(one.units, "unit"), plural(len(one.objects), "object")
         lines.append(f"  {one.name}: {units} of {objects}, such as '{one.objects[0]}'")
     if len(causes) > _MOST_CAUSES:
         lines.append(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json lists all")
-    hint = _hint(records, settings)
-    return [*lines, f"  note: {hint}"] if hint else lines
+    note = hint(records, settings)
+    return [*lines, f"  note: {note}"] if note else lines
 
 
-def _hint(records: Sequence[Record], settings: Config) -> str:
+def hint(records: Iterable[Record], settings: Config) -> str:
+    """To set HIPCACHE_BASEDIR, where checkouts could share; else nothing."""
     found = None if settings.basedir else build.elsewhere(records)
     return (
         f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "

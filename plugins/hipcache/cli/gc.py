@@ -15,7 +15,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
-from hipcache.store.opening import open_store
+from hipcache.store.opening import is_there, open_store
 from hipcache.verify import compiles
 
 SUMMARY = "remove the least recently used entries"
@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
+    if not is_there(settings):
+        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+        return 0
     store = open_store(settings)
     notices.follow_upkeep(settings, store)
     path = options.not_used_by
@@ -71,8 +74,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     left = store.size(beside=True)
     done = f"{human_size(freed)} would be freed" if options.dry_run else f"freed {human_size(freed)}"
-    holds = f"the store holds {human_size(left.bytes)} in {plural(left.entries, 'entry')}"
-    print(f"{done}; {holds}", file=session.out)
+    entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"
+    print(f"{done}; the store holds {entries}", file=session.out)
     return 0
 
 

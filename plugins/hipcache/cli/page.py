@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from hipcache.cli import store_chart
-from hipcache.cli.screen import human_size, human_time, percent
+from hipcache.cli.screen import human_size, human_time, percent, plural
 from hipcache.report import build, drawing, logged
 from hipcache.report.outcome import HIT, HOST, LINK
 from hipcache.report.stats_log import Compile
@@ -172,7 +172,7 @@ def _slowest(compiles: Sequence[Compile]) -> str:
 def _used(used: Sequence[tuple[int, int]]) -> str:
     whole = sum(size for _, size in used)
     rows = [
-        ("today" if days == 0 else f"{days} days ago", human_size(size), drawing.bar(size, whole - size))
+        ("today" if days == 0 else f"{plural(days, 'day')} ago", human_size(size), drawing.bar(size, whole - size))
         for days, size in used
     ]
     return _table(("last used", "size", "share"), rows, marked=True)

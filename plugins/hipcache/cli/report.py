@@ -48,15 +48,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
             f"no compile is known in {'the statistics log' if log else 'the store'} '{log or settings.dir}'",
             "build with HIPCACHE_STATS_LOG=FILE, and name that: --stats-log FILE",
         )
-    targets = Targets()
+    targets, count = Targets(), f"{len(compiles)} compile" + "s" * (len(compiles) != 1)
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
         told = page.Told(source, compiles, targets.of, *_store(settings))
         options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
-        print(f"report of {len(compiles)} compiles: '{options.html}'", file=session.out)
+        print(f"report of {count}: '{options.html}'", file=session.out)
     if options.chrome_trace:
         options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles, targets.of)), encoding="utf-8")
-        print(f"timeline of {len(compiles)} compiles: '{options.chrome_trace}'", file=session.out)
+        print(f"timeline of {count}: '{options.chrome_trace}'", file=session.out)
     return 0
 
 

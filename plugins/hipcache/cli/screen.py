@@ -78,9 +78,11 @@ def percent(part: int, whole: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """ "1 entry", "2 entries"."""
-    if count != 1:
-        noun = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    """ "1 entry", "2 entries", "2 days"."""
+    if count != 1 and noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = f"{noun[:-1]}ies"
+    elif count != 1:
+        noun += "es" if noun.endswith("s") else "s"
     return f"{count} {noun}"
 
 

@@ -6,11 +6,11 @@ import time
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
-from hipcache.report.outcome import FAILED, HIT, HOST, LINK, MISS, OUTCOMES, PARTIAL, PASSED_THROUGH
+from hipcache.report.outcome import FAILED, HIT, HOST, LINK, MISS, PARTIAL, PASSED_THROUGH, WORDS
 from hipcache.report.sums import Statistics, Tally
 from hipcache.store import StoreSize
 
-_OUTCOMES = dict(zip(OUTCOMES, ("hits", "partial hits", "misses", "passed through", "failed"), strict=True))
+_OUTCOMES = {outcome: several for outcome, (_, several) in WORDS.items()}
 
 
 def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:

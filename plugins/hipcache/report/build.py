@@ -97,17 +97,25 @@ def causes(compiles: Iterable[Compile]) -> list[Cause]:
 
 
 def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:
-    """Two directories in which the same commands made the same objects, the newer one first, that shared nothing: two
-    checkouts without a base directory. Commands are compared without the directories of the paths in them."""
+    """Two directories in which the same commands made the same objects of other files, the newer one first, of which
+    that one was not served whole: two checkouts without a base directory. Commands are compared without the directories
+    of the paths in them. (Back ends are shared: their keys have no paths.)"""
     found: dict[tuple[str, ...], Record] = {}
     for one in sorted(records, key=lambda one: one.when):
-        if one.outcome in (HIT, PARTIAL, MISS):
+        if one.object and one.outcome in (HIT, PARTIAL, MISS):
             key = (os.path.relpath(one.object, one.directory), *map(os.path.basename, one.command))
             before = found.get(key)
-            if before and before.directory != one.directory and one.outcome == MISS:
+            if before and one.outcome != HIT and _sources(before).isdisjoint(_sources(one)):
                 return one.directory, before.directory
             found[key] = one
     return None
+
+
+def _sources(record: Record) -> set[str]:
+    """The files that the command names, apart from options and what it writes below its directory."""
+    paths = (os.path.join(record.directory, word) for word in record.command[1:] if not word.startswith("-"))
+    made = os.path.splitext(record.object)[0]
+    return {path for path in map(os.path.normpath, paths) if os.path.splitext(path)[1] and not path.startswith(made)}
 
 
 def slowest(compiles: Iterable[Compile], most: int) -> list[tuple[str, UnitOutcome]]:

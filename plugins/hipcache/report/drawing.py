@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
 from hipcache.report.build import lanes
-from hipcache.report.outcome import HIT, MISS, PARTIAL
+from hipcache.report.outcome import HIT, MISS, PARTIAL, WORDS, counted
 from hipcache.report.stats_log import Compile
 
 _WIDTH, _LANE, _MARGIN = 1000, 18, 24
@@ -68,7 +67,7 @@ def timeline(compiles: Sequence[Compile]) -> str:
         y = lane % _MOST_LANES * _LANE
         kind = _CLASSES.get(one.outcome, "left")
         if len(placed) <= _EACH:
-            told = f"{os.path.basename(one.object) or '(not known)'}: {one.outcome}, {one.seconds:.3g} s"
+            told = f"{os.path.basename(one.object) or '(not known)'}: {WORDS[one.outcome][0]}, {one.seconds:.3g} s"
             parts.append(
                 f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_LANE - 2}">'
                 f"<title>{escape(told)}</title></rect>"
@@ -76,8 +75,7 @@ def timeline(compiles: Sequence[Compile]) -> str:
         else:
             paths.setdefault(kind, []).append(f"M{x:.1f} {y}h{width:.1f}v{_LANE - 2}h-{width:.1f}z")
     parts += [f'<path class="{kind}" d="{"".join(drawn)}"/>' for kind, drawn in paths.items()]
-    ends = Counter(one.outcome for _, one in placed)
-    told = f"Timeline of {len(placed)} compiles in {span:.3g} s: " + ", ".join(f"{n} {end}" for end, n in ends.items())
+    told = f"Timeline of {len(placed)} compiles in {span:.3g} s: {counted([one.outcome for _, one in placed])}"
     return (
         f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(told)}">'
         + "".join(parts)

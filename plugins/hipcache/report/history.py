@@ -27,6 +27,7 @@ _MOST_FILES = 4
 _MOST_COMMANDS = 4
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
+FIRST_COMPILE = "first compile of this object with this store"
 _OTHER_CUID = "the CUID changed (different macros, or a different source or object name)"
 _BUNDLED = "the code objects are bundled differently"
 
@@ -157,11 +158,7 @@ def why(
     `found`: the reason that the lookup gave; `read_set` gets a read set from the store.
     """
     if old is None:
-        return (
-            (f"first compile of this object with this store; {found}",)
-            if found
-            else ("first compile of this object with this store",)
-        )
+        return (f"{FIRST_COMPILE}; {found}" if found else FIRST_COMPILE,)
     before = next((one for one in old.units if one.name == unit.name), None)
     if before is None and not old.units:
         return (found,)

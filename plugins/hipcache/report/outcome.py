@@ -5,6 +5,8 @@ Each has a name, a sentence and a counter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hipcache.values import dataclass, field, replace
 
 HIT = "hit"
@@ -13,6 +15,14 @@ MISS = "miss"
 PASSED_THROUGH = "passed_through"
 FAILED = "failed"
 OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
+# What people read, of one and of several.
+WORDS = {
+    HIT: ("hit", "hits"),
+    PARTIAL: ("partial hit", "partial hits"),
+    MISS: ("miss", "misses"),
+    PASSED_THROUGH: ("passed through", "passed through"),
+    FAILED: ("failed", "failed"),
+}
 
 # A hit compared with a fresh compile (HIPCACHE_VERIFY). VARYING: the compiler's own output differs each time.
 SAME, DIFFERENT, VARYING = "same", "different", "varying"
@@ -63,6 +73,12 @@ class CompileOutcome:
         """The outcome of the same compile when nothing has changed."""
         units = tuple(unit.as_hit() for unit in self.units)
         return replace(self, outcome=HIT, units=units, seconds_saved=sum(unit.seconds for unit in units))
+
+
+def counted(ends: Sequence[str]) -> str:
+    """ "10 misses, 1 partial hit": compiles by how they ended, in the order of OUTCOMES."""
+    numbers = {end: ends.count(end) for end in OUTCOMES if end in ends}
+    return ", ".join(f"{number} {WORDS[end][number != 1]}" for end, number in numbers.items())
 
 
 # Why a command passes through: reason -> sentence.

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.store import access, seal
 from hipcache.store.local import LocalStore
+
+
+def is_there(config: Config) -> bool:
+    """Has anything ever been stored where the settings say?"""
+    try:
+        os.stat(Confined(config.dir).base)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # whoever opens it says what is wrong
+    return True
 
 
 def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
