@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hip import Lab, settle
+from hipcache import config
 from hipcache.config import Config
 from hipcache.helper import uploading
 from hipcache.helper.remotes import open_remotes
 from hipcache.helper.uploading import Uploads
-from hipcache.remote import queue
+from hipcache.remote import queue, sockets
+from hipcache.remote.place import place_of
 from hipcache.store.local import LocalStore
-from remote_lab import SECONDS, Server, free_port, uploaded_from
+from remote_lab import HIT, SECONDS, Server, Team, free_port, uploaded_from
+from remote_lab import sockets as sockets_of
 from test_remote import patient, web
 
 __all__ = ["web"]
@@ -45,8 +50,8 @@ def put(store: LocalStore, number: int) -> None:
 
 
 def begun(store: LocalStore, *urls: str) -> Uploads:
-    config = Config(dir=store.root, remote=urls)
-    uploads, ready = Uploads(config, store, open_remotes(config, store)), threading.Event()
+    settings = Config(dir=store.root, remote=urls)
+    uploads, ready = Uploads(settings, store, open_remotes(settings, store)), threading.Event()
     ready.set()
     uploads.run(ready, lambda: None)
     return uploads
@@ -101,3 +106,38 @@ def test_a_queue_that_fills_up_waits_for_no_remote_that_is_at_fault(
     uploads = begun(store, f"http://127.0.0.1:{free_port()}/team", patient(web.url))
     uploaded_from(tmp_path / "store")
     uploads.ended = True
+
+
+def hit_by_engine(lab: Lab, env: Mapping[str, str]) -> None:
+    """A compile that the native program would serve."""
+    engine = "import os, sys; from hipcache.launcher.launch import launch; sys.exit(launch(sys.argv[1:], os.environ))"
+    assert lab.run([sys.executable, "-c", engine, *lab.words()], env=env).status == 0
+    assert lab.counted().outcome == HIT
+
+
+@pytest.fixture
+def compiled_once(tmp_path: Path) -> Lab:
+    """Without a remote."""
+    lab = Team(tmp_path, "").machine()
+    settle()
+    lab.compile()
+    return lab
+
+
+def test_the_helper_is_told_at_once_of_a_hit_that_is_remembered_anew(compiled_once: Lab) -> None:
+    """A container may end right after its build, before the helper looks into the queue by itself."""
+    env = {**compiled_once.environ, "HIPCACHE_REMOTE": f"http://127.0.0.1:{free_port()}"}
+    (Path(env["XDG_RUNTIME_DIR"]) / "hipcache").mkdir(mode=0o700, exist_ok=True)
+    with sockets.bound(place_of(config.load(env), env)) as helper:
+        helper.settimeout(SECONDS)
+        hit_by_engine(compiled_once, env)
+        with helper.accept()[0] as said:
+            assert json.loads(said.recv(100)) == {"op": "upload"}
+
+
+def test_a_hit_after_which_the_machine_ends_is_uploaded_by_the_next_helper(compiled_once: Lab, web: Server) -> None:
+    env = {"HIPCACHE_REMOTE": patient(web.url)}
+    hit_by_engine(compiled_once, env)
+    assert not sockets_of(compiled_once), "nobody was there to upload it"
+    assert compiled_once.run([sys.executable, "-m", "hipcache", "sync"], env=env).status == 0
+    assert list((web.place / "www/team/ac").iterdir())

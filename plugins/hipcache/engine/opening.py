@@ -41,7 +41,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         racy=racy,
         secret=store.seal.secret,
         remote=client if config.remote and shares else None,
-        queue=servers.queue_of(config),
+        queue=servers.queue_of(config, environ),
         preambles=max(1, config.preamble_checks) if config.preambles and shares else 0,
         executions=servers.executions_of(client, config, environ)
         if (config.executor or config.remote) and shares

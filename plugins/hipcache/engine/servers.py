@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,17 +28,19 @@ def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client
     return client
 
 
-def queue_of(config: Config) -> Callable[[str], object]:
+def queue_of(config: Config, environ: Mapping[str, str]) -> Callable[[str], object]:
     """What takes the key of a record that is to be uploaded, some time: without the client, which takes longer to load
-    than a hit may take. The native program has asked the storage helper before the engine began; it looks into the
-    queue every second."""
+    than a hit may take. The native program has asked the storage helper before the engine began, so there is one that
+    can be told."""
 
     def put(key: str) -> None:
         from hipcache.disk.confined import Confined
-        from hipcache.remote import needs, queue
+        from hipcache.remote import needs, notice, queue
+        from hipcache.remote.place import place_of
 
-        if not needs.missing_packages(config.remote):
-            queue.add(Confined(config.dir, config.umask), [key], [])
+        if not needs.missing_packages(config.remote) and queue.add(Confined(config.dir, config.umask), [key], []):
+            with suppress(OSError):  # no place for a socket: then there is no helper
+                notice.give(place_of(config, environ))
 
     return put
 

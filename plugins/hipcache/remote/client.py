@@ -152,7 +152,7 @@ class Client:
             return
         if queue.add(self.store, keys, following) and not self._given_up and self.is_up():
             with suppress(OSError), self.connected() as connection:
-                connection.sendall(b'{"op": "upload"}\n')
+                connection.sendall(queue.TOLD)
 
     def sync(self, timeout: float) -> Iterator[dict[str, Any]]:
         """What the helper says of the queue, until it is empty. Raises OSError, ValueError."""

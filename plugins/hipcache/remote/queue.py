@@ -20,6 +20,8 @@ from hipcache.values import dataclass
 
 DIRECTORY = "remote"
 MOST = 10_000
+# What a helper is told of something new.
+TOLD = b'{"op": "upload"}\n'
 _ITEM = "item-"
 _MOST_BYTES = 1 << 20
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 _BACKLOG = 512
 
@@ -37,6 +40,8 @@ class Lock:
 
 def bound(place: str) -> socket.socket:
     """A socket that listens there, for this user alone; of who has the lock. Raises OSError."""
+    import socket  # who only tells a helper something does without the module (`notice`)
+
     with suppress(FileNotFoundError):
         os.unlink(place)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
