@@ -21,12 +21,16 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hipcache import shared
 from hipcache.errors import ConfigError
 from hipcache.settings import PREFIX, VARIABLES, Setting, nearest
 from hipcache.shared import MOST_CONFIG
 from hipcache.values import dataclass
+
+if TYPE_CHECKING:
+    from yaml import Node
 
 DEFAULT, ENVIRONMENT = "default", "environment"
 # Environment only: a file cannot name another one.
@@ -180,8 +184,7 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
             raise ConfigError(f"{place} is set twice", "remove one of the two lines")
         seen.add(setting.key)
         if setting.kind == "addresses" and isinstance(value_node, yaml.SequenceNode):
-            values = [node.value for node in value_node.value if isinstance(node, yaml.ScalarNode)]
-            texts[setting.key] = Text(" ".join(values), place, origin)
+            texts[setting.key] = Text(" ".join(_address(node, place) for node in value_node.value), place, origin)
             continue
         if not isinstance(value_node, yaml.ScalarNode):
             raise ConfigError(f"{place} needs one value", f"for example '{name}: {setting.default or '/path'}'")
@@ -190,6 +193,42 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
     if scope is PROJECT and "basedir" in texts:
         texts["basedir"] = _below(file.parent, texts["basedir"])
     return texts
+
+
+def _address(node: Node, place: str) -> str:
+    """One of a list: the address as it is; or a mapping with `address` and its options, of which those that may be
+    repeated have a mapping of their own (`platform: {OSFamily: linux}`). Raises ConfigError."""
+    from urllib.parse import quote
+
+    from yaml import ScalarNode
+
+    if isinstance(node, ScalarNode):
+        return str(node.value)
+    pairs = _pairs(node) or {}
+    address = pairs.pop("address", None)
+    if not isinstance(address, ScalarNode):
+        raise ConfigError(
+            f"{place} has an entry without an address", "write '- grpc://...', or '- address: grpc://...'"
+        )
+    words = []
+    for name, value in pairs.items():
+        several = {key: one.value for key, one in (_pairs(value) or {}).items() if isinstance(one, ScalarNode)}
+        if isinstance(value, ScalarNode):
+            words.append(name if value.value in ("true", "yes") else f"{name}={quote(value.value)}")
+        elif several and len(several) == len(value.value):
+            words += [f"{name}={quote(f'{key}:{one}')}" for key, one in several.items()]
+        else:
+            raise ConfigError(f"{place}: '{name}' needs one value", f"for example '{name}: 4'")
+    return str(address.value) + ("?" + "&".join(words) if words else "")
+
+
+def _pairs(node: Node) -> dict[str, Node] | None:
+    """None for what is no mapping of words."""
+    from yaml import MappingNode, ScalarNode
+
+    if not isinstance(node, MappingNode) or not all(isinstance(key, ScalarNode) for key, _ in node.value):
+        return None
+    return {str(key.value): value for key, value in node.value}
 
 
 def refuse(setting: Setting, scope: Scope, place: str) -> None:

@@ -12,6 +12,7 @@ here}}. While the helper is at it, it says {"at": where the action is}, several 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -34,6 +35,11 @@ _SILENCE = 15.0
 _LATER, _PATIENCE = 0.5, 1.0
 
 Slot = AbstractContextManager[object]
+
+
+def _draw() -> float:
+    """Not by Python's module `random`, which takes longer to load than all else here."""
+    return (int.from_bytes(os.urandom(6), "big") + 1) / ((1 << 48) + 1)
 
 
 @dataclass(frozen=True)
@@ -106,9 +112,9 @@ class Executions:
     def attempt(self) -> tuple[int, Slot] | None:
         """One that may take an action now, and the right to have it there."""
         now = time.monotonic()
-        for number, (_, slots) in enumerate(self._all):
+        for number in workers.order([one for one, _ in self._all], _draw):
             if number not in self._down and self._later.get(number, 0.0) <= now:
-                slot = slots.attempt()
+                slot = self._all[number][1].attempt()
                 if slot:
                     return number, slot
         return None

@@ -4,13 +4,17 @@
 
 or `none`: nothing is to run elsewhere, though a remote would. And besides, behind the `?`: `jobs` (how many actions all
 compiles of this user have there at once), `limit` (seconds after which one is taken for lost), `prefer` (all goes there
-that can, also while slots are free here), and any number of `platform=NAME:VALUE`, the properties that workers are
-chosen by.
+that can, also while slots are free here), any number of `platform=NAME:VALUE`, the properties that workers are chosen
+by, and `weight` (which part of the actions it has, compared with other executors).
+
+Others say the same so: distcc's list of hosts has `host/limit`, and is filled in its order; recc, reclient and Bazel
+know one executor, with platform properties as NAME=VALUE; nginx and HAProxy have `weight=N` for each server of a list.
+So `jobs` is the limit, and without weights the order counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 from hipcache.config import Config
@@ -21,6 +25,7 @@ from hipcache.values import dataclass
 
 JOBS, MOST_JOBS = 16, 1024
 LIMIT, MOST_LIMIT = 600, 86400
+MOST_WEIGHT = 1000
 NONE = "none"
 _SCHEMES = ("grpc", "grpcs", "unix")
 _REMOTES = tuple(f"{scheme}:" for scheme in _SCHEMES)
@@ -30,11 +35,14 @@ _HINT = "write for example grpc://build.example.com:8980/main?jobs=32"
 
 @dataclass(frozen=True)
 class Executor:
+    """`weight`: 0 where none is given."""
+
     address: Address
     jobs: int = JOBS
     limit: int = LIMIT
     prefer: bool = False
     platform: tuple[tuple[str, str], ...] = ()
+    weight: int = 0
 
 
 @dataclass
@@ -84,7 +92,7 @@ def parse(text: str) -> Executor:
         name, equals, value = word.partition("=")
         if name == "platform":
             platform.append(_property(text, unquote(value)))
-        elif name in ("jobs", "limit") or (name == "prefer" and not equals):
+        elif name in ("jobs", "limit", "weight") or (name == "prefer" and not equals):
             own[name] = unquote(value)
         else:
             others.append(word)
@@ -93,7 +101,20 @@ def parse(text: str) -> Executor:
         raise ConfigError(f"executor '{found.name}' is not a Remote Execution API server", _HINT)
     jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
     limit = _number(found, "limit", own.get("limit", str(LIMIT)), MOST_LIMIT)
-    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)))
+    weight = _number(found, "weight", own["weight"], MOST_WEIGHT) if "weight" in own else 0
+    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)), weight)
+
+
+def order(those: Sequence[Executor], draw: Callable[[], float]) -> list[int]:
+    """Their numbers in the order in which they are offered an action: as the settings have it, or, where one has a
+    weight, drawn so that each is the first as often as its weight says (one without counts as 1). `draw` gives numbers
+    above 0 and below 1.
+
+    Weighted sampling without replacement: Efraimidis and Spirakis, Information Processing Letters 97 (2006)."""
+    if not any(one.weight for one in those):
+        return list(range(len(those)))
+    drawn = [draw() ** (1 / (one.weight or 1)) for one in those]
+    return sorted(range(len(those)), key=lambda number: -drawn[number])
 
 
 def _number(found: Address, name: str, text: str, most: int) -> int:

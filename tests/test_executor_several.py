@@ -1,0 +1,85 @@
+"""Several executors in the settings: which of them is offered an action."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hip import Lab
+from hipcache import config
+from hipcache.errors import ConfigError
+from hipcache.remote import workers
+from remote_lab import Server, execution_counts, free_port
+from test_executor import lab, server, told
+
+__all__ = ["lab", "server"]
+
+pytestmark = pytest.mark.archs(1)
+
+NEAR, FAR, SPARE = (f"grpc://{name}:1" for name in ("near", "far", "spare"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([NEAR, FAR], {NEAR: 1.0}),
+        ([f"{NEAR}?weight=3", FAR], {NEAR: 0.75, FAR: 0.25}),
+        ([f"{NEAR}?weight=5", f"{FAR}?weight=3", f"{SPARE}?weight=2"], {NEAR: 0.5, FAR: 0.3, SPARE: 0.2}),
+    ],
+    ids=["in order", "one has none", "three"],
+)
+def test_the_first_of_several_executors_is_chosen_as_often_as_its_weight_says(
+    texts: list[str], expected: dict[str, float]
+) -> None:
+    those, chance = [workers.parse(text) for text in texts], Random(1)
+    count = 4000
+    firsts = Counter(those[workers.order(those, chance.random)[0]].address.name for _ in range(count))
+    assert {name: times / count for name, times in firsts.items()} == pytest.approx(expected, abs=0.03)
+    assert sorted(workers.order(those, chance.random)) == list(range(len(those))), "each has its turn"
+
+
+def test_an_executor_with_all_its_options_in_the_file(tmp_path: Path) -> None:
+    text = """\
+executor:
+  - grpc://near:1?jobs=2
+  - address: grpcs://far:2/main
+    jobs: 32
+    weight: 3
+    prefer: true
+    ca-file: /etc/team & co.pem
+    platform:
+      OSFamily: linux
+      container-image: docker://registry/rocm@sha256:00ff
+"""
+    file = tmp_path / "hipcache.yaml"
+    file.write_text(text)
+    near, far = map(workers.parse, config.load({"HOME": "/h", "HIPCACHE_CONFIG": str(file)}).executor)
+    assert (near.address.name, near.jobs, near.weight) == (NEAR, 2, 0)
+    assert (far.address.name, far.jobs, far.weight, far.prefer) == ("grpcs://far:2/main", 32, 3, True)
+    assert far.address.files == {"ca-file": "/etc/team & co.pem"}
+    assert far.platform == (("OSFamily", "linux"), ("container-image", "docker://registry/rocm@sha256:00ff"))
+
+
+@pytest.mark.parametrize(
+    "entry", ["- jobs: 4", "- [one]", "- address: [one]", "- {address: grpc://a:1, jobs: [4]}", "- {[a]: b}"]
+)
+def test_an_executor_in_the_file_that_is_none_is_told_with_its_line(tmp_path: Path, entry: str) -> None:
+    file = tmp_path / "hipcache.yaml"
+    file.write_text(f"executor:\n  {entry}\n")
+    with pytest.raises(ConfigError, match=r"hipcache\.yaml:1: key 'executor'"):
+        config.load({"HOME": "/h", "HIPCACHE_CONFIG": str(file)})
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "1.5", "1001", "many"])
+def test_a_weight_is_a_number(weight: str) -> None:
+    with pytest.raises(ConfigError, match="is not a valid weight"):
+        workers.parse(f"grpc://a:1?weight={weight}")
+
+
+def test_where_one_of_several_executors_fails_the_others_have_its_actions(lab: Lab, server: Server) -> None:
+    gone = f"grpc://127.0.0.1:{free_port()}"
+    said = told(lab, f"{gone}?prefer&weight=1000 {server.url}?prefer")
+    assert f"executor '{gone}'" in said, said
+    assert execution_counts(lab) == {"unreachable": 1, "done": 1}
