@@ -238,10 +238,11 @@ def let_others_in(place: Path) -> None:
             path.chmod(found.st_mode | 0o055)
 
 
-def explained(environ: Mapping[str, str]) -> str:
-    """What `hipcache explain` says in that environment of the last compile. In this process, as `statistics`."""
+def explained(environ: Mapping[str, str], *objects: str) -> str:
+    """What `hipcache explain` says in that environment, of these objects or the last compile. In this process, as
+    `statistics`."""
     out, err = io.StringIO(), io.StringIO()
-    cli.run(["explain"], {**environ, "HIPCACHE_LOG": ""}, out, err)
+    cli.run(["explain", *objects], {**environ, "HIPCACHE_LOG": ""}, out, err)
     return out.getvalue() + err.getvalue()
 
 

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hip import LAUNCHER, Ended, Lab, kernel, settle
+from hip import LAUNCHER, Ended, Lab, explained, kernel, settle
 from hipcache.helper import asks
-from remote_lab import SERVERS, Server, remote_counts, running, sockets, uploaded
+from remote_lab import SECONDS, SERVERS, Server, remote_counts, running, sockets, uploaded
 from test_prefetch import ARCHES, Machines, webbed
 from test_remote import patient, web
 
@@ -99,6 +99,26 @@ def test_a_whole_build_is_fetched_ahead_and_no_engine_starts(webbed: Machines) -
     assert b"of 2 HIP compiles 2 fetched, 0 already here, 0 to compile" in ended.out
     for words in (["absent.json"], ["--timeout", "5"], ["one", "two"], ["--help"]):
         assert second.run([native, "prefetch", *words]).status == UNSERVED, "the engine says what is wrong"
+
+
+def test_explain_names_the_remote_of_a_compile_that_came_whole(webbed: Machines) -> None:
+    filled(webbed)
+    second = webbed.fresh()
+    native = alone(second.root)
+    (one, *rest), other = commands(webbed, second)
+    assert served(second, native, one, *rest).status == 0
+    webbed.listed(second, *ARCHES)
+    assert b"2 fetched" in served(second, native, "prefetch").out
+    for words in ([one, *rest], other):
+        end, text = time.monotonic() + SECONDS, ""
+        while "note: results came from remote" not in text:
+            assert time.monotonic() < end, text
+            text = explained(second.environ, str(second.root / words[-1]))
+        assert f"'{second.root / words[-1]}'" in text
+        assert f"from remote '{webbed.team.url.partition('?')[0]}'" in text
+    second.write("k.hip", kernel("8"))
+    assert second.run([*LAUNCHER, one, *rest]).status == 0
+    assert "is new" not in explained(second.environ, str(second.root / rest[-1])), "it had no inputs to compare with"
 
 
 def test_compiles_that_ask_at_once_are_all_served_by_one_helper(webbed: Machines) -> None:

@@ -90,12 +90,13 @@ def _listed(entry: dict[str, object]) -> Listed:
 @dataclass
 class Prefetch:
     """`fetch` puts what a remote has of these keys into the store: how many came, and from which. Where it is told so,
-    of manifests the records alone."""
+    of manifests the records alone. `note` is told of each command that has come whole: see `Fetches`."""
 
     store: Store
     adoption: Adoption
     fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     count: Callable[[Mapping[str, int]], object] = bool
+    note: Callable[[Sequence[str], str, str], object] = lambda argv, cwd, remote: None
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -106,6 +107,8 @@ class Prefetch:
         for parts in (False, True):
             self._fetch([key for key, one in left.items() if one.parts is parts], found, parts)
         whole = [key for portion in _portions(list(left), _TOGETHER) for key in self._adopt(portion, left)]
+        for key in whole if found.served_by else ():
+            self.note(left[key].argv, left[key].cwd, found.served_by)
         behind = [key for key in left if key not in set(whole)]
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)

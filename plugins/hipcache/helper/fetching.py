@@ -32,16 +32,19 @@ _MOST_BUILDS, _LONGEST_BUILD = 100, 86400.0
 Alive = Callable[[], object]
 # Is told of the bytes that came with each answer.
 Progress = Callable[[int], object]
+Note = Callable[[Sequence[str], str, str], object]
 
 
 @dataclass
 class Fetches:
-    """`fault`: why there are no remotes, and what to do about it."""
+    """`fault`: why there are no remotes, and what to do about it; `note` is told of a whole compile that has come: its
+    command, the directory, and the remote."""
 
     config: Config
     store: LocalStore
     remotes: list[Remote]
     fault: list[str] | None = None
+    note: Note = lambda argv, cwd, remote: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _builds: dict[str, Breaker] = field(default_factory=dict)
     _searches: Searches = field(default_factory=Searches)
@@ -110,7 +113,7 @@ class Fetches:
     def _prefetch(
         self, environ: Mapping[str, str], cwd: str, fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     ) -> Prefetch:
-        return Prefetch(self.store, self._adoption(environ, cwd), fetch, self._count)
+        return Prefetch(self.store, self._adoption(environ, cwd), fetch, self._count, self.note)
 
     def _adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
         base = basedir_at(self.config, environ, cwd)
@@ -157,6 +160,7 @@ class Fetches:
             build.spent(began, remote.received - received)
             if chosen and adoption.adopt(chosen[0], asked.cwd):
                 self._count(of_whole(self.store, chosen[0], round((time.monotonic() - began) * 1000)))
+                self.note(asked.argv, asked.cwd, remote.address.name)
                 return True
         return False
 

@@ -67,6 +67,7 @@ def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: 
     """Raises StoreError, OSError."""
     from hipcache.helper.compilers import Compilers
     from hipcache.helper.process import Helper
+    from hipcache.helper.whence import Whence
     from hipcache.store.opening import open_store
 
     gc.freeze()
@@ -74,6 +75,7 @@ def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: 
     lock, place = int(words[-3]), words[-1]
     store = open_store(config)
     helper = Helper(config, store, begun, Compilers(store, environ).begin)
+    helper.fetches.note = Whence(store).note
     helper.waiting = greeter.end()
     if words[0] == DOOR:
         helper.serve_door(greeter.listener, place, lock, environ)
