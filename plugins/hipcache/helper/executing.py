@@ -33,7 +33,9 @@ _PULSE, _SILENCE = 5.0, 10.0
 _THREADS = 256
 # Faults of single actions, of which some may be the action's own: so many in a row are the server's.
 _SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
+_TOOLCHAIN = "toolchain"  # reapi_installed.TOOLCHAIN, which is not loaded without an executor
 _HINTS = {
+    _TOOLCHAIN: "correct the image that its platform properties select; without 'installed' hipcache uploads its own",
     DENIED: "check its token-file or header-file, and that this user may use it",
     SETTINGS: "correct HIPCACHE_EXECUTOR",
 }
@@ -76,6 +78,10 @@ class Server:
         return future.result() if future.done() else None
 
     def _uploaded(self, path: str, files: Sequence[str]) -> Program:
+        if self.executor.installed:
+            from hipcache.remote import reapi_installed
+
+            return reapi_installed.checked(self.workers(), reapi_installed.read(path, files))
         from hipcache.remote.reapi_execution import program_of
 
         program = program_of(path, files)
@@ -98,6 +104,8 @@ class Server:
         """The answer to who had asked for it."""
         kind = error.kind if isinstance(error, RemoteError) else "helper"
         words = str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
+        if kind == _TOOLCHAIN:  # another program may be the same there: this one is looked at again after RENEW seconds
+            return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
         self._faults += 1
         if kind not in _SINGLE or self._faults >= _MOST_FAULTS:
             self.breaker.open(words)

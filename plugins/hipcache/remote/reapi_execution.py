@@ -35,22 +35,23 @@ _CHECK = 5.0  # of an address's timeout
 
 @dataclass(frozen=True)
 class Program:
-    """A program as part of an input root: directories, and where their contents are here, by their digests."""
+    """A program as part of an input root: the words that start it, directories, and where their contents are here, by
+    their digests."""
 
-    name: str
-    loader: str
+    words: tuple[str, ...]
     directories: tuple[tuple[str, Any], ...]
     contents: Mapping[Blob, str | bytes]
 
 
 @dataclass(frozen=True)
 class Work:
-    """`words`: behind the program; `inputs`: contents by name; `outputs`: names."""
+    """`words`: behind the program; `inputs`: contents by name; `outputs`: names; `environ`: all its variables."""
 
     program: Program
     words: tuple[str, ...]
     inputs: Mapping[str, bytes]
     outputs: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,7 @@ def program_of(path: str, files: Iterable[str]) -> Program:
     contents: dict[Blob, str | bytes] = {}
 
     def node(name: str, file: str) -> Any:
-        with open(file, "rb") as opened:
-            digest, size = hashlib.sha256(), 0
-            while piece := opened.read(_SMALL):
-                digest.update(piece)
-                size += len(piece)
-            blob = Blob(digest.hexdigest(), size)
+        blob = hashed(file)
         contents[blob] = file
         return pb.FileNode(name=name, digest=reapi.digest_of(blob), is_executable=True)
 
@@ -85,7 +81,18 @@ def program_of(path: str, files: Iterable[str]) -> Program:
     loader = next((one for one in named if one.startswith("ld-")), "")
     if not loader or len(named) != len(libraries):
         raise OSError(f"the loader of '{path}' is not known, or two of its libraries have one name")
-    return Program(name, loader, (("bin", directory({name: first})), ("lib", directory(named))), contents)
+    words = (f"lib/{loader}", "--library-path", "lib", f"bin/{name}")
+    return Program(words, (("bin", directory({name: first})), ("lib", directory(named))), contents)
+
+
+def hashed(path: str) -> Blob:
+    """The digest of a file. Raises OSError."""
+    with open(path, "rb") as opened:
+        digest, size = hashlib.sha256(), 0
+        while piece := opened.read(_SMALL):
+            digest.update(piece)
+            size += len(piece)
+    return Blob(digest.hexdigest(), size)
 
 
 def _kept(message: Any, contents: dict[Blob, Any]) -> Any:
@@ -127,6 +134,23 @@ class Workers:
 
     def run(self, work: Work, watch: Watch) -> Made:
         """Raises RemoteError."""
+        began = time.monotonic()
+        result = self._result(work, watch)
+        if result.stdout_raw or result.stdout_digest.size_bytes:
+            raise RemoteError(STATUS, "a command wrote to standard output there")
+        return Made(
+            {name: self._output(result, name) for name in work.outputs},
+            self._text(result.stderr_raw, result.stderr_digest),
+            _seconds(result.execution_metadata) or time.monotonic() - began,
+        )
+
+    def text_of(self, words: tuple[str, ...], environ: Mapping[str, str]) -> str:
+        """What a command that reads no inputs writes to standard output. Raises RemoteError."""
+        result = self._result(Work(Program((), (), {}), words, {}, (), environ), Watch())
+        return self._text(result.stdout_raw, result.stdout_digest)
+
+    def _result(self, work: Work, watch: Watch) -> Any:
+        """Of a command that ended well. Raises RemoteError."""
         contents: dict[Blob, bytes] = {}
         action = _kept(self._action(work, contents), contents)
         large = [blob for blob in contents if blob.size > _SMALL]
@@ -140,17 +164,10 @@ class Workers:
             inline_stderr=True,
             inline_output_files=work.outputs,
         )
-        began = time.monotonic()
         result = self._awaited(request, watch)
         if result.exit_code != 0:
             raise RemoteError(STATUS, f"a command ended with status {result.exit_code} there")
-        if result.stdout_raw or result.stdout_digest.size_bytes:
-            raise RemoteError(STATUS, "a command wrote to standard output there")
-        return Made(
-            {name: self._output(result, name) for name in work.outputs},
-            self._text(result),
-            _seconds(result.execution_metadata) or time.monotonic() - began,
-        )
+        return result
 
     def _action(self, work: Work, contents: dict[Blob, bytes]) -> Any:
         def kept(content: bytes) -> Any:
@@ -167,7 +184,10 @@ class Workers:
         platform = pb.Platform(properties=properties)
         # Older servers know the one list of outputs, newer ones the other.
         command = pb.Command(
-            arguments=[f"lib/{program.loader}", "--library-path", "lib", f"bin/{program.name}", *work.words],
+            arguments=[*program.words, *work.words],
+            environment_variables=[
+                pb.Command.EnvironmentVariable(name=name, value=value) for name, value in sorted(work.environ.items())
+            ],
             output_files=sorted(work.outputs),
             output_paths=sorted(work.outputs),
             platform=platform,
@@ -206,21 +226,21 @@ class Workers:
         if len(found) != 1 or not found[0].digest.hash:
             raise RemoteError(NO_OUTPUT, "an action has no output there")
         blob = Blob(found[0].digest.hash, found[0].digest.size_bytes)
-        content = bytes(found[0].contents) or self._content(blob, MOST_CONTENT)
-        if blob_of(content) != blob:
-            raise RemoteError(GARBAGE, "an output is not what its digest says")
-        return content
+        return self._content(blob, MOST_CONTENT, bytes(found[0].contents))
 
-    def _text(self, result: Any) -> str:
-        content = bytes(result.stderr_raw)
-        if not content and result.stderr_digest.size_bytes:
-            content = self._content(Blob(result.stderr_digest.hash, result.stderr_digest.size_bytes), MOST_RESULT)
+    def _text(self, raw: bytes, digest: Any) -> str:
+        content = bytes(raw)
+        if not content and digest.size_bytes:
+            content = self._content(Blob(digest.hash, digest.size_bytes), MOST_RESULT)
         return os.fsdecode(content)
 
-    def _content(self, blob: Blob, most: int) -> bytes:
-        found = self.cas.contents([blob], lambda size: None) if blob.size <= most else {}
+    def _content(self, blob: Blob, most: int, known: bytes = b"") -> bytes:
+        """`known`: what came with the result, if it did."""
+        found = {blob: known} if known else self.cas.contents([blob], lambda size: None) if blob.size <= most else {}
         if blob not in found:
             raise RemoteError(NO_OUTPUT, "an output is not there")
+        if blob_of(found[blob]) != blob:
+            raise RemoteError(GARBAGE, "an output is not what its digest says")
         return found[blob]
 
 

@@ -5,7 +5,8 @@
 or `none`: nothing is to run elsewhere, though a remote would. And besides, behind the `?`: `jobs` (how many actions all
 compiles of this user have there at once), `limit` (seconds after which one is taken for lost), `prefer` (all goes there
 that can, also while slots are free here), any number of `platform=NAME:VALUE`, the properties that workers are chosen
-by, and `weight` (which part of the actions it has, compared with other executors).
+by, `installed` (workers have the compiler at the path that it has here, and are not given it), and `weight` (which part
+of the actions it has, compared with other executors).
 
 Others say the same so: distcc's list of hosts has `host/limit`, and is filled in its order; recc, reclient and Bazel
 know one executor, with platform properties as NAME=VALUE; nginx and HAProxy have `weight=N` for each server of a list.
@@ -43,6 +44,7 @@ class Executor:
     prefer: bool = False
     platform: tuple[tuple[str, str], ...] = ()
     weight: int = 0
+    installed: bool = False
 
 
 @dataclass
@@ -92,7 +94,7 @@ def parse(text: str) -> Executor:
         name, equals, value = word.partition("=")
         if name == "platform":
             platform.append(_property(text, unquote(value)))
-        elif name in ("jobs", "limit", "weight") or (name == "prefer" and not equals):
+        elif name in ("jobs", "limit", "weight") or (name in ("prefer", "installed") and not equals):
             own[name] = unquote(value)
         else:
             others.append(word)
@@ -102,7 +104,7 @@ def parse(text: str) -> Executor:
     jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
     limit = _number(found, "limit", own.get("limit", str(LIMIT)), MOST_LIMIT)
     weight = _number(found, "weight", own["weight"], MOST_WEIGHT) if "weight" in own else 0
-    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)), weight)
+    return Executor(found, jobs, limit, "prefer" in own, tuple(sorted(platform)), weight, "installed" in own)
 
 
 def order(those: Sequence[Executor], draw: Callable[[], float]) -> list[int]:
