@@ -297,6 +297,41 @@ def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Sh
     assert file.read_text() == "jobs: [\n"
 
 
+@pytest.mark.parametrize("words", [["--store", "set"], ["set", "--store"]], ids=" ".join)
+def test_options_go_before_and_behind_the_words_of_config(shell: Shell, words: list[str]) -> None:
+    assert shell("config", *words, "max_size", "3GiB") == 0
+    assert shell.out == f"max_size: 3GiB, in '{shell.dir}/hipcache.yaml'\n"
+    assert shell("config", "get", "max_size", "--json") == 0
+    assert shell.out == f"{3 << 30}\n"
+    assert shell("config", "unset", "max_size", "--store") == 0
+    assert (shell.dir / "hipcache.yaml").read_text() == ""
+
+
+def test_config_set_refuses_an_address_that_is_none(shell: Shell) -> None:
+    assert shell("config", "set", "remote", "grpc://a:1/main ftp://x") == 1
+    assert shell.err.startswith("hipcache: remote 'ftp://x' begins with none of grpc")
+    assert shell("config", "set", "executor", "s3://bucket/x") == 1
+    assert "is not a Remote Execution API server" in shell.err
+    for name in ("remote", "executor"):
+        assert shell("config", "get", name) == 0
+        assert shell.out == "none\n"
+    assert shell("config", "set", "executor", "none") == 0
+    assert shell("config", "set", "remote", "grpc://a:1/main https://b/c?read-only") == 0
+
+
+def test_a_mistyped_command_of_config_gets_the_nearest_one(shell: Shell) -> None:
+    assert shell("config", "sett", "jobs", "3") == 2
+    assert "did you mean 'set'?" in shell.err
+    assert shell("config", "set", "jobs") == 2
+    assert "did you mean" not in shell.err
+
+
+def test_a_file_that_is_not_there_is_no_fault_of_permissions(shell: Shell) -> None:
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
+    assert shell("import", "none.tar.gz") == 1
+    assert shell.err.splitlines() == ["hipcache: No such file or directory: 'none.tar.gz'", "  check its name"]
+
+
 def test_config_set_writes_through_a_link(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "dotfiles.yaml").write_text("jobs: 1\n")
     (tmp_path / "own.yaml").symlink_to(tmp_path / "dotfiles.yaml")

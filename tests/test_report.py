@@ -149,6 +149,11 @@ def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_
     assert parser.open == []
 
 
+def test_architectures_are_in_the_order_of_stats(tmp_path: Path) -> None:
+    names = re.findall(r'scope="row">(gfx[^<]+|host)<', page_of(tmp_path, 20).read_text())
+    assert names == ["gfx906", "gfx90a:xnack+", "gfx1030", "host"]
+
+
 def test_the_page_counts_in_plain_words(tmp_path: Path) -> None:
     ends = ("hit", "partial", "partial", "miss", "miss", "passed_through")
     compiles = [build.Compile(1.7e9 + at, 0.5, 0, "/b", f"/b/{at}.o", False, (f"{end}\t\t0",), (), "")

@@ -69,7 +69,8 @@ def dispatch(argv: Sequence[str], session: Session) -> int:
         return FAULT
     except OSError as error:
         place = f" '{error.filename}'" if error.filename else ""
-        print(f"hipcache: {error.strerror or error}:{place}\n  check permissions and free space", file=session.err)
+        check = "its name" if isinstance(error, FileNotFoundError) else "permissions and free space"
+        print(f"hipcache: {error.strerror or error}:{place}\n  check {check}", file=session.err)
         return FAULT
     return status
 
@@ -108,7 +109,7 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
     parser = _Parser(f"hipcache {verb}", found.SUMMARY, session.out)
     found.add_arguments(parser)
     try:
-        options, unknown = parser.parse_known_args(words)
+        options, unknown = parser.parse_known_intermixed_args(words)
         if unknown:
             known = [option for action in parser._actions for option in action.option_strings]
             hint = _nearest(unknown[0], known, f"{parser.prog} --help")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-from hipcache.cli import store_chart
+from hipcache.cli import arches, store_chart
 from hipcache.cli.screen import human_size, human_time, percent, plural
 from hipcache.report import build, drawing, logged
 from hipcache.report.outcome import HIT, HOST, LINK
@@ -130,7 +130,7 @@ def _architectures(units: Iterable[tuple[str, object]]) -> str:
         hits, misses = getattr(tally, "hits", 0), getattr(tally, "misses", 0)
         if hits or misses:
             share = f"{drawing.bar(hits, misses)} {percent(hits, hits + misses)}"
-            rows.append((name in (HOST, LINK), (escape(name), hits, misses, share)))
+            rows.append(((name in (HOST, LINK), arches.order(name)), (escape(name), hits, misses, share)))
     rows.sort(key=lambda row: row[0])
     return _table(("architecture", "hits", "misses", "hit rate"), (row for _, row in rows), marked=True)
 

@@ -107,4 +107,4 @@ class Progress:
     def at(self, number: int) -> None:
         if self._shown and time.monotonic() >= self._next:
             self._next = time.monotonic() + self._PAUSE
-            print(f"\r{number} {self._what}\x1b[K", end="", file=self._out, flush=True)
+            print(f"\r{self._what}: {number}\x1b[K", end="", file=self._out, flush=True)
