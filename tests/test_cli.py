@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -324,6 +325,26 @@ def test_a_mistyped_command_of_config_gets_the_nearest_one(shell: Shell) -> None
     assert "did you mean 'set'?" in shell.err
     assert shell("config", "set", "jobs") == 2
     assert "did you mean" not in shell.err
+
+
+def test_a_store_of_another_user_is_not_called_a_matter_of_settings(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
+    refused = OSError(errno.EACCES, os.strerror(errno.EACCES), str(shell.dir))
+    monkeypatch.setattr("hipcache.store.access.why_not_writable", lambda store: refused)
+    for words in (["gc"], ["clear"], ["import", "a.tar.gz"]):
+        assert shell(*words) == 1
+        assert shell.err.splitlines()[0] == f"hipcache: store '{shell.dir}' cannot be written: Permission denied"
+        assert "READONLY" not in shell.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_told_in_two_whole_lines(shell: Shell, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(stats_log.line(MISS, began=1.0, now=2.0, cwd="/", path="a.o") + "\n")
+    assert shell("report", "--stats-log", str(log), "--html", "/dev/full") == 1
+    assert shell.err == "hipcache: No space left on device\n  free some space, or name a file on another disk\n"
 
 
 def test_a_file_that_is_not_there_is_no_fault_of_permissions(shell: Shell) -> None:

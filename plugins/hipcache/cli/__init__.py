@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import io
 import keyword
@@ -31,6 +32,8 @@ OPTIONS = {
     "-h": "",
     "--help": "print this help",
 }
+_FULL = "free some space, or name a file on another disk"
+_ADVICE = {errno.ENOENT: "check its name", errno.ENOSPC: _FULL, errno.EDQUOT: _FULL}
 FAULT = 1
 USAGE = 2
 
@@ -68,9 +71,9 @@ def dispatch(argv: Sequence[str], session: Session) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), session.out.fileno())
         return FAULT
     except OSError as error:
-        place = f" '{error.filename}'" if error.filename else ""
-        check = "its name" if isinstance(error, FileNotFoundError) else "permissions and free space"
-        print(f"hipcache: {error.strerror or error}:{place}\n  check {check}", file=session.err)
+        place = f": '{error.filename}'" if error.filename else ""
+        advice = _ADVICE.get(error.errno or 0, "check permissions and free space")
+        print(f"hipcache: {error.strerror or error}{place}\n  {advice}", file=session.err)
         return FAULT
     return status
 

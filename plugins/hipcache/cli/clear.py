@@ -8,7 +8,7 @@ from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress, human_size
 from hipcache.report import notices
-from hipcache.store.opening import is_there, open_store
+from hipcache.store.opening import is_there, open_to_write
 
 SUMMARY = "remove every entry"
 
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if not is_there(settings):
         print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
         return 0
-    store = open_store(settings)
+    store = open_to_write(settings)
     notices.follow_upkeep(settings, store)
     with Progress(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)

@@ -15,7 +15,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
-from hipcache.store.opening import is_there, open_store
+from hipcache.store.opening import is_there, open_to_write
 from hipcache.verify import compiles
 
 SUMMARY = "remove the least recently used entries"
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if not is_there(settings):
         print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
         return 0
-    store = open_store(settings)
+    store = open_to_write(settings)
     notices.follow_upkeep(settings, store)
     path = options.not_used_by
     build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None

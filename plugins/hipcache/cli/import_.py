@@ -9,7 +9,7 @@ from hipcache import config
 from hipcache.cli import Session, carrying
 from hipcache.cli.carrying import DAMAGED, LEFT, NEW, THERE
 from hipcache.cli.screen import Progress, plural
-from hipcache.store.opening import open_store
+from hipcache.store.opening import open_to_write
 
 SUMMARY = "add the entries of an exported file to the store"
 
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
-    store = open_store(config.load(session.environ, strict=True))
+    store = open_to_write(config.load(session.environ, strict=True))
     with Progress(session.err, "entries read") as progress:
         ends = carrying.merge(store, options.file, progress.at)
     told = ", ".join(f"{ends[end]} {end}" for end in (NEW, THERE, LEFT, DAMAGED) if ends[end] or end in (NEW, THERE))

@@ -82,7 +82,10 @@ def _show(checked: Checked, store: LocalStore, session: Session) -> None:
     words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
     print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=session.out)
     if left and store.read_only:
-        print("The store is read-only: unset HIPCACHE_READONLY to remove them.", file=session.out)
+        print(
+            "The store may only be read: unset HIPCACHE_READONLY, or run this as its owner, to remove them.",
+            file=session.out,
+        )
 
 
 def _as_json(checked: Checked) -> dict[str, object]:

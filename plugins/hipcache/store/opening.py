@@ -6,6 +6,7 @@ import os
 
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
+from hipcache.errors import StoreError
 from hipcache.store import access, seal
 from hipcache.store.local import LocalStore
 
@@ -27,3 +28,14 @@ def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
     read_only = read_only or config.readonly or access.why_not_writable(Confined(config.dir)) is not None
     sealed = seal.read(config.key).within(config.namespace)
     return LocalStore(config.dir, max_bytes=config.max_size, read_only=read_only, umask=config.umask, seal=sealed)
+
+
+def open_to_write(config: Config) -> LocalStore:
+    """Raises StoreError, also where this user may not write it."""
+    refused = None if config.readonly else access.why_not_writable(Confined(config.dir))
+    if refused:
+        raise StoreError(
+            f"store '{config.dir}' cannot be written: {refused.strerror}",
+            "correct its owner and permissions, or run this as its owner",
+        )
+    return open_store(config)
