@@ -9,8 +9,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 WORKERS ?= $(shell expr $$(nproc) + 1)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Small sources, of which front ends take most: with precompiled preambles too.
-SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache,preambles --scenarios cold,host,added \
+# Small sources, of which front ends take most: without precompiled preambles too.
+SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache,no-preambles --scenarios cold,host,added \
 	--forms ninja --runs 1 --out build/bench/small
 WARM_ARGS ?=
 LINK_ARGS ?=
@@ -47,10 +47,11 @@ test: SETUP_ARGS := --builders --iree --remote
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-# And once more with every file of a test watched by the resident.
+# And once more with every file of a test watched by the resident, and once with precompiled preambles.
 test-full: export TEST_FULL := 1
 test-full: test
 	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_direct.py
+	TEST_PREAMBLES=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_identity.py
 
 bench:
 	@scripts/setup.sh --iree test bench

@@ -10,7 +10,13 @@ from report import form_title, ratio, seconds
 from result import PLAIN, Result
 from tool import TITLES
 
-COLOURS = {"plain": "#9a9a9a", "ccache": "#e0a458", "sccache": "#5b8db8", "hipcache": "#c0392b", "preambles": "#7d3c98"}
+COLOURS = {
+    "plain": "#9a9a9a",
+    "ccache": "#e0a458",
+    "sccache": "#5b8db8",
+    "hipcache": "#c0392b",
+    "no-preambles": "#7d3c98",
+}
 BAR = 0.21
 
 

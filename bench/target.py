@@ -30,7 +30,7 @@ class Target:
 
 
 TARGETS = (
-    Target(NINJA, "cold", PLAIN, 1.05),
+    Target(NINJA, "cold", PLAIN, 0.85),
     Target(ALONE, "cold", PLAIN, 0.6),
     Target(ALONE, "added", "ccache", 0.15),
     Target(ALONE, "added", "sccache", 0.15),
@@ -46,16 +46,13 @@ TARGETS = (
     Target(NINJA, "host", "ccache", 0.3),
 )
 
-#: With precompiled preambles, on top of those; small sources have targets of their own only.
-WITH_PREAMBLES = (
-    Target(NINJA, "cold", PLAIN, 0.85, "preambles"),
-    Target(NINJA, "host", PLAIN, 0.3, "preambles"),
-)
+#: Without precompiled preambles, on top of those; small sources have targets of their own only.
+NO_PREAMBLES = (Target(NINJA, "cold", PLAIN, 1.05, "no-preambles"),)
 SMALL = (
-    Target(NINJA, "cold", PLAIN, 0.65, "preambles"),
-    Target(NINJA, "cold", PLAIN, 0.65, "preambles", CPU),
-    Target(NINJA, "host", PLAIN, 0.35, "preambles"),
-    Target(NINJA, "host", PLAIN, 0.35, "preambles", CPU),
+    Target(NINJA, "cold", PLAIN, 0.65),
+    Target(NINJA, "cold", PLAIN, 0.65, measure=CPU),
+    Target(NINJA, "host", PLAIN, 0.35),
+    Target(NINJA, "host", PLAIN, 0.35, measure=CPU),
 )
 
 
@@ -63,7 +60,7 @@ def targets_of(result: Result) -> tuple[Target, ...]:
     """Those of the run's workload and tools."""
     if result.workload.name == "small":
         return SMALL
-    return TARGETS + WITH_PREAMBLES if "preambles" in result.tools else TARGETS
+    return TARGETS + NO_PREAMBLES if "no-preambles" in result.tools else TARGETS
 
 
 def verdict(target: Target, result: Result) -> tuple[float | None, Verdict]:

@@ -260,14 +260,14 @@ class Hipcache(Tool):
         return disagreements(scenario, counted, sources, sets)
 
 
-class Preambles(Hipcache):
-    """hipcache with front ends that read leading includes precompiled; only where it is named."""
+class NoPreambles(Hipcache):
+    """hipcache with front ends that read all includes as text; only where it is named."""
 
-    name = "preambles"
-    title = "hipcache, preambles"
+    name = "no-preambles"
+    title = "hipcache, no preambles"
 
     def settings(self) -> dict[str, str]:
-        return {**super().settings(), "HIPCACHE_PREAMBLES": "1"}
+        return {**super().settings(), "HIPCACHE_PREAMBLES": "0"}
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, int]:
@@ -281,6 +281,6 @@ def flatten(value: object, prefix: str = "") -> dict[str, int]:
 
 
 #: In the order in which they take turns.
-TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache, Preambles)}
-USUAL = [name for name in TOOLS if name != Preambles.name]
+TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache, NoPreambles)}
+USUAL = [name for name in TOOLS if name != NoPreambles.name]
 TITLES = {name: tool.title for name, tool in TOOLS.items()}

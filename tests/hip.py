@@ -114,6 +114,8 @@ LAUNCHER = (_launcher(),)
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
 RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
+# All front ends may use precompiled preambles, as by default (`make test-full`).
+PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
 AS_USERS = FULL or RESIDENT or bool(os.environ.get("TEST_AS_USERS"))
 
@@ -297,6 +299,8 @@ class Lab:
             "LC_ALL": "C",
             "HIP_PLATFORM": "amd",
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
+            # Tests count passes, and most compile one source once or twice: test_preambles.py
+            "HIPCACHE_PREAMBLES": str(int(PREAMBLES)),
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         if RESIDENT:

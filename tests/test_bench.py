@@ -22,7 +22,7 @@ from build import CODE_OBJECT, Bench, ninja_file  # noqa: E402
 from progress import Progress  # noqa: E402
 from result import Machine, Result, Sample, Subject, paired_ratios  # noqa: E402
 from scenario import NAMES, SCENARIOS, difference, disagreements  # noqa: E402
-from target import SMALL, TARGETS, WITH_PREAMBLES, Verdict, targets_of, verdict  # noqa: E402
+from target import NO_PREAMBLES, SMALL, TARGETS, Verdict, targets_of, verdict  # noqa: E402
 from tool import TOOLS, Tool, base_environment, flatten  # noqa: E402
 from trouble import BenchError  # noqa: E402
 from workload import DEBIAN_ARCHS, WORKLOADS, Architectures, Compile, Edit, Workload  # noqa: E402
@@ -137,14 +137,14 @@ def test_a_target_is_met_missed_or_open() -> None:
 
 def test_targets_name_known_scenarios() -> None:
     """A renamed scenario cannot leave a target behind."""
-    assert {target.scenario for target in TARGETS + WITH_PREAMBLES + SMALL} <= set(NAMES)
-    assert {target.tool for target in TARGETS + WITH_PREAMBLES + SMALL} <= set(TOOLS)
+    assert {target.scenario for target in TARGETS + NO_PREAMBLES + SMALL} <= set(NAMES)
+    assert {target.tool for target in TARGETS + NO_PREAMBLES + SMALL} <= set(TOOLS)
 
 
-def test_targets_with_preambles_count_where_these_were_measured() -> None:
-    cold, plain = sample("cold", "preambles", 6), sample("cold", "plain", 10)
+def test_targets_without_preambles_count_where_these_were_measured() -> None:
+    cold, plain = sample("cold", "no-preambles", 6), sample("cold", "plain", 10)
     assert targets_of(result(plain)) == TARGETS
-    assert set(WITH_PREAMBLES) < set(targets_of(result(plain, cold)))
+    assert set(NO_PREAMBLES) < set(targets_of(result(plain, cold)))
     small = result(plain, cold)
     small = dataclasses.replace(small, workload=dataclasses.replace(small.workload, name="small"))
     assert targets_of(small) == SMALL

@@ -13,7 +13,9 @@ from hip import DEVICE_LIBRARIES, Compiled, Lab, only_19, rewrite, settle
 from hipcache import config
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
-from hipcache.execution.preamble_values import Candidate
+from hipcache.execution.preamble_values import Candidate, Preamble
+from hipcache.execution.read_files import Headers
+from hipcache.inputs.observing import Observed
 from hipcache.loop.front import make
 from hipcache.planning import command, preamble
 from hipcache.processes.runner import SubprocessRunner, Traced
@@ -104,8 +106,8 @@ def test_sources_that_are_compiled_at_once_make_it_once(prelab: Lab) -> None:
     raise AssertionError(found)
 
 
-def test_a_longer_one_is_made_when_passes_with_a_shorter_one_have_taken_as_long(prelab: Lab) -> None:
-    prelab.write("inc/more.hpp", "#pragma once\n#define MORE 1\n")
+def test_a_longer_one_is_made_when_it_would_have_saved_as_much_as_it_costs(prelab: Lab) -> None:
+    prelab.write("inc/more.hpp", "#pragma once\n" + "".join(f"void more_{number}();\n" for number in range(300)))
     prepare(prelab)
     build(prelab, 1, head="#include <more.hpp>\n")
     assert counts(prelab) == {"used": BOTH, "made": BOTH, "checked": BOTH, "different": 0}
@@ -140,6 +142,15 @@ def test_a_longer_one_is_due_by_the_seconds_that_were_spent_without_it() -> None
     assert replace(longer, spent=3.0).is_due(shorter)
 
 
+def test_a_longer_one_could_save_the_time_for_the_headers_that_it_has_besides() -> None:
+    sizes = {"source": 9000, "all": 1000, "more": 1500, "small": 10}
+    headers = Headers(("all",), Observed(), None)
+    one = Preamble(Candidate("1", ("<all>",), 10, cost=6.0), Path(), headers)  # a pass without it takes 2 s
+    for read, seconds in ((), 0.0), (("small",), 0.02), (("more",), 3.0), (("more", "small"), 3.02):
+        assert one.could_save(5.0, ["source", "all", *read], sizes.__getitem__) == pytest.approx(seconds)
+    assert one.could_save(0.5, ["source", "all", "more"], sizes.__getitem__) == 0.5, "no more than the pass takes"
+
+
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}', b'{"spent": "much"}'])
 def test_a_damaged_record_of_one_counts_for_none(record: bytes) -> None:
     one = Candidate("1", ("<a>",), 10)
@@ -148,11 +159,18 @@ def test_a_damaged_record_of_one_counts_for_none(record: bytes) -> None:
     assert one.with_record(known.record()) == known
 
 
-def test_without_the_setting_there_is_none(prelab: Lab) -> None:
-    del prelab.environ["HIPCACHE_PREAMBLES"]
+def test_the_setting_switches_them_off(prelab: Lab) -> None:
+    prelab.environ["HIPCACHE_PREAMBLES"] = "0"
     for number in range(3):
         build(prelab, number)
     assert not any(counts(prelab).values())
+
+
+def test_without_the_setting_they_are_on(prelab: Lab) -> None:
+    prepare(prelab)
+    del prelab.environ["HIPCACHE_PREAMBLES"]
+    build(prelab, 1)
+    assert counts(prelab)["used"] == BOTH
 
 
 def test_an_edit_of_the_same_source_uses_one(prelab: Lab) -> None:

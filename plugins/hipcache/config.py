@@ -52,7 +52,7 @@ class Config:
     executor: tuple[str, ...] = ()
     prefetch: bool = True
     verify: float = 0.0
-    preambles: bool = False
+    preambles: bool = True
     preamble_checks: int = 64
     iree_checks: bool = True
     resident: bool = True

@@ -83,7 +83,7 @@ SETTINGS = (
     Setting(
         "verify", "share", "0", "Recompile this fraction of hits and compare, such as 1/100; see 'hipcache verify'."
     ),
-    Setting("preambles", "flag", "0", "Precompile the leading includes of sources for the front ends."),
+    Setting("preambles", "flag", "1", "Precompile the leading includes of sources for the front ends."),
     Setting(
         "preamble_checks",
         "count",

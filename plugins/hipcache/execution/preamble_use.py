@@ -75,7 +75,7 @@ class PreambleUse:
             if isinstance(found, Attempt):
                 if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
                     self._count(USED)
-                    self.preambles.miss(offer, found.done.seconds)
+                    self.preambles.miss(offer, self._could_save(offer.ready, found))
                     return found
                 found = TABLES
             why = found
@@ -85,6 +85,16 @@ class PreambleUse:
         plain = plainly()
         self._follow_up(offer, plain)
         return plain
+
+    def _could_save(self, one: Preamble, found: Attempt) -> float:
+        return one.could_save(found.done.seconds, [file.path for file in found.trace.files], self._size)
+
+    def _size(self, path: str) -> int:
+        """In bytes; 0 where the file has just gone."""
+        try:
+            return os.path.getsize(self.preambles.session.files.resolve(path))
+        except OSError:
+            return 0
 
     def _follow_up(self, offer: Offer, plain: Attempt) -> None:
         """Make what is wanted, or check what is there, by the pass that has just been run plainly."""

@@ -8,6 +8,7 @@ lists of `Observed`, and "read".
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hipcache.execution.read_files import Headers
@@ -15,14 +16,16 @@ from hipcache.values import dataclass, replace
 
 # Passes that must have missed a preamble before it is made.
 _FIRST = 1
+# A pass without it, the making and the comparison, in times of the pass without it.
+MAKING = 3
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
-    `spent`: the seconds that they took with a shorter one; `cost`: the seconds that it took to make it; `why`: it could
-    not be made."""
+    `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
+    make it; `why`: it could not be made."""
 
     key: str
     names: tuple[str, ...]
@@ -70,6 +73,14 @@ class Preamble:
     pch: Path
     headers: Headers
     reordered: bool = False
+
+    def could_save(self, took: float, read: Sequence[str], size_of: Callable[[str], int]) -> float:
+        """The seconds that a longer one would have saved a pass that used this one and `took` so many: those for the
+        text of the headers that the pass has read besides, at the rate of what this one was made of and for. `read`:
+        all files of the pass, the source first; `size_of`: in bytes."""
+        known = set(self.headers.read)
+        whole, besides = (sum(map(size_of, paths)) for paths in (known, set(read[1:]) - known))
+        return min(took, self.candidate.cost / MAKING * besides / whole) if whole else took
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Precompiled preambles (`planning/preamble`) in use: which one a pass may read, and how one is made and trusted.
 
 One is made when a second pass would use it, by one pass at a time (`Preambles.maker`). Where a shorter one serves, a
-longer one is made when the passes with the shorter one have taken as long as the making does: more it cannot save.
+longer one is made when it would have saved the passes with the shorter one as many seconds as the making takes: then at
+most twice the least possible is spent (the ski rental problem).
 
 It is kept with all that was looked at while it was made: the trace of a pass that uses it has that too, and the pass
 counts only if all of it is as it was, before and after. It is kept only if the pass that it was made for comes to the
@@ -20,7 +21,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from hipcache.errors import JobFailed
-from hipcache.execution.preamble_values import Candidate, Offer, Preamble
+from hipcache.execution.preamble_values import MAKING, Candidate, Offer, Preamble
 from hipcache.execution.read_files import Headers, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
@@ -37,8 +38,6 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NO_INCLUDES, NONE_YET, REFUSED = "options", "switched off", "no includes", "none yet", "headers"
 FAILED, MESSAGES, CHANGED, TABLES = "fails", "messages", "changed", "virtual functions"
-# A pass without it, the making and the comparison, in times of the pass without it.
-_MAKING = 3
 # Who waits for one to be made tries so often (seconds), and waits no longer where a compiler could run so many times.
 _PAUSE = 0.02
 _IDLE = 4
@@ -103,7 +102,8 @@ class Preambles:
             time.sleep(_PAUSE)
 
     def miss(self, offer: Offer, seconds: float = 0.0) -> None:
-        """A pass goes without those that would serve better; or it has used a shorter one, and took so long."""
+        """A pass goes without those that would serve better. `seconds`: what they could have saved at most, where it
+        has used a shorter one."""
         if not offer.missed:
             return
         # The shortest is shared by most. Two sources that are compiled at the same time count twice.
@@ -224,7 +224,7 @@ class Preambles:
         assert headers.reads
         kept = (shelves.near.keep(content).hash for content in (made.pch.read_bytes(), headers.pack()))
         outputs = (*kept, shelves.reads.keep(headers.reads))
-        one = replace(made.candidate, wanted=0, spent=0.0, cost=_MAKING * seconds, why="")
+        one = replace(made.candidate, wanted=0, spent=0.0, cost=MAKING * seconds, why="")
         self._put(replace(one, outputs=outputs, reordered=made.reordered))
 
     def refuse(self, one: Candidate, why: str, *, for_now: bool) -> None:
