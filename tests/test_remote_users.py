@@ -1,0 +1,101 @@
+"""Members of a team, each with a home, a checkout, a build directory and a store of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hip import HIT, MISS, Lab, kernel, settle
+from remote_lab import Server, Team, remote_counts, uploaded
+from test_remote import patient, web
+
+__all__ = ["web"]
+
+SOURCES = ("one.hip", "two.hip")
+
+
+@pytest.fixture
+def team(tmp_path: Path, web: Server) -> Iterator[Team]:
+    found = Team(tmp_path, patient(web.url))
+    yield found
+    found.end()
+
+
+def member(team: Team, checkout: str, build: str, *, base: bool) -> tuple[Lab, Path, Path]:
+    """A machine, its checkout, and its build directory, which is named from there."""
+    lab = team.machine()
+    source = lab.root / checkout
+    for number, name in enumerate(SOURCES):
+        lab.write(source / "src" / name, '#include "../inc/shared.hpp"\n' + kernel(str(number + 3)))
+    lab.write(source / "inc/shared.hpp", "typedef float element;\n")
+    lab.write(source / "inc/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+    place = source / build
+    place.mkdir(parents=True)
+    if base:
+        lab.environ["HIPCACHE_BASEDIR"] = str(source)
+    settle()
+    return lab, source, place
+
+
+def ends(lab: Lab, source: Path, place: Path) -> set[str]:
+    """Of a build as CMake's: paths from the root, in the build directory."""
+    flags = ["--offload-arch=gfx906", "--offload-arch=gfx90a", f"-I{source}/inc", "-MD", "-MF"]
+    return {
+        lab.compile(
+            *flags, f"{name}.d", "-MT", f"{name}.o", source=source / "src" / name, output=f"{name}.o", cwd=place
+        ).outcome
+        for name in SOURCES
+    }
+
+
+def all_hit(lab: Lab, source: Path, place: Path) -> None:
+    assert ends(lab, source, place) == {HIT}, lab.hipcache("explain").out.decode()
+    counts = remote_counts(lab)
+    assert counts["errors"] == 0
+    assert counts["received"] > 0
+    assert lab.stats()["compiles"]["hit"] == len(SOURCES)  # type: ignore[index]
+
+
+def test_everything_hits_in_another_checkout_and_build_directory(team: Team) -> None:
+    """HIPCACHE_BASEDIR says which paths are the checkout's."""
+    first = member(team, "work/project", "build", base=True)
+    assert ends(*first) == {MISS}
+    uploaded(first[0])
+    all_hit(*member(team, "other/place/of/it", "out/release", base=True))
+
+
+def test_everything_hits_in_another_build_directory_of_a_checkout(team: Team) -> None:
+    first, source, place = member(team, "work/project", "build", base=False)
+    assert ends(first, source, place) == {MISS}
+    uploaded(first)
+    second, _, other = member(team, "work/project", "out/release", base=False)
+    all_hit(second, source, other)
+
+
+_BLOCK = """\
+import os, sys
+for name in ("grpc", "google", "google.protobuf", "obstore"):
+    sys.modules[name] = None
+from hipcache.launcher.launch import launch
+sys.exit(launch(sys.argv[1:], os.environ))
+"""
+
+
+@pytest.mark.parametrize("url", ["grpc://cache.example:9092", "s3://bucket"])
+def test_without_the_extra_a_build_says_so_in_one_line_and_goes_on(tmp_path: Path, url: str) -> None:
+    lab = Team(tmp_path, url).machine()
+    words = lab.words()
+    assert lab.run(words).status == 0
+    plain = (lab.root / "out.o").read_bytes()
+    build = 'for i in 1 2 3; do rm -f out.o; "$@" || exit; done'
+    ended = lab.run(["sh", "-c", build, "sh", sys.executable, "-c", _BLOCK, *words])
+    assert (ended.status, ended.out) == (0, b"")
+    line, hint, *more = ended.err.decode().splitlines()
+    assert line.startswith(f"hipcache: results are not shared: remote '{url}' needs protobuf, ")
+    assert hint.startswith("  pip install protobuf ")
+    assert not more
+    assert (lab.root / "out.o").read_bytes() == plain
+    assert lab.stats()["compiles"]["hit"] == 2  # type: ignore[index]
+    assert not (lab.store / "v1/remote").exists(), "nothing is queued"
