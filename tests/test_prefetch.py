@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
+from hipcache.direct.adopted import Adoption
+from hipcache.helper.ahead import Listed, Prefetch
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
 from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
@@ -168,6 +171,27 @@ def test_another_checkout_is_served_by_its_base_directory(webbed: Machines, tmp_
     second.environ["HIPCACHE_REMOTE"] = ""
     assert webbed.build(second, *ARCHES) == objects
     assert second.stats()["compiles"]["hit"] == 2  # type: ignore[index]
+
+
+def test_each_unit_has_its_part_of_the_time_that_a_fetch_of_all_has_taken(webbed: Machines) -> None:
+    first, second = webbed.fresh(), webbed.fresh()
+    webbed.build(first, *ARCHES)
+    near, far = (LocalStore(lab.store, max_bytes=1 << 30) for lab in (second, first))
+
+    def fetch(keys: Sequence[str], records_alone: bool) -> tuple[int, str]:
+        for key in keys:
+            record = far.get_action(key) or b""
+            near.put_action(key, record)
+            near.put_blobs(far.get_blob(name) or b"" for name in invocation.unpack(record).invocations[0].contents)
+        return len(keys), "far"
+
+    counts = Counter[str]()
+    moments = iter([100.0, 100.101])
+    prefetch = Prefetch(near, Adoption(near, second.environ, ""), fetch, counts.update, clock=lambda: next(moments))
+    those = [Listed(tuple(words), str(second.root)) for words in webbed.commands(second, *ARCHES)]
+    assert prefetch.run(those).whole == len(those)
+    for unit in ("gfx906", "gfx90a", "host"):
+        assert (counts[f"{unit} hits"], counts[f"{unit} milliseconds"]) == (len(those), 101)
 
 
 @pytest.mark.parametrize("word", ["-march=native", "-mtune=native"])

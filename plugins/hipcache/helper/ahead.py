@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -97,6 +98,7 @@ class Prefetch:
     fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     count: Callable[[Mapping[str, int]], object] = bool
     note: Callable[[Sequence[str], str, str], object] = lambda argv, cwd, remote: None
+    clock: Callable[[], float] = time.monotonic
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -104,16 +106,28 @@ class Prefetch:
         named = {self.adoption.key(one.argv, one.cwd): one for one in those}
         left = {key: one for key, one in named.items() if not self._is_here(key, one)}
         found.local = len(those) - len(left)
+        began = self.clock()
         for parts in (False, True):
             self._fetch([key for key, one in left.items() if one.parts is parts], found, parts)
-        whole = [key for portion in _portions(list(left), _TOGETHER) for key in self._adopt(portion, left)]
+        whole: dict[str, Invocation] = {}
+        for portion in _portions(list(left), _TOGETHER):
+            whole |= self._adopt(portion, left)
+        self._count_time(list(whole.values()), round((self.clock() - began) * 1000))
         for key in whole if found.served_by else ():
             self.note(left[key].argv, left[key].cwd, found.served_by)
-        behind = [key for key in left if key not in set(whole)]
+        behind = [key for key in left if key not in whole]
         found.whole, found.missing = len(left) - len(behind), len(behind)
         asked = dict.fromkeys(name for key in behind for name in self._manifest(key).asked)
         found.keys = self._fetch([name for name in asked if self.store.get_action(name) is None], found)
         return found
+
+    def _count_time(self, whole: Sequence[Invocation], milliseconds: int) -> None:
+        """Each compile has its part of what all have taken together, and each of its units the same."""
+        counts = Counter[str]()
+        for number, known in enumerate(whole):
+            part = milliseconds * (number + 1) // len(whole) - milliseconds * number // len(whole)
+            counts.update({f"{unit} milliseconds": part for unit in (*known.arches, HOST)})
+        self.count(counts)
 
     def _fetch(self, keys: Sequence[str], found: Found, records_alone: bool = False) -> int:
         came = 0
@@ -132,20 +146,21 @@ class Prefetch:
         known = self._fitting(key, one)
         return known is not None and self.adoption.is_here(known, one.cwd)
 
-    def _adopt(self, keys: Sequence[str], those: Mapping[str, Listed]) -> list[str]:
+    def _adopt(self, keys: Sequence[str], those: Mapping[str, Listed]) -> dict[str, Invocation]:
         """Those whose direct records are in the store now; they are put there together."""
-        records, whole, counts = dict[str, bytes](), [], Counter[str]()
+        records, whole, counts = dict[str, bytes](), dict[str, Invocation](), Counter[str]()
         for key in keys:
             known = None if those[key].parts else self._fitting(key, those[key])
             record = self.adoption.record(known, those[key].cwd) if known else {}
-            records |= record
-            whole += [key] * len(record)
-            counts.update(of_whole(self.store, known) if record and known else {})
+            if record and known:
+                records |= record
+                whole[key] = known
+                counts.update(of_whole(self.store, known))
         with suppress(StoreError):
             self.store.put_actions(records)
             self.count(counts)
             return whole
-        return []
+        return {}
 
 
 def of_whole(store: Store, known: Invocation, milliseconds: int = 0) -> dict[str, int]:
