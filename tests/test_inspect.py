@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,69 @@ def test_the_page_has_the_same_words() -> None:
     rows = [row.split("|")[1:3] for row in COMMANDS.splitlines() if row.startswith("| ")]
     for option in re.findall(r"(?<=[` ])-[\w-]+", "\n".join(map("\n".join, rows))):
         assert option in OPTIONS or option in OTHERS, option
+
+
+# The variables of ccache's settings whose names are not the setting's without underscores.
+OF_CCACHE = {
+    "absolute_paths_in_stderr": "ABSSTDERR",
+    "base_dir": "BASEDIR",
+    "cache_dir": "DIR",
+    "compression": "COMPRESS",
+    "compression_level": "COMPRESSLEVEL",
+    "cpp_extension": "EXTENSION",
+    "depend_mode": "DEPEND",
+    "direct_mode": "DIRECT",
+    "extra_files_to_hash": "EXTRAFILES",
+    "ignore_headers_in_manifest": "IGNOREHEADERS",
+    "keep_comments_cpp": "COMMENTS",
+    "limit_multiple": "LIMIT_MULTIPLE",
+    "log_file": "LOGFILE",
+    "msvc_dep_prefix": "MSVC_DEP_PREFIX",
+    "pch_external_checksum": "PCH_EXTSUM",
+    "prefix_command": "PREFIX",
+    "prefix_command_cpp": "PREFIX_CPP",
+    "read_only_direct": "READONLY_DIRECT",
+    "remote_only": "REMOTE_ONLY",
+    "remote_storage": "REMOTE_STORAGE",
+    "run_second_cpp": "CPP2",
+    "temporary_dir": "TEMPDIR",
+}
+# Of sccache 0.16, apart from the names of its tests.
+OF_SCCACHE = """
+ALLOW_CORE_DUMPS AZURE_BLOB_CONTAINER AZURE_CONNECTION_STRING AZURE_KEY_PREFIX AZURE_RW_MODE BASEDIRS BUCKET CACHED_CONF
+CACHE_MULTIARCH CACHE_SIZE CACHE_ZSTD_LEVEL CONF COS_BUCKET COS_ENDPOINT COS_KEY_PREFIX COS_RW_MODE
+C_CUSTOM_CACHE_BUSTER DIR DIRECT ENDPOINT ERROR_LOG GCS_BUCKET GCS_CREDENTIALS_URL GCS_KEY_PATH GCS_KEY_PREFIX
+GCS_OAUTH_URL GCS_RW_MODE GCS_SERVICE_ACCOUNT GHA_ENABLED GHA_RW_MODE GHA_VERSION IDLE_TIMEOUT IGNORE_SERVER_IO_ERROR
+LOCAL_RW_MODE LOG LOG_MILLIS MAX_FRAME_LENGTH MEMCACHED MEMCACHED_ENDPOINT MEMCACHED_EXPIRATION MEMCACHED_KEY_PREFIX
+MEMCACHED_PASSWORD MEMCACHED_RW_MODE MEMCACHED_USERNAME MULTILEVEL_CHAIN MULTILEVEL_WRITE_ERROR_POLICY NO_CACHE
+NO_DAEMON
+OSS_BUCKET OSS_ENDPOINT OSS_KEY_PREFIX OSS_NO_CREDENTIALS OSS_RW_MODE RECACHE REDIS REDIS_CLUSTER_ENDPOINTS REDIS_DB
+REDIS_ENDPOINT REDIS_EXPIRATION REDIS_KEY_PREFIX REDIS_PASSWORD REDIS_RW_MODE REDIS_TTL REDIS_USERNAME REGION
+S3_ENABLE_VIRTUAL_HOST_STYLE S3_KEY_PREFIX S3_NO_CREDENTIALS S3_RW_MODE S3_SERVER_SIDE_ENCRYPTION S3_USE_SSL
+SERVER_PORT SERVER_UDS STARTUP_NOTIFY START_SERVER WEBDAV_ENDPOINT WEBDAV_KEY_PREFIX WEBDAV_PASSWORD WEBDAV_RW_MODE
+WEBDAV_TOKEN WEBDAV_USERNAME
+"""
+
+
+def _on_the_page(variable: str) -> bool:
+    """By its name, or by those that begin alike: `SCCACHE_REDIS_...`."""
+    families = re.findall(r"`(S?CCACHE_[A-Z0-9_]+_)\.\.\.`", PAGE)
+    ends = ("_RW_MODE",) if "`..._RW_MODE=" in PAGE else ()
+    exact = re.search(rf"`{variable}(?:=[^`]*)?`", PAGE)
+    return bool(exact) or variable.startswith(tuple(families)) or variable.endswith(ends)
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="no ccache")
+def test_each_setting_of_ccache_is_on_the_page() -> None:
+    shown = subprocess.run(["ccache", "--show-config"], capture_output=True, text=True, check=True, timeout=60).stdout
+    settings = re.findall(r"^\([^\n]*\) (\w+) =", shown, re.MULTILINE)
+    assert len(settings) > 40
+    missing = [
+        one for one in settings if not _on_the_page("CCACHE_" + OF_CCACHE.get(one, one.replace("_", "").upper()))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", OF_SCCACHE.split())
+def test_each_variable_of_sccache_is_on_the_page(name: str) -> None:
+    assert _on_the_page(f"SCCACHE_{name}")
