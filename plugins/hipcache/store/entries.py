@@ -163,10 +163,20 @@ def _rename_into(confined: Confined, temporary: str, name: str) -> None:
     try:
         confined.rename(temporary, name)
     except (FileNotFoundError, NotADirectoryError):
-        parts = name.split("/")
-        for depth in range(1, len(parts)):
-            confined.make_directory("/".join(parts[:depth]))
+        _make_parents(confined, name)
         confined.rename(temporary, name)
     except IsADirectoryError:
         confined.discard(name)
         confined.rename(temporary, name)
+
+
+def _make_parents(confined: Confined, name: str) -> None:
+    """As a rule the last directory alone is missing."""
+    directory = name.rpartition("/")[0]
+    try:
+        confined.make_directory(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        if "/" not in directory:
+            raise
+        _make_parents(confined, directory)
+        confined.make_directory(directory)
