@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, Lab, kernel, settle
-from remote_lab import Server, Team, remote_counts, uploaded
+from remote_lab import Server, Team, nginx, remote_counts, running, uploaded
 from test_remote import patient, web
 
 __all__ = ["web"]
@@ -99,3 +100,35 @@ def test_without_the_extra_a_build_says_so_in_one_line_and_goes_on(tmp_path: Pat
     assert (lab.root / "out.o").read_bytes() == plain
     assert lab.stats()["compiles"]["hit"] == 2  # type: ignore[index]
     assert not (lab.store / "v1/remote").exists(), "nothing is queued"
+
+
+def test_a_server_that_is_full_still_serves_what_it_has(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    rules = f"if (-f {full}) {{ set $full $request_method; }} if ($full = PUT) {{ return 507; }}"
+    with running(nginx(tmp_path / "server", rules)) as server:
+        team = Team(tmp_path, patient(server.url))
+        first, second = team.machine(), team.machine()
+        first.compile()
+        uploaded(first)
+        full.touch()
+        assert second.compile().outcome == HIT
+        second.write("k.hip", kernel("7"))
+        assert second.compile().outcome == MISS
+        told = second.hipcache("sync")
+        assert told.status == 1
+        assert b"it accepts no more data" in told.err
+        assert list((second.store / "v1/remote").glob("item-*")), "it waits until there is room"
+        full.unlink()
+        assert second.hipcache("sync").status == 0
+        team.end()
+
+
+def test_a_server_that_was_emptied_is_filled_again(team: Team, web: Server) -> None:
+    first = team.machine()
+    first.compile()
+    uploaded(first)
+    shutil.rmtree(web.place / "www/team")
+    second = team.machine()
+    assert second.compile().outcome == MISS
+    uploaded(second)
+    assert team.machine().compile().outcome == HIT
