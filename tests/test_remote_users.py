@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, Lab, kernel, settle
+from hipcache.cli import servers
+from hipcache.cli.toolchain import FAULT, Check
+from hipcache.config import Config
 from remote_lab import Server, Team, nginx, remote_counts, running, uploaded
 from test_remote import patient, web
 
@@ -132,3 +136,10 @@ def test_a_server_that_was_emptied_is_filled_again(team: Team, web: Server) -> N
     assert second.compile().outcome == MISS
     uploaded(second)
     assert team.machine().compile().outcome == HIT
+
+
+def test_the_doctor_names_the_packages_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (found,) = servers.check(Config(dir=tmp_path, remote=("grpc://cache:1",), executor=("none",)))
+    assert found == Check(FAULT, "remotes and executors need protobuf, grpcio", "pip install protobuf grpcio")
+    assert not list(servers.check(Config(dir=tmp_path, executor=("none",))))

@@ -13,6 +13,11 @@ from hipcache.remote.workers import NONE
 def check(settings: Config) -> Iterator[Check]:
     told: list[tuple[bool, str, str]] = []
     try:
+        named = [*settings.remote, *(text for text in settings.executor if text != NONE)]
+        missing = needs.missing_packages(named) if named else []
+        if missing:
+            yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", f"pip install {' '.join(missing)}")
+            return
         if settings.remote:
             from hipcache.helper import remotes
 
