@@ -217,14 +217,21 @@ bool find_settings(settings *found) {
 }
 
 bool has_settings(bool but_file) {
-    for (char **variable = environ; *variable; variable++)
-        if (starts(*variable, "HIPCACHE_") && !(but_file && (starts(*variable, "HIPCACHE_CONFIG=") || starts(*variable, "HIPCACHE_SYSTEM_CONFIG="))) && !starts(*variable, "HIPCACHE_DIR=") &&
-            !starts(*variable, "HIPCACHE_RESIDENT=") && !starts(*variable, "HIPCACHE_VERIFY=") &&
-            !starts(*variable, "HIPCACHE_KEY=") && !starts(*variable, "HIPCACHE_NAMESPACE=") && !starts(*variable, "HIPCACHE_SYSTEM_PATHS=") &&
-            !starts(*variable, "HIPCACHE_UMASK=") && !starts(*variable, "HIPCACHE_REMOTE=") &&
-            !starts(*variable, "HIPCACHE_LOG=") && !starts(*variable, "HIPCACHE_LOG_FORMAT=") &&
-            !starts(*variable, "HIPCACHE_STATS_LOG="))
+    // These change nothing of what is decided here, or are known.
+    static const char *const known[] = {
+        "HIPCACHE_DIR=",        "HIPCACHE_RESIDENT=",   "HIPCACHE_VERIFY=", "HIPCACHE_KEY=",
+        "HIPCACHE_NAMESPACE=",  "HIPCACHE_SYSTEM_PATHS=", "HIPCACHE_UMASK=",  "HIPCACHE_REMOTE=",
+        "HIPCACHE_LOG=",        "HIPCACHE_LOG_FORMAT=", "HIPCACHE_STATS_LOG=", "HIPCACHE_PREAMBLES=",
+        "HIPCACHE_PREAMBLE_CHECKS=",
+    };
+    for (char **variable = environ; *variable; variable++) {
+        bool is_known = !starts(*variable, "HIPCACHE_") ||
+                        (but_file && (starts(*variable, "HIPCACHE_CONFIG=") || starts(*variable, "HIPCACHE_SYSTEM_CONFIG=")));
+        for (size_t at = 0; at < sizeof known / sizeof *known && !is_known; at++)
+            is_known = starts(*variable, known[at]);
+        if (!is_known)
             return true;
+    }
     return false;
 }
 
