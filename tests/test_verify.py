@@ -79,6 +79,22 @@ def test_damage_is_told_removed_and_no_longer_counted(lab: Lab, store: LocalStor
 
 
 @only_19
+def test_a_record_whose_contents_were_evicted_is_no_damage(lab: Lab, store: LocalStore) -> None:
+    gone = store.put_blob(b"gone")
+    store.put_action(KEY, record(gone))
+    blob_path(store, gone).unlink()
+    ended = lab.hipcache("verify", env={"HIPCACHE_READONLY": "1"})
+    assert (ended.status, store.get_action(KEY)) == (0, record(gone))
+    ended = lab.hipcache("verify")
+    assert ended.status == 0
+    assert ended.out.decode().splitlines() == [
+        "0 blobs and 1 record checked, none damaged",
+        "1 record whose contents were evicted: removed.",
+    ]
+    assert store.get_action(KEY) is None
+
+
+@only_19
 def test_people_are_told_what_and_why(lab: Lab, store: LocalStore) -> None:
     bad = store.put_blob(b"bad")
     blob_path(store, bad).write_bytes(b"")

@@ -81,6 +81,9 @@ def _show(checked: Checked, store: LocalStore, session: Session) -> None:
     left = len(checked.damaged) - removed
     words = [total, f"{removed} removed" if removed else "", f"{plural(left, 'damaged entry')} kept" if left else ""]
     print(", ".join(filter(None, words)) + ("" if checked.damaged else ", none damaged"), file=session.out)
+    if checked.evicted:
+        done = "would be removed" if store.read_only else "removed"
+        print(f"{plural(checked.evicted, 'record')} whose contents were evicted: {done}.", file=session.out)
     if left and store.read_only:
         print(
             "The store may only be read: unset HIPCACHE_READONLY, or run this as its owner, to remove them.",
@@ -90,7 +93,7 @@ def _show(checked: Checked, store: LocalStore, session: Session) -> None:
 
 def _as_json(checked: Checked) -> dict[str, object]:
     damaged = [one._asdict() for one in checked.damaged]
-    return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged}
+    return {"blobs": checked.blobs, "records": checked.records, "damaged": damaged, "evicted": checked.evicted}
 
 
 def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:

@@ -1,14 +1,15 @@
 """Every entry of a local store checked: digests, records that read, and that what they name is there.
 
 Nothing outside of the store is read or written (`confined`), and whatever lies in the place of an entry, a shard or a
-record is removed as what it is. What is damaged is removed
-only after it was looked at a second time: another process may have put a good entry there meanwhile.
+record is removed as what it is. An entry is removed only after it was looked at a second time: another process may have
+put a good one there meanwhile. A record whose blobs were evicted goes, too, and is no damage.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from hipcache.disk.confined import Confined
@@ -38,13 +39,22 @@ class Damage(NamedTuple):
     removed: bool
 
 
+class Fault(NamedTuple):
+    """`why` in words; `gone`: the digests of the blobs that a record names and that are not there."""
+
+    why: str
+    gone: frozenset[str] = frozenset()
+
+
 @dataclass
 class Checked:
-    """How many entries there were, and which of them were damaged."""
+    """How many entries there were, and which of them were damaged. `evicted`: records of which blobs were evicted, all
+    removed where the store may be written."""
 
     blobs: int = 0
     records: int = 0
     damaged: list[Damage] = field(default_factory=list)
+    evicted: int = 0
 
     def count(self, tree: str, place: _Place) -> None:
         self.blobs += tree == BLOBS and not place.why
@@ -57,16 +67,22 @@ def check(store: LocalStore, told: Callable[[int], object] = lambda number: None
     checked = Checked()
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
+    bad: set[str] = set()
     for tree, look in ((BLOBS, _look_at_blob), (ACTIONS, _look_at_record)):
         for place in _places(store.confined, tree):
-            why = place.why or (look(reader, place) and look(reader, place))
+            fault = Fault(place.why) if place.why else look(reader, place) and look(reader, place)
             checked.count(tree, place)
             told(checked.blobs + checked.records)
-            if why:
+            if not fault:
+                continue
+            removed = not store.read_only and place.remove()
+            if fault.gone and fault.gone.isdisjoint(bad):
+                checked.evicted += 1
+            else:
                 kind = "other" if place.why else _NOUNS[tree]
-                removed = not store.read_only and place.remove()
-                checked.damaged.append(Damage(kind, place.name, why, removed))
-    if any(one.removed for one in checked.damaged):
+                checked.damaged.append(Damage(kind, place.name, fault.why, removed))
+                bad.add(place.digest)
+    if not store.read_only and (checked.evicted or any(one.removed for one in checked.damaged)):
         store.collect()  # which counts what is left
     return checked
 
@@ -124,25 +140,29 @@ def _is_hex(name: str, digits: int) -> bool:
     return len(name) == digits and _HEX.issuperset(name)
 
 
-# What is wrong with an entry: in words, empty if nothing is
+# What is wrong with an entry; None if nothing is
 
 
-def _look_at_blob(reader: LocalStore, place: _Place) -> str:
-    return _WRONG_DIGEST if reader.get_blob(place.digest) is None and place.is_there() else ""
+def _look_at_blob(reader: LocalStore, place: _Place) -> Fault | None:
+    return Fault(_WRONG_DIGEST) if reader.get_blob(place.digest) is None and place.is_there() else None
 
 
-def _look_at_record(reader: LocalStore, place: _Place) -> str:
+def _look_at_record(reader: LocalStore, place: _Place) -> Fault | None:
     payload = reader.get_record(place.digest)
     if payload is None and reader.seal.secret:
         payload = LocalStore(reader.root, max_bytes=0, read_only=True).get_record(place.digest)
     if payload is None:
-        return _WRONG_DIGEST if place.is_there() and not reader.has_sealed(place.digest) else ""
+        return Fault(_WRONG_DIGEST) if place.is_there() and not reader.has_sealed(place.digest) else None
     try:
         if named.kind_of(payload) == named.PASS:
-            entries = named.entries(payload)
-            usable = not entries or any(all(map(reader.has_blob, named.blobs_of(entry))) for entry in entries)
-            return "" if usable else "no entry of it has all blobs that it names"
-        gone = [digest for digest in named.blobs(payload) if not reader.has_blob(digest)]
+            missed = [_missed(reader, named.blobs_of(entry)) for entry in named.entries(payload)]
+            usable = not all(missed) or not missed
+            return None if usable else Fault("no entry of it has all blobs that it names", frozenset(chain(*missed)))
+        gone = _missed(reader, named.blobs(payload))
     except ValueError as error:
-        return f"it does not read: {error}"
-    return f"it names a blob that is not there: {gone[0]}" if gone else ""
+        return Fault(f"it does not read: {error}")
+    return Fault(f"it names a blob that is not there: {gone[0]}", frozenset(gone)) if gone else None
+
+
+def _missed(reader: LocalStore, digests: Iterable[str]) -> list[str]:
+    return [digest for digest in digests if not reader.has_blob(digest)]
