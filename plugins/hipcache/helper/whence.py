@@ -18,8 +18,8 @@ from hipcache.values import dataclass, field, replace
 if TYPE_CHECKING:
     from hipcache.report.history import History
 
-# Seconds; a build asks for many compiles at once.
-_LATER = 0.3
+# Seconds; a build asks for many compiles at once, and its hits are not to share the processor with this.
+_LATER = 2.0
 
 
 @dataclass(frozen=True)
