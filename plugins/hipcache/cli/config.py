@@ -85,7 +85,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 def _values(settings: config.Config) -> dict[str, object]:
     values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
-    return {**values, "HIPCACHE_REMOTE": tuple(map(address.shown, settings.remote))}
+    places = {"HIPCACHE_REMOTE": settings.remote, "HIPCACHE_EXECUTOR": settings.executor}
+    return {**values, **{variable: tuple(map(address.shown, texts)) for variable, texts in places.items()}}
 
 
 def _plain(value: object) -> object:
@@ -128,8 +129,6 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
         return f"1/{round(1 / settings.verify)}" if settings.verify else "none"
     if variable == "HIPCACHE_UMASK":
         return f"{settings.umask:03o}"
-    if variable == "HIPCACHE_REMOTE":
-        return " ".join(map(address.shown, settings.remote)) or "none"
     if isinstance(value, tuple):
         return (":" if variable == "HIPCACHE_SYSTEM_PATHS" else " ").join(value) or "none"
     return str(value) or "none"
