@@ -13,16 +13,24 @@ from test_remote import patient
 from test_remote_asked import UNSERVED, alone, served
 from turns_proxy import Turns, counted
 
-ARCHES = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", "gfx1031")
+ARCHES = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx1010", "gfx1030", "gfx1031", "gfx1032", "gfx1100")
+CASES = [("nginx", 8), ("casd", 8), ("nginx", 1), ("casd", 4), ("nginx", 10), ("casd", 10)]
 
 
-@pytest.fixture(params=["nginx", "casd"])
+def architectures(words: list[str]) -> list[str]:
+    option = "--offload-arch="
+    return [word.removeprefix(option) for word in words if word.startswith(option)]
+
+
+@pytest.fixture(params=CASES, ids=[f"{kind}-{count}" for kind, count in CASES])
 def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lab, list[str], bytes, Turns]]:
-    """A machine with an empty store, a command, its object, and the turns to a remote that has it."""
-    with running(SERVERS[request.param](tmp_path / "server")) as server, counted(server.port) as turns:
+    """A machine with an empty store, a command, its object, and the turns to a remote that has it. The parameter: which
+    remote, and for how many architectures the command is."""
+    kind, count = request.param
+    with running(SERVERS[kind](tmp_path / "server")) as server, counted(server.port) as turns:
         machines = Machines(tmp_path, patient(server.url))
         first = machines.fresh()
-        words = machines.commands(first, *(f"--offload-arch={arch}" for arch in ARCHES))[0]
+        words = machines.commands(first, *(f"--offload-arch={arch}" for arch in ARCHES[:count]))[0]
         assert first.run([*ENGINE_ALONE, *words]).status == 0
         content = (first.root / words[-1]).read_bytes()
         uploaded(first)
@@ -52,5 +60,6 @@ def test_the_engine_has_all_parts_in_three_round_trips(far: tuple[Lab, list[str]
     assert (lab.root / words[-1]).read_bytes() == content
     assert lab.stats()["compiles"]["hit"] == 1  # type: ignore[index]
     units = lab.stats()["units"]
-    assert [units[arch] for arch in ARCHES] == [{"hits": 1, "misses": 0}] * len(ARCHES)  # type: ignore[index]
+    asked = architectures(words)
+    assert [units[arch] for arch in asked] == [{"hits": 1, "misses": 0}] * len(asked)  # type: ignore[index]
     assert turns.count == 3
