@@ -75,7 +75,8 @@ class PreambleUse:
             if isinstance(found, Attempt):
                 if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
                     self._count(USED)
-                    self.preambles.miss(offer, self._could_save(offer.ready, found))
+                    if offer.missed:
+                        self.preambles.miss(offer, self._could_save(offer.ready, found))
                     return found
                 found = TABLES
             why = found
