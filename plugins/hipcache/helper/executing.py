@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import credentials, needs, workers
-from hipcache.remote.backend import DENIED, SETTINGS, UNREACHABLE, RemoteError
+from hipcache.remote.backend import DENIED, SETTINGS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
@@ -33,9 +33,8 @@ _PULSE, _SILENCE = 5.0, 10.0
 _THREADS = 256
 # Faults of single actions, of which some may be the action's own: so many in a row are the server's.
 _SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
-_TOOLCHAIN = "toolchain"  # reapi_installed.TOOLCHAIN, which is not loaded without an executor
 _HINTS = {
-    _TOOLCHAIN: "correct the image that its platform properties select; without 'installed' hipcache uploads its own",
+    TOOLCHAIN: "correct the image that its platform properties select; without 'installed' hipcache uploads its own",
     DENIED: "check its token-file or header-file, and that this user may use it",
     SETTINGS: "correct HIPCACHE_EXECUTOR",
 }
@@ -104,7 +103,7 @@ class Server:
         """The answer to who had asked for it."""
         kind = error.kind if isinstance(error, RemoteError) else "helper"
         words = str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
-        if kind == _TOOLCHAIN:  # another program may be the same there: this one is looked at again after RENEW seconds
+        if kind == TOOLCHAIN:  # another program may be the same there: this one is looked at again after RENEW seconds
             return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
         self._faults += 1
         if kind not in _SINGLE or self._faults >= _MOST_FAULTS:

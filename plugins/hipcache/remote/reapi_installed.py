@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from hipcache.remote.backend import RemoteError
+from hipcache.remote.backend import TOOLCHAIN, RemoteError
 from hipcache.remote.reapi_execution import STATUS, Program, Workers, hashed
 from hipcache.values import dataclass
 
-# A kind of fault: the workers have another program.
-TOOLCHAIN = "toolchain"
 _HASHES = "/usr/bin/sha256sum"
 _TRACE = {"LD_TRACE_LOADED_OBJECTS": "1"}
 _MOST = 1000
