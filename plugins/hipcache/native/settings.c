@@ -219,9 +219,9 @@ bool find_settings(settings *found) {
 bool has_settings(bool but_file) {
     // These change nothing of what is decided here, or are known.
     static const char *const known[] = {
-        "HIPCACHE_DIR=",        "HIPCACHE_RESIDENT=",   "HIPCACHE_VERIFY=", "HIPCACHE_KEY=",
-        "HIPCACHE_NAMESPACE=",  "HIPCACHE_SYSTEM_PATHS=", "HIPCACHE_UMASK=",  "HIPCACHE_REMOTE=",
-        "HIPCACHE_LOG=",        "HIPCACHE_LOG_FORMAT=", "HIPCACHE_STATS_LOG=", "HIPCACHE_PREAMBLES=",
+        "HIPCACHE_DIR=",       "HIPCACHE_RESIDENT=",     "HIPCACHE_VERIFY=",    "HIPCACHE_KEY=",
+        "HIPCACHE_NAMESPACE=", "HIPCACHE_SYSTEM_PATHS=", "HIPCACHE_UMASK=",     "HIPCACHE_REMOTE=",
+        "HIPCACHE_LOG=",       "HIPCACHE_LOG_FORMAT=",   "HIPCACHE_STATS_LOG=", "HIPCACHE_PREAMBLES=",
         "HIPCACHE_PREAMBLE_CHECKS=",
     };
     for (char **variable = environ; *variable; variable++) {
