@@ -176,7 +176,40 @@ def test_where_a_server_lies_it_is_made_here(server: Server, lab: Lab, lie: str)
     with lying(Liar(server.port, tampers)) as url:
         said = told(lab, f"{url}?prefer")
     assert said.count("hipcache: everything is compiled on this machine: executor 'grpc://127.0.0.1") == 1, said
-    assert execution_counts(lab) == {kind: 1}
+    assert execution_counts(lab) == {kind: 1} | ({"failed": 1} if kind == "status" else {})
+
+
+INVALID = """
+#include "hip_in_short.hpp"
+extern "C" __global__ void kernel(int* p) { asm volatile("no_such_instruction v0, v1" ::: "v0"); p[0] = NUMBER; }
+"""
+
+
+def test_an_error_of_the_users_own_is_no_fault_of_the_executor(server: Server, lab: Lab) -> None:
+    """More often than an executor may fail before it is left alone."""
+    for number in range(4):
+        lab.write("k.hip", INVALID.replace("NUMBER", str(number)))
+        words = lab.words("-O3", "--offload-arch=gfx906")
+        plain = lab.run(words)
+        assert plain.status == 1
+        assert b"no_such_instruction" in plain.err
+        made = lab.run([*LAUNCHER, *words])
+        assert (made.status, made.out, made.err) == (plain.status, plain.out, plain.err)
+    assert execution_counts(lab) == {"failed": 4}
+    lab.write("k.hip", kernel("7"))
+    assert told(lab, lab.environ["HIPCACHE_EXECUTOR"]) == ""
+    assert execution_counts(lab) == {"failed": 4, "done": 1}
+
+
+def test_failures_that_this_machine_does_not_confirm_end_the_use_of_an_executor(server: Server, lab: Lab) -> None:
+    liar = Liar(server.port, {"Execute": result(failed)})
+    with lying(liar) as url:
+        for number in range(5):
+            lab.write("k.hip", kernel(str(number)))
+            said = told(lab, f"{url}?prefer")
+            assert ("a command ended with status 1 there" in said) == (number == 0), said
+    assert liar.asked.count("Execute") == 3
+    assert execution_counts(lab)["failed"] == execution_counts(lab)["status"] == 3
 
 
 def code(response: Any) -> None:

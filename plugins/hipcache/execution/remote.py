@@ -15,7 +15,7 @@ from hipcache.execution.local import LocalProcess, places
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
-from hipcache.remote.execution import Done, Executions, Slot, Task
+from hipcache.remote.execution import Done, Executions, Failed, Slot, Task
 from hipcache.values import dataclass
 
 _PAUSE = 0.01
@@ -42,6 +42,8 @@ class RemoteProcess:
             there = executions.attempt()
             if there:
                 ended = self._run_there(*there, task, bound.action)
+                if isinstance(ended, Failed):
+                    return self._confirmed(there[0], ended, bound, inputs)
                 if isinstance(ended, Ran):
                     return self._checked(there[0], ended, bound, inputs) if executions.is_to_be_checked else ended
                 if ended:
@@ -50,7 +52,7 @@ class RemoteProcess:
                 time.sleep(_PAUSE)
         return self.local.run(bound, inputs)
 
-    def _run_there(self, number: int, place: Slot, task: Task, action: Action) -> Ran | Slot | None:
+    def _run_there(self, number: int, place: Slot, task: Task, action: Action) -> Ran | Failed | Slot | None:
         """What came of it; or a slot, to run it here; or None, to look again."""
         session = self.session
         with place:
@@ -65,6 +67,12 @@ class RemoteProcess:
         session.serve(f"executor '{ended.name}' compiled some of it")
         paths = dict(zip(action.outputs, task.outputs.values(), strict=True))
         return Ran({name: Held(path=Path(path)) for name, path in paths.items()}, ended.text, ended.seconds)
+
+    def _confirmed(self, number: int, failed: Failed, bound: Bound, inputs: Inputs) -> Ran:
+        """Raises what a failing run here raises: then it is the user's own error, and in the compiler's words."""
+        here = self.local.run(bound, inputs)
+        self.executions.unconfirmed(number, failed)
+        return here
 
     def _checked(self, number: int, ran: Ran, bound: Bound, inputs: Inputs) -> Ran:
         """The result of this machine, where it is another one."""

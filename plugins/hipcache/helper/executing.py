@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import credentials, needs, workers
-from hipcache.remote.backend import DENIED, SETTINGS, TOOLCHAIN, UNREACHABLE, RemoteError
+from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
@@ -32,7 +32,7 @@ _TICK = 0.1
 _PULSE, _SILENCE = 5.0, 10.0
 _THREADS = 256
 # Faults of single actions, of which some may be the action's own: so many in a row are the server's.
-_SINGLE, _MOST_FAULTS = ("status", "no output", "worker", "limit"), 3
+_SINGLE, _MOST_FAULTS = (STATUS, "no output", "worker", "limit"), 3
 _HINTS = {
     TOOLCHAIN: "correct the image that its platform properties select; without 'installed' hipcache uploads its own",
     DENIED: "check its token-file or header-file, and that this user may use it",
@@ -103,13 +103,18 @@ class Server:
         """The answer to who had asked for it."""
         kind = error.kind if isinstance(error, RemoteError) else "helper"
         words = str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
-        if kind == TOOLCHAIN:  # another program may be the same there: this one is looked at again after RENEW seconds
-            return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
+        if kind == STATUS:  # it may be the user's own error: a run of that machine tells (see `blame`)
+            return {"end": "failed", "why": words, "quiet": self.implied}
+        if kind != TOOLCHAIN:  # another program may be the same there: this one is looked at again after RENEW seconds
+            self.blame(kind, words)
+        return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
+
+    def blame(self, kind: str, words: str) -> None:
+        """That fault is its own."""
         self._faults += 1
         if kind not in _SINGLE or self._faults >= _MOST_FAULTS:
             self.breaker.open(words)
         self.forget()
-        return {"end": "fault", "kind": kind, "told": self.told(words, kind)}
 
     def probe(self) -> None:
         """Is it well again?"""
@@ -160,6 +165,9 @@ class Executions:
             return server.failed(error)
         server.well()
         return {"end": "done", "text": made.text, "seconds": made.seconds}
+
+    def blame(self, request: Mapping[str, Any]) -> None:
+        self._servers[int(request["executor"])].blame(str(request["kind"]), str(request["why"]))
 
     def _pulse(self, server: Server) -> Iterator[None]:
         """Each step looks whether it is still there: nothing comes of an action until it ends. Raises RemoteError."""

@@ -153,6 +153,8 @@ class Helper:
                 self.uploads.ask()
             elif request["op"] == "execute":
                 say(self._execute(request, say))
+            elif request["op"] == "blame":
+                self._executors().blame(request)
             elif request["op"] == "sync":
                 self.uploads.sync(say)
             self.note_use()
@@ -162,12 +164,15 @@ class Helper:
             self.note_use()
             say(answer)
 
+        return self._executors().run(request, alive)
+
+    def _executors(self) -> Executions:
         from hipcache.helper.executing import Executions  # only who has an executor needs it
 
         with self._lock:
             if self._executions is None:
                 self._executions = Executions(self.config)
-        return self._executions.run(request, alive)
+            return self._executions
 
     def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:
         if not self.config.prefetch:

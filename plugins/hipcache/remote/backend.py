@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 # Kinds of errors.
 UNREACHABLE, DENIED, FULL, GARBAGE, SETTINGS = "unreachable", "denied", "full", "garbage", "settings"
-# The workers have another program.
-TOOLCHAIN = "toolchain"
+# Of executors: the workers have another program; a command ended otherwise than with 0.
+TOOLCHAIN, STATUS = "toolchain", "status"
 # Bytes of a result, and of a content, that are taken from a remote or given to it. No object file is larger that
 # would be worth it.
 MOST_RESULT, MOST_CONTENT = 4 << 20, 256 << 20

@@ -154,6 +154,11 @@ class Client:
             with suppress(OSError), self.connected() as connection:
                 connection.sendall(queue.TOLD)
 
+    def note(self, told: Mapping[str, Any]) -> None:
+        """Have the helper know it; there is no answer. Raises nothing."""
+        with suppress(OSError), self.connected() as connection:
+            connection.sendall(json.dumps(told).encode() + b"\n")
+
     def sync(self, timeout: float) -> Iterator[dict[str, Any]]:
         """What the helper says of the queue, until it is empty. Raises OSError, ValueError."""
         return self._ask({"op": "sync"}, timeout)

@@ -6,7 +6,11 @@ here}}. While the helper is at it, it says {"at": where the action is}, several 
 
     {"end": "done", "text": what the command said, "seconds": of the work}    the outputs are written
     {"end": "later"}                  the program is on its way to the server
+    {"end": "failed", "why": text, "quiet": is a fault not told?}    its own error, or the worker's fault
     {"end": "fault", "kind": word, "told": [text, hint] or null, where it is no fault}
+
+{"op": "blame", "executor": number, "kind": word, "why": text} has no answer: the machine that asked knows by a run of
+its own that what came is the worker's fault.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from typing import Any
 from hipcache.errors import ConfigError
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from hipcache.remote import needs, workers
+from hipcache.remote.backend import STATUS
 from hipcache.remote.client import Client, Tell
 from hipcache.remote.workers import Executor
 from hipcache.report import statistics
@@ -60,8 +65,16 @@ class Done:
     name: str
 
 
+@dataclass(frozen=True)
+class Failed:
+    """It failed there. `why`: in words; `quiet`: if it does not fail here, nothing is told of that."""
+
+    why: str
+    quiet: bool
+
+
 # The result; or a slot to run it here; or neither.
-Ended = Done | Slot | None
+Ended = Done | Failed | Slot | None
 
 
 @dataclass
@@ -126,8 +139,8 @@ class Executions:
         check: Callable[[], None],
         slot: Callable[[], Slot | None],
     ) -> Ended:
-        """The result; or a slot to run it here, since none of the workers had taken it up when one came free; or None
-        where that executor cannot do it (now). `check` may raise."""
+        """The result, or how it failed; or a slot to run it here, since none of the workers had taken it up when one
+        came free; or None where that executor cannot do it (now). `check` may raise."""
         executor, _ = self._all[number]
         began, counts = time.monotonic(), dict[str, int]()
         try:
@@ -144,6 +157,9 @@ class Executions:
                 if answer.get("end") == "later":
                     self._later[number] = time.monotonic() + _LATER
                     return None
+                if answer.get("end") == "failed":
+                    counts = {"failed": 1}
+                    return Failed(str(answer["why"]), bool(answer["quiet"]))
                 if answer.get("end") == "fault":
                     self._down.add(number)
                     if answer["told"]:
@@ -159,12 +175,18 @@ class Executions:
             statistics.record_executions(self.client.config.dir, counts, self.client.config.umask)
         return None
 
-    def differs(self, number: int, kind: str, how: str) -> None:
+    def unconfirmed(self, number: int, failed: Failed) -> None:
+        """It does not fail here."""
+        self.differs(number, STATUS, failed.why, quiet=failed.quiet)
+
+    def differs(self, number: int, kind: str, how: str, *, quiet: bool = False) -> None:
         """What it made is not what this machine makes."""
         name = self._all[number][0].address.name
         self._down.add(number)
+        self.client.note({"op": "blame", "executor": number, "kind": kind, "why": how})
         statistics.record_executions(self.client.config.dir, {f"fault {kind}": 1}, self.client.config.umask)
-        self.tell(f"executor '{name}': {how}", "check its workers")
+        if not quiet:
+            self.tell(f"executor '{name}': {how}", "check its workers")
 
     def _ask(self, number: int, task: Task, longest: float) -> Iterator[dict[str, Any]]:
         """Raises OSError, ValueError."""

@@ -18,14 +18,14 @@ import grpc
 
 from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
-from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, Blob, RemoteError, blob_of
+from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, STATUS, Blob, RemoteError, blob_of
 from hipcache.remote.credentials import Credentials
 from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
 
-# Kinds of faults, besides those of `backend`: the server has no worker for it or lost it, the time is up, the command
-# ended otherwise than with 0, an output is not there.
-WORKER, LIMIT, STATUS, NO_OUTPUT = "worker", "limit", "status", "no output"
+# Kinds of faults, besides those of `backend`: the server has no worker for it or lost it, the time is up, an output is
+# not there.
+WORKER, LIMIT, NO_OUTPUT = "worker", "limit", "no output"
 _EXECUTE = "/build.bazel.remote.execution.v2.Execution/Execute"
 _CANCEL = "/google.longrunning.Operations/CancelOperation"
 _STAGES = {1: "queued", 2: "queued", 3: "executing", 4: "executing"}

@@ -31,10 +31,10 @@ REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "mil
 # The same of one unit, whose name stands before each: results that were asked for it, faults, bytes of what these
 # results name, time of the fetches.
 OF_REMOTE_UNITS = ("hits", "misses", "errors", "bytes", "milliseconds")
-# Of executors: actions that workers have run, that were taken back before one did, and whose outputs were compared with
-# those of this machine; time until they were there.
-# Those that failed there, and were run here, have the kind of the fault behind _FAULT.
-OF_EXECUTIONS = ("done", "taken back", "checked", "milliseconds")
+# Of executors: actions that workers have run, that were taken back before one did, whose outputs were compared with
+# those of this machine, and that failed there, so that they were run here; time until results were there.
+# Faults have their kind behind _FAULT: an action that failed there and not here is one of them.
+OF_EXECUTIONS = ("done", "taken back", "checked", "failed", "milliseconds")
 _FAULT = f"{EXECUTED} fault "
 # Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
 OF_PREAMBLES = ("used", "made", "checked", "different")
