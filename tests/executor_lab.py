@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -19,14 +19,20 @@ Answer = Callable[[Any, Any], Iterator[bytes]]
 
 class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
     """`tampers`: by the last part of a method's name: the answer as it came -> that which is given. `instead`: answers
-    of a method that is not forwarded. `asked`: the methods, in turn."""
+    of a method that is not forwarded. `refused`: methods whose questions are called invalid. `asked`: the methods, in
+    turn."""
 
     def __init__(
-        self, port: int, tampers: dict[str, Callable[[bytes], bytes]], instead: dict[str, Answer] | None = None
+        self,
+        port: int,
+        tampers: dict[str, Callable[[bytes], bytes]],
+        instead: dict[str, Answer] | None = None,
+        refused: Sequence[str] = (),
     ) -> None:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
         self._tampers = tampers
         self._instead = instead or {}
+        self._refused = refused
         self.asked: list[str] = []
         self.ended = threading.Event()
 
@@ -35,6 +41,10 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
         name = method.rpartition("/")[2]
         self.asked.append(name)
         tamper = self._tampers.get(name, bytes)
+        if name in self._refused:
+            return grpc.unary_unary_rpc_method_handler(
+                lambda request, context: context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such digest")
+            )
         if name in self._instead:
             return grpc.unary_stream_rpc_method_handler(self._instead[name])
         if name in _STREAMS_OUT:
@@ -48,7 +58,15 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
                 lambda requests, context: tamper(write(requests, timeout=_LONGEST))
             )
         one = self._channel.unary_unary(method)
-        return grpc.unary_unary_rpc_method_handler(lambda request, context: tamper(one(request, timeout=_LONGEST)))
+
+        def forwarded(request: bytes, context: Any) -> bytes:
+            try:
+                return tamper(one(request, timeout=_LONGEST))
+            except grpc.RpcError as error:
+                context.abort(error.code(), error.details())
+                raise  # abort does
+
+        return grpc.unary_unary_rpc_method_handler(forwarded)
 
     def close(self) -> None:
         self.ended.set()

@@ -47,6 +47,7 @@ class Reapi:
         self.instance = instance
         self.metadata = tuple(metadata)
         self._timeout = timeout
+        self._is_checked = False
         call = self._unary
         self._get_result = call(f"{_API}.ActionCache/GetActionResult", pb.ActionResult)
         self._put_result = call(f"{_API}.ActionCache/UpdateActionResult", pb.ActionResult)
@@ -54,9 +55,8 @@ class Reapi:
         self._update = call(f"{_API}.ContentAddressableStorage/BatchUpdateBlobs", pb.BatchUpdateBlobsResponse)
         self._batch_read = call(f"{_API}.ContentAddressableStorage/BatchReadBlobs", pb.BatchReadBlobsResponse)
         self._capabilities = call(f"{_API}.Capabilities/GetCapabilities", pb.ServerCapabilities)
-        serializer = serialized
-        self._read = channel.unary_stream(f"/{_STREAM}/Read", serializer, pb.ReadResponse.FromString)
-        self._write = channel.stream_unary(f"/{_STREAM}/Write", serializer, pb.WriteResponse.FromString)
+        self._read = channel.unary_stream(f"/{_STREAM}/Read", serialized, pb.ReadResponse.FromString)
+        self._write = channel.stream_unary(f"/{_STREAM}/Write", serialized, pb.WriteResponse.FromString)
 
     def begin(self) -> None:
         ended = (grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIENT_FAILURE)
@@ -73,11 +73,16 @@ class Reapi:
             for one in actions
         ]
         found = {}
-        for action, answer in zip(
-            actions, self._each(self._get_result, requests, self._timeout, progress), strict=True
-        ):
-            if answer is not None:
-                found[action] = self._with_output(answer, progress).SerializeToString()
+        try:
+            for action, answer in zip(
+                actions, self._each(self._get_result, requests, self._timeout, progress), strict=True
+            ):
+                if answer is not None:
+                    found[action] = self._with_output(answer, progress).SerializeToString()
+        except RemoteError as error:
+            if _is_refused(error):  # are its digests others? Not asked before, as that is a round trip
+                self._check(self._timeout)
+            raise
         return found
 
     def _with_output(self, result: Any, progress: Progress) -> Any:
@@ -137,6 +142,7 @@ class Reapi:
         return b"".join(parts)
 
     def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
+        self._check(_WHOLE)
         listed = list(contents)
         missing = set()
         for start in range(0, len(listed), _MANY):
@@ -180,12 +186,21 @@ class Reapi:
         return None
 
     def capabilities(self, timeout: float = _WHOLE) -> Any:
-        return self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance), timeout)
+        """Raises RemoteError, also where the server's digests are not those of `Blob`."""
+        known = self._one(self._capabilities, pb.GetCapabilitiesRequest(instance_name=self.instance), timeout)
+        functions = known.cache_capabilities.digest_functions
+        if functions and _SHA256 not in functions:
+            raise RemoteError(SETTINGS, "it does not support SHA-256 digests")
+        self._is_checked = True
+        return known
+
+    def _check(self, timeout: float) -> None:
+        """Once, as a server keeps its digests."""
+        if not self._is_checked:
+            self.capabilities(timeout)
 
     def describe(self) -> str:
         known = self.capabilities().cache_capabilities
-        if known.digest_functions and _SHA256 not in known.digest_functions:
-            raise RemoteError(SETTINGS, "it does not support SHA-256 digests")
         if not known.action_cache_update_capabilities.update_enabled:
             return "Remote Execution API; this user may not write to its action cache"
         return "Remote Execution API"
@@ -269,6 +284,12 @@ _KINDS: dict[Any, tuple[str, str]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it accepts no more data"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
 }
+
+
+def _is_refused(error: RemoteError) -> bool:
+    """Does the server not accept such a question?"""
+    cause = error.__cause__
+    return isinstance(cause, grpc.RpcError) and cause.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def as_remote_error(error: Any) -> RemoteError:
