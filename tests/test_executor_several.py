@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
-from hip import Lab
+from hip import LAUNCHER, Lab, kernel
 from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.remote import workers
-from remote_lab import Server, execution_counts, free_port
+from remote_lab import SECONDS, Server, execution_counts, free_port
 from test_executor import lab, server, told
 
 __all__ = ["lab", "server"]
@@ -83,3 +87,46 @@ def test_where_one_of_several_executors_fails_the_others_have_its_actions(lab: L
     said = told(lab, f"{gone}?prefer&weight=1000 {server.url}?prefer")
     assert f"executor '{gone}'" in said, said
     assert execution_counts(lab) == {"unreachable": 1, "done": 1}
+
+
+def compilers_of(lab: Lab) -> int:
+    """How many passes of the compiler this machine runs for it now; asking the driver and bundling are none. A worker's
+    have other variables."""
+    mark, found = f"HIPCACHE_DIR={lab.store}\0".encode(), 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            name = os.readlink(process / "exe").rpartition("/")[2]
+            if name.startswith(("clang", "lld")) and mark in (process / "environ").read_bytes() + b"\0":
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                found += name.startswith("lld") or b"-cc1" in words
+    return found
+
+
+def test_more_compiles_at_once_than_cores_use_the_workers_and_no_more_compilers_here(lab: Lab, server: Server) -> None:
+    """As `ninja -j 4` starts them, where one slot is for all: while one has it, the others' actions go elsewhere."""
+    assert told(lab, lab.environ["HIPCACHE_EXECUTOR"]) == "", "now the server has the compiler"
+    before = execution_counts(lab)["done"]
+    lab.environ |= {"HIPCACHE_JOBS": "1", "HIPCACHE_EXECUTOR": server.url}
+    commands, plain = [], []
+    for number in range(4):
+        lab.write(f"k{number}.hip", kernel(str(number)))
+        archs = ("--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
+        commands.append(lab.words("-O3", *archs, source=f"k{number}.hip", output=f"k{number}.o"))
+        assert lab.run(commands[-1]).status == 0
+        plain.append((lab.root / f"k{number}.o").read_bytes())
+        (lab.root / f"k{number}.o").unlink()
+    started = [subprocess.Popen([*LAUNCHER, *words], cwd=lab.root, env=lab.environ) for words in commands]
+    most = 0
+    try:
+        end = time.monotonic() + SECONDS
+        while any(one.poll() is None for one in started) and time.monotonic() < end:
+            most = max(most, compilers_of(lab))
+            time.sleep(0.01)
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
+    assert [one.returncode for one in started] == [0] * 4
+    assert [(lab.root / f"k{number}.o").read_bytes() for number in range(4)] == plain
+    assert most == 1
+    assert execution_counts(lab)["done"] > before
