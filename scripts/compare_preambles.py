@@ -3,7 +3,7 @@
 the same.
 
     scripts/compare_preambles.py DIRECTORY... [--compiler clang++-19] [--include DIR] [--archs gfx906,...] [--check N]
-                                 [--seed N] [--seconds S] [--longest S] [--options SET...]
+                                 [--seed N] [--seconds S] [--longest S] [--options SET...] [--flag=FLAG...]
 
 Takes each .hip, .cu and .cpp file below the directories that plain clang compiles as HIP, with each of five sets of
 options (-O3; -O0; -O2 -fPIC; -O2 with warnings; -g, which must go without), in an order that the seed tells. Prints for
@@ -78,7 +78,7 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
                 break
             include = [f"-I{path.resolve()}" for path in asked.include]
             words = [compiler, "-x", "hip", *archs, *options, "-std=c++17", *DEBIAN, *include]
-            words += ["-cuid=5eed", "-MD", "-MF", "out.d", "-c", str(source), "-o", "out.o"]
+            words += [*asked.flag, "-cuid=5eed", "-MD", "-MF", "out.d", "-c", str(source), "-o", "out.o"]
             try:
                 plain = compile_one(words, place, environ, asked.longest)
             except subprocess.TimeoutExpired:
@@ -117,6 +117,7 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=300, help="leave out what plain clang takes so long for")
     parser.add_argument("--seed", type=int, help="of the order of the sources (default: by name)")
     parser.add_argument("--options", choices=OPTIONS, nargs="+", default=list(OPTIONS))
+    parser.add_argument("--flag", action="append", default=[], help="another option for each compile")
     asked = parser.parse_args()
     found = list(sources(asked.directories))
     if asked.seed is not None:
