@@ -63,6 +63,18 @@ def test_who_asks_second_has_a_window_fetched_and_the_next_is_larger(tmp_path: P
     assert recorder.fetched[2] == [f"k{one}.hip" for one in range(290, 300)]
 
 
+def test_no_command_is_in_two_windows(tmp_path: Path) -> None:
+    recorder, asked = Recorder(), build(tmp_path, 300)
+    assert not recorder.neighbours.come(asked(3), bool)
+    for one in (2, 0, 1, 65, 66):
+        assert recorder.neighbours.come(asked(one), bool)
+    assert recorder.fetched == [
+        [f"k{one}.hip" for one in range(2, 66)],
+        ["k0.hip", "k1.hip"],
+        [f"k{one}.hip" for one in range(66, 194)],
+    ]
+
+
 def test_who_asks_alone_has_nothing_fetched_and_a_window_grows_old(tmp_path: Path) -> None:
     recorder, asked = Recorder(), build(tmp_path, 9)
     for _ in range(3):

@@ -4,6 +4,9 @@ A build tool runs its commands about in the order of their list, and each that a
 who asks second within LATELY seconds, in a directory with a compile_commands.json, has a window of commands fetched,
 from its own one on, in the same two round trips; the next window is twice as large. One that asks for a command of a
 window that is on its way waits for that. A build of one file asks once: nothing is fetched for it.
+
+Commands that begin together ask in any order. So a window ends where another one begins: else who asks with the place
+before that one's would have all of it fetched once more, at the same time.
 """
 
 from __future__ import annotations
@@ -88,8 +91,10 @@ class Neighbours:
             lately, known.asked = self.clock() - known.asked < LATELY, self.clock()
             if not lately:
                 return None, False
-            size = min(_FIRST << len(known.windows), _MOST)
-            known.windows.append(Window(range(place, min(place + size, len(known.entries))), self.clock()))
+            size = min(_FIRST << sum(len(one.places) >= _FIRST for one in known.windows), _MOST)
+            behind = (one.places.start for one in known.windows if one.places.start > place)
+            end = min(place + size, len(known.entries), *behind)
+            known.windows.append(Window(range(place, end), self.clock()))
             return known.windows[-1], True
 
     def _known(self, directory: str) -> _List | None:
