@@ -17,8 +17,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
-- In a short run most engines of `same` are forked (`forked_engines`), and root's clang loads copies of libraries, with
-  which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in `make test-full`.
+- In a short run most engines of comparisons are forked (`forked_engines`), and root's clang loads copies of libraries,
+  with which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in `make test-full`.
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 
@@ -120,7 +120,8 @@ PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 AS_USERS = FULL or RESIDENT or bool(os.environ.get("TEST_AS_USERS"))
 
 
-def _launcher_of_comparisons() -> tuple[str, ...]:
+def launcher_of_comparisons() -> tuple[str, ...]:
+    """For those with plain clang, which look at all that comes out."""
     return LAUNCHER if AS_USERS else (forked_engines.launcher(*LAUNCHER),)
 
 
@@ -415,7 +416,7 @@ class Lab:
         for path in (made, rule):
             path.unlink(missing_ok=True)
         plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env, share=True)
-        cached = run(*_launcher_of_comparisons())
+        cached = run(*launcher_of_comparisons())
         assert cached.ended.err.decode() == plain.ended.err.decode()
         assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
         assert (cached.object is None) == (plain.object is None)

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, HIT, LAUNCHER, LLVM, Counted, Lab, toolchain
+from hip import ARCHS, HIT, LLVM, Counted, Lab, launcher_of_comparisons, toolchain
 
 ONE = """\
 #include "hip_in_short.hpp"
@@ -60,11 +60,12 @@ def linking_toolchain(root: Path, version: str) -> Path:
 @dataclass(frozen=True)
 class Program:
     """Two objects with device code that need each other, a third without, and what stands for the runtime. `flags` and
-    `archs`: for compiles and links."""
+    `archs`: for compiles and links; `launcher`: that of comparisons where there is none."""
 
     lab: Lab
     flags: tuple[str, ...] = ()
     archs: tuple[str, ...] = ARCHS
+    launcher: tuple[str, ...] = ()
 
     def build(self) -> None:
         lab = self.lab
@@ -128,7 +129,7 @@ class Program:
 
         made.unlink(missing_ok=True)
         plain = self.lab.plain(run, words, without=(made,))
-        cached = run(*LAUNCHER)
+        cached = run(*(self.launcher or launcher_of_comparisons()))
         assert cached[2].decode() == plain[2].decode()
         assert cached == plain, "the program is not plain clang's"
         return cached[3], self.lab.counted()

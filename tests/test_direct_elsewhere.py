@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_15, only_19, settle
+from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, launcher_of_comparisons, only_15, only_19, settle
 from hipcache.direct import elsewhere
 from hipcache.making import depfile
 from test_direct import Direct, direct
@@ -65,7 +65,8 @@ class Checkouts:
 
     def warm(self, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None) -> None:
         for _ in range(2):
-            ended = self.run("one", self.words("one", *flags, source=source), *LAUNCHER, env=env)
+            words = self.words("one", *flags, source=source)
+            ended = self.run("one", words, *launcher_of_comparisons(), env=env)
             assert ended.status == 0, ended.err
         self.lab.count_anew()
 

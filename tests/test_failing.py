@@ -9,7 +9,20 @@ from pathlib import Path
 
 import pytest
 from fake_compiler import host_template
-from hip import ARCHS, BARE, FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Lab, in_terminal, only_15, only_19
+from hip import (
+    ARCHS,
+    BARE,
+    FAILED,
+    HIT,
+    LAUNCHER,
+    MISS,
+    PASSED_THROUGH,
+    Lab,
+    in_terminal,
+    launcher_of_comparisons,
+    only_15,
+    only_19,
+)
 from hipcache.errors import CommandFailed, JobFailed
 from hipcache.report import outcome
 from hipcache.report.history import Record
@@ -56,7 +69,7 @@ class Trial:
             self.lab.write("k.hip", source(text) + edit)
             status, out, err, files = self.run(command)
             assert status != 0, "the test shows nothing"
-            cached = self.run(command, *LAUNCHER)
+            cached = self.run(command, *launcher_of_comparisons())
             assert cached[2].decode() == err.decode()
             assert cached[:2] == (status, out)
             rule, cached_rule = files.pop("out.d", None), cached[3].pop("out.d", None)

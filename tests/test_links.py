@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -231,6 +232,7 @@ def test_what_a_link_leaves_that_is_killed_is_no_entry_and_is_swept(program: Pro
 
 def test_a_full_disk_for_the_store_is_no_reason_not_to_link(program: Program, small_disk: Path) -> None:
     program.lab.environ["HIPCACHE_DIR"] = str(small_disk / "store")
+    program = dataclasses.replace(program, launcher=LAUNCHER)  # what is told once in a build follows from the parent
     filler = small_disk / "filler"
     with suppress(OSError), open(filler, "wb", buffering=0) as file:
         while file.write(b"x" * 4096):

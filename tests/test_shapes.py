@@ -19,6 +19,7 @@ from hip import (
     Lab,
     explained,
     kernel,
+    launcher_of_comparisons,
     only_19,
     script,
     settle,
@@ -71,7 +72,7 @@ def same(
         return Left(ended.status, ended.out, ended.err, files)
 
     plain = lab.plain(run, command, cwd=cwd, env=env)
-    cached = run(*LAUNCHER)
+    cached = run(*launcher_of_comparisons())
     assert cached.err.decode() == plain.err.decode()
     assert cached == plain
     return cached, lab.counted()

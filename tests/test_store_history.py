@@ -96,7 +96,7 @@ def test_a_point_takes_the_place_of_one_that_is_minutes_old(tmp_path: Path) -> N
 
 def test_years_stay_in_a_small_file_with_the_newest_in_full(tmp_path: Path) -> None:
     clock = HandClock()
-    noted(tmp_path, clock, range(1, 3 * store_history.MOST))
+    noted(tmp_path, clock, range(1, 2 * store_history.MOST))
     points = store_history.read(tmp_path, clock())
     assert store_history.MOST // 2 < len(points) <= store_history.MOST
     assert sizes(tmp_path).stat().st_size < 64 << 10
