@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -18,7 +19,7 @@ import hipcache
 import pytest
 from blake3 import blake3
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
-from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
+from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM, SESSION
 
 PACKAGE = CHECKOUT / "plugins" / "hipcache"
 DATA = f"hipcache-{hipcache.__version__}.data/data"
@@ -66,9 +67,18 @@ def _built(*words: str, path: str = os.environ["PATH"], **environ: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as for a release: the source distribution first, and the wheel from that."""
-    return _built("--outdir", str(tmp_path_factory.mktemp("dist")), str(CHECKOUT))
+def wheel() -> Path:
+    """Built as for a release: the source distribution first, and the wheel from that; once for all workers of a run."""
+    place = SESSION / "wheel"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        dist = place / "dist"
+        if not dist.exists():
+            _built("--outdir", str(place / "part"), str(CHECKOUT))
+            (place / "part").rename(dist)
+    (built,) = dist.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
