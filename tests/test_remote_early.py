@@ -154,7 +154,11 @@ def test_the_compiler_is_read_while_the_remote_is_waited_for(webbed: Machines, t
     webbed.listed(second, *ARCHES)
     ahead(second)
     key = invocation.key(webbed.commands(second, *ARCHES)[0], str(second.root), str)
-    known = invocation.unpack(LocalStore(second.store, max_bytes=1 << 30).get_action(key)).invocations[0]
+    store, end = LocalStore(second.store, max_bytes=1 << 30), time.monotonic() + SECONDS
+    while store.get_action(key) is None:
+        assert time.monotonic() < end, "no manifest is written"
+        time.sleep(0.05)
+    known = invocation.unpack(store.get_action(key)).invocations[0]
     large = [path for path in known.tools if os.stat(path).st_size >= 1 << 20]
     assert large
     end = time.monotonic() + SECONDS

@@ -45,13 +45,16 @@ class Searches:
 
 @dataclass
 class Adoption:
-    """Into `store`, by a command with these variables. `base`: the base directory, or nothing."""
+    """Into `store`, by a command with these variables. `base`: the base directory, or nothing; `content`: who has
+    direct records, where not only the store does."""
 
     store: Store
     environ: Mapping[str, str]
     base: str
     searches: Searches = field(default_factory=Searches)
+    content: Callable[[str], bytes | None] | None = None
     _digests: dict[str, str] = field(default_factory=dict)
+    _variables: dict[tuple[frozenset[str], bool], str] = field(default_factory=dict)
 
     def key(self, argv: Sequence[str], cwd: str) -> str:
         """Of the manifest."""
@@ -84,7 +87,7 @@ class Adoption:
 
     def record(self, known: Invocation, cwd: str) -> dict[str, bytes]:
         """What `adopt` puts into the store, by its key; nothing where not all of its contents are there."""
-        content = self.store.get_blob(known.record)
+        content = (self.content or self.store.get_blob)(known.record)
         if content is None or not all(map(self.store.has_blob, known.needs)):
             return {}
         return {self._direct_key(known, cwd): self._with_variables(content, known)}
@@ -98,11 +101,19 @@ class Adoption:
         ignored = record.ignored_in(content)
         if ignored is None or not known.tools:
             return content
-        portable = self._basedir.portable if known.everywhere else str
-        mine = {name: portable(value) for name, value in self.environ.items()}
-        if record.has_variables(content, record.variables_digest(mine, ignored)):
+        if record.has_variables(content, self._variables_digest(ignored, everywhere=known.everywhere)):
             return content  # most machines of a team have the same: the tools are large
-        return record.ignoring(content, ignored | self.searches.never_asked(frozenset(mine) - ignored, known.tools))
+        return record.ignoring(
+            content, ignored | self.searches.never_asked(frozenset(self.environ) - ignored, known.tools)
+        )
+
+    def _variables_digest(self, ignored: frozenset[str], *, everywhere: bool) -> str:
+        """Of this command; records of one build ignore the same."""
+        if (ignored, everywhere) not in self._variables:
+            portable = self._basedir.portable if everywhere else str
+            mine = {name: portable(value) for name, value in self.environ.items()}
+            self._variables[ignored, everywhere] = record.variables_digest(mine, ignored)
+        return self._variables[ignored, everywhere]
 
     @property
     def _basedir(self) -> Basedir:

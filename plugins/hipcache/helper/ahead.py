@@ -19,12 +19,13 @@ from contextlib import suppress
 
 from hipcache.direct.adopted import Adoption
 from hipcache.errors import HipcacheError, StoreError
+from hipcache.helper.behind import Behind
 from hipcache.launcher.plain import is_plain
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report.outcome import HOST
 from hipcache.store import Store
-from hipcache.values import dataclass
+from hipcache.values import dataclass, field
 
 # Keys of one question.
 _MOST_KEYS = 4000
@@ -99,6 +100,11 @@ class Prefetch:
     count: Callable[[Mapping[str, int]], object] = bool
     note: Callable[[Sequence[str], str, str], object] = lambda argv, cwd, remote: None
     clock: Callable[[], float] = time.monotonic
+    behind: Behind | None = None
+    _held: Behind = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._held = self.behind or Behind(self.store)
 
     def run(self, those: Sequence[Listed]) -> Found:
         """What has come is kept, whatever happens behind that."""
@@ -137,7 +143,7 @@ class Prefetch:
         return came
 
     def _manifest(self, key: str) -> Manifest:
-        return invocation.unpack(self.store.get_action(key))
+        return invocation.unpack(self._held.record(key))
 
     def _fitting(self, key: str, one: Listed) -> Invocation | None:
         return self.adoption.fitting(self._manifest(key), one.argv)
@@ -155,7 +161,7 @@ class Prefetch:
             if record and known:
                 records |= record
                 whole[key] = known
-                counts.update(of_whole(self.store, known))
+                counts.update(of_whole(self._held.size, known))
         with suppress(StoreError):
             self.store.put_actions(records)
             self.count(counts)
@@ -163,10 +169,10 @@ class Prefetch:
         return {}
 
 
-def of_whole(store: Store, known: Invocation, milliseconds: int = 0) -> dict[str, int]:
+def of_whole(size_of: Callable[[str], int | None], known: Invocation, milliseconds: int = 0) -> dict[str, int]:
     """What to count for the units of a compile that came whole: its bytes belong to all of them alike."""
     units = [*known.arches, HOST]
-    size = sum(store.blob_size(name) or 0 for name in known.contents)
+    size = sum(size_of(name) or 0 for name in known.contents)
     each = {"hits": 1, "bytes": size // len(units), "milliseconds": milliseconds}
     return {f"{unit} {name}": number for unit in units for name, number in each.items()}
 

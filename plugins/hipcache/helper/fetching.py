@@ -11,8 +11,8 @@ from concurrent.futures import TimeoutError as NotYet  # no TimeoutError before 
 from contextlib import suppress
 from typing import Any
 
-from hipcache.config import Config, basedir_at
-from hipcache.direct.adopted import Adoption, Searches
+from hipcache.config import Config
+from hipcache.helper.adopting import Adopting
 from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build, of_fault, of_whole
 from hipcache.helper.asks import Asked
 from hipcache.helper.neighbours import Neighbours
@@ -47,11 +47,16 @@ class Fetches:
     note: Note = lambda argv, cwd, remote: None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _builds: dict[str, Breaker] = field(default_factory=dict)
-    _searches: Searches = field(default_factory=Searches)
     _neighbours: Neighbours = field(init=False)
+    _adopting: Adopting = field(init=False)
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(self._window)
+        self._adopting = Adopting(self.config, self.store)
+
+    def end(self) -> None:
+        """Nothing is left for later."""
+        self._adopting.behind.write()
 
     def account(self, build: str) -> Breaker:
         """What bad remotes have cost that build, all of them together: one that takes hours would else lose a second by
@@ -65,10 +70,11 @@ class Fetches:
             return self._builds[build]
 
     def fetch(
-        self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool, manifests: bool = False
+        self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool, manifests: bool | None = None
     ) -> dict[str, Any]:
         """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
-        bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted."""
+        bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted; None: a compile
+        asks."""
         told = self.fault
         served, asked, found = "", len(keys), list[str]()
         questions = answers = 0
@@ -89,11 +95,11 @@ class Fetches:
         counts = {"hits": asked - len(keys), "questions": questions, "answers": answers}
         return {"fetched": bool(served), **counts, "found": found, "from": served, "told": told}
 
-    @staticmethod
-    def _of_keys(remote: Remote, keys: list[str], manifests: bool) -> Callable[[Progress], Tally]:
+    def _of_keys(self, remote: Remote, keys: list[str], manifests: bool | None) -> Callable[[Progress], Tally]:
         if manifests:
             return lambda progress: remote.open().fetch_manifests(keys, progress)
-        return lambda progress: remote.open().fetch(keys, progress)
+        behind = None if manifests is None else self._adopting.behind
+        return lambda progress: remote.open().fetch(keys, progress, behind)
 
     def ahead(self, file: str, environ: Mapping[str, str], alive: Alive, build: Breaker) -> dict[str, Any]:
         """All that the build with these commands needs; the answer as of `client.prefetch`."""
@@ -113,11 +119,8 @@ class Fetches:
     def _prefetch(
         self, environ: Mapping[str, str], cwd: str, fetch: Callable[[Sequence[str], bool], tuple[int, str]]
     ) -> Prefetch:
-        return Prefetch(self.store, self._adoption(environ, cwd), fetch, self._count, self.note)
-
-    def _adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
-        base = basedir_at(self.config, environ, cwd)
-        return Adoption(self.store, environ, base, self._searches)
+        adoption = self._adopting.adoption(environ, cwd)
+        return self._adopting.prefetch(adoption, fetch, self._count, self.note)
 
     def _window(self, asked: Asked, those: Sequence[Listed], alive: Alive) -> None:
         def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
@@ -128,18 +131,18 @@ class Fetches:
 
     def whole(self, asked: Asked, alive: Alive) -> bool:
         """Is the direct record of that compile, and all that it needs, in the local store now?"""
-        adoption = self._adoption(asked.environ, asked.cwd)
+        adoption = self._adopting.adoption(asked.environ, asked.cwd)
 
         def choose(manifest: Manifest) -> Invocation | None:
             known = adoption.fitting(manifest, asked.argv)
             return known if known and adoption.is_of(known, asked.argv) else None
 
         key = adoption.key(asked.argv, asked.cwd)
-        known = choose(invocation.unpack(self.store.get_action(key)))
+        known = choose(invocation.unpack(self._adopting.behind.record(key)))
         if known and adoption.adopt(known, asked.cwd):
             return True
         if self.config.prefetch and self._neighbours.come(asked, alive):
-            known = choose(invocation.unpack(self.store.get_action(key)))
+            known = choose(invocation.unpack(self._adopting.behind.record(key)))
             if known and (adoption.is_here(known, asked.cwd) or adoption.adopt(known, asked.cwd)):
                 return True
         build = self.account("")
@@ -159,7 +162,7 @@ class Fetches:
                 self._count(of_fault(asked.argv))
             build.spent(began, remote.received - received)
             if chosen and adoption.adopt(chosen[0], asked.cwd):
-                self._count(of_whole(self.store, chosen[0], round((time.monotonic() - began) * 1000)))
+                self._count(of_whole(self._adopting.behind.size, chosen[0], round((time.monotonic() - began) * 1000)))
                 self.note(asked.argv, asked.cwd, remote.address.name)
                 return True
         return False

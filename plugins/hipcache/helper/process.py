@@ -96,6 +96,7 @@ class Helper:
             # What another one has put in its place is not this one's to remove.
             if not self.uploads.ended and sockets.identity(place) == mine:
                 os.unlink(place)
+        self.fetches.end()
         self.uploads.end()
 
     def note_use(self) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from hipcache.errors import StoreError
 from hipcache.helper import carried
+from hipcache.helper.behind import Behind
 from hipcache.helper.keeping import Keeping
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
@@ -51,8 +52,8 @@ class Transfer:
     seal: Seal
     compilers: Callable[[Sequence[str]], object] = bool
 
-    def fetch(self, keys: Sequence[str], progress: Progress) -> Tally:
-        """Raises RemoteError."""
+    def fetch(self, keys: Sequence[str], progress: Progress, later: Behind | None = None) -> Tally:
+        """`later`: who takes what is not written at once. Raises RemoteError."""
         tally = Tally()
         asked = self._results(keys, tally, progress)
         self._read_compilers(asked.values())
@@ -63,7 +64,7 @@ class Transfer:
             contents = self._contents(asked.values(), {}, tally, progress)
             more = others.result()
         contents = self._contents(more.values(), contents, tally, progress)
-        keeping = Keeping(self.store, contents)
+        keeping = Keeping(self.store, contents, later)
         tally.found += keeping.keep([*more.values(), *asked.values()])
         tally.errors += keeping.useless
         tally.hits = sum(key in asked for key in tally.found)

@@ -27,6 +27,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from hipcache import __version__
 from hipcache.inputs.keys import digest_file, make_key
@@ -89,6 +90,7 @@ def is_manifest(record: bytes) -> bool:
     return record.startswith(_START)
 
 
+@lru_cache(maxsize=128)
 def unpack(record: bytes | None) -> Manifest:
     """An empty one for what is none."""
     try:
