@@ -158,9 +158,9 @@ def test_a_helper_takes_the_base_directory_of_the_project_that_asks(place: Place
     place.project.write_text("basedir: .\n")
     settings = config.Config(dir=tmp_path / "s", basedir=Path("/mine"))
     fetches = Fetches(settings, LocalStore(tmp_path / "s", max_bytes=0), [])
-    assert fetches._adoption({}, str(place.work)).base == str(place.project.parent)
-    assert fetches._adoption({}, "/").base == "/mine"
-    assert fetches._adoption({"HIPCACHE_BASEDIR": "/b"}, str(place.work)).base == "/b"
+    assert fetches._adopting.adoption({}, str(place.work)).base == str(place.project.parent)
+    assert fetches._adopting.adoption({}, "/").base == "/mine"
+    assert fetches._adopting.adoption({"HIPCACHE_BASEDIR": "/b"}, str(place.work)).base == "/b"
 
 
 @pytest.fixture
