@@ -16,7 +16,8 @@ from fuzz_case import Case, Difference
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
 # By the old driver of clang 15 and of clang 19, and by the new one.
 LINK_SEEDS = (404, 286, 421)
-PREAMBLE_SEEDS = [*range(1, 5), *(range(5, 60) if FULL else ())]
+# In the last one a header says otherwise with the same size and times.
+PREAMBLE_SEEDS = [*range(1, 5), 30195, *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
