@@ -203,6 +203,19 @@ def test_a_link_leaves_nothing_behind(program: Program) -> None:
     assert not leftovers(program)
 
 
+def test_a_link_to_no_file_is_written_through_where_the_linker_prints(program: Program) -> None:
+    """The compiler links again then, and the linker would replace a link to the file that is there by now."""
+    made, found = program.lab.root / "program", []
+    for launcher in ((), LAUNCHER):
+        made.unlink(missing_ok=True)
+        made.symlink_to("elsewhere")
+        assert program.lab.run([*launcher, *program.words("-Wl,--trace")]).status == 0
+        found.append((made.readlink(), made.read_bytes()))
+        (program.lab.root / "elsewhere").unlink()
+    assert found[0] == found[1]
+    assert program.lab.counted().reason == "job_output"
+
+
 def test_what_a_link_leaves_that_is_killed_is_no_entry_and_is_swept(program: Program, tmp_path: Path) -> None:
     program = with_own_tools(program, tmp_path / "llvm")
     lab, busy = program.lab, tmp_path / "busy"

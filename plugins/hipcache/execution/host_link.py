@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 from hipcache.delivery import files
-from hipcache.errors import HostLinkFailed
+from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
@@ -24,12 +26,17 @@ def action(session: Session, job: ToolJob, inputs: Mapping[str, Source], columns
             place(session, name, read)
         return run(session, job, columns=columns)
 
-    return last(Step(link), inputs)
+    return last(session, link, inputs)
 
 
-def last(work: Step, inputs: Mapping[str, Source]) -> Action:
+def last(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[str, Source]) -> Action:
     """The last action of a program."""
-    return Action("host link", "", "host link", work, (), tuple(inputs.items()), (), EACH_TIME)
+
+    def link(read: Inputs) -> Ran:
+        with _as_found(session.command.path(session.command.output)):
+            return work(read)
+
+    return Action("host link", "", "host link", Step(link), (), tuple(inputs.items()), (), EACH_TIME)
 
 
 def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
@@ -55,6 +62,21 @@ def run_command(session: Session, words: list[str], messages: str) -> Ran:
         raise HostLinkFailed(done.status, text)
     session.jobs.ended_well("host link", done)
     return Ran({}, text, done.work)
+
+
+@contextmanager
+def _as_found(output: str) -> Iterator[None]:
+    """Where the compiler itself is to link instead, it finds a link to no file as it was: GNU ld writes through such a
+    link, but replaces one to a file."""
+    to = os.readlink(output) if os.path.islink(output) and not os.path.exists(output) else ""
+    try:
+        yield
+    except (JobFailed, PassThrough):
+        if to:
+            Path(os.path.realpath(output)).unlink(missing_ok=True)
+            if not os.path.islink(output):
+                os.symlink(to, output)
+        raise
 
 
 def _name_in_messages(session: Session) -> str:

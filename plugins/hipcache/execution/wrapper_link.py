@@ -8,7 +8,7 @@ from hipcache.errors import PassThrough
 from hipcache.execution import holder, host_link
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
-from hipcache.model import Action, Inputs, Output, Ran, Step
+from hipcache.model import Action, Inputs, Output, Ran
 from hipcache.planning import driver
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
@@ -29,7 +29,7 @@ def action(
         paths = {arch: place(session, name, read) for arch, name in zip(codes, inputs, strict=True)}
         return _link(session, plan, paths, nothing, columns)
 
-    return host_link.last(Step(link), inputs)
+    return host_link.last(session, link, inputs)
 
 
 def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing: str, columns: int | None) -> Ran:
