@@ -281,7 +281,9 @@ def _without(ended: Ended, names: set[str]) -> Ended:
 
 
 def neutral(text: bytes) -> bytes:
-    """Without the random names of temporary files, addresses in memory, and times."""
+    """Without the random names of temporary files, addresses in memory, times, and the word of the dynamic linker on
+    LD_DEBUG=nothing that each process says: hipcache starts others than the compiler."""
+    text = re.sub(rb"warning: debug option `nothing' unknown; .*\n", b"", text)
     text = re.sub(rb"0x[0-9a-f]{8,}", b"0xX", text)
     text = re.sub(rb"-[0-9a-f]{6}(?=[-.\"/ ])", b"-XXXXXX", text)
     return re.sub(rb"\d+\.\d+ ?(?=s|\()|\d+\.\d{4,}", b"N", text)

@@ -235,6 +235,7 @@ class Link(Case):
         self.compiling = [*draw.choice(COMPILING), *thin]
         self.texts = {name: {"host": 1, "device": 1, "arch": 0, "comment": 0} for name in (*SOURCES, "main")}
         self.odd: dict[str, list[str]] = {}
+        self.damaged_library = ""
         self.members = draw.choice([[], [], ["c"], ["c", "util"], ["d", "c", "util"], ["d"]])
         self.library = self._some_library() if self.members else []
         self.objects = [name for name in ("a", "b", "c") if name not in self.members] + ["main"]
@@ -304,6 +305,7 @@ class Link(Case):
         self._make(self.compiler, *words, "-c", f"{name}.hip", "-o", f"{name}.o")
 
     def _pack(self, kind: str = "rc") -> None:
+        self.damaged_library = ""
         (self.work / "libdev.a").unlink(missing_ok=True)
         if self.members:
             self._make("ar", kind, "libdev.a", *(f"{name}.o" for name in self.members))
@@ -349,7 +351,9 @@ class Link(Case):
         # (What is in a library is packed of these.)
         libraries = [str(path) for path in sorted(self.work.glob("**/*.a"))] if self.library else []
         words = [*self._device_words(), *self.objects, *self.library, *self.members]
-        return f"{words} {self.variables} {codes} {len(libraries)}"
+        # The old driver takes each library that is named apart for a device link, with and without device code.
+        words += [word for word in self.words() if word.startswith("-l")]
+        return f"{words} {self.variables} {codes} {len(libraries)} {self.damaged_library}"
 
     # What happens to it
 
@@ -457,6 +461,8 @@ class Link(Case):
         place = self.random.randrange(len(content) + 1)
         made = {"cut": content[:place], "empty": b"", "longer": content + b"\0more"}
         path.write_bytes(made.get(how, content[:place] + b"?" + content[place + 1 :]))
+        if path.suffix == ".a":
+            self.damaged_library = f"{how} {place}"
         return f"{path.name} is {how} at {place} of {len(content)}"
 
     def _odd_object(self) -> str:
