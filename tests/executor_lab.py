@@ -19,8 +19,8 @@ Answer = Callable[[Any, Any], Iterator[bytes]]
 
 class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
     """`tampers`: by the last part of a method's name: the answer as it came -> that which is given. `instead`: answers
-    of a method that is not forwarded. `refused`: methods whose questions are called invalid. `asked`: the methods, in
-    turn."""
+    of a method that is not forwarded. `refused`: methods whose questions are called invalid. `lacks`: those that it
+    does not have. `asked`: the methods, in turn."""
 
     def __init__(
         self,
@@ -28,11 +28,13 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
         tampers: dict[str, Callable[[bytes], bytes]],
         instead: dict[str, Answer] | None = None,
         refused: Sequence[str] = (),
+        lacks: Sequence[str] = (),
     ) -> None:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
         self._tampers = tampers
         self._instead = instead or {}
         self._refused = refused
+        self._lacks = lacks
         self.asked: list[str] = []
         self.ended = threading.Event()
 
@@ -41,6 +43,8 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
         name = method.rpartition("/")[2]
         self.asked.append(name)
         tamper = self._tampers.get(name, bytes)
+        if name in self._lacks:
+            return None
         if name in self._refused:
             return grpc.unary_unary_rpc_method_handler(
                 lambda request, context: context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such digest")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -121,3 +123,24 @@ def test_a_full_disk_is_no_fault(store: LocalStore, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(store, "put_blobs", full)
     later.write()
     assert (store.get_action(KEY), later.record(KEY)) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_disk_loses_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held is written with what comes next."""
+    later, put, failed = Behind(store, 0.0), store.put_blobs, threading.Event()
+
+    def broken(contents: Iterable[bytes]) -> list[str]:
+        failed.set()
+        raise OSError(errno.EIO, "I/O error")
+
+    monkeypatch.setattr(store, "put_blobs", broken)
+    later.keep({KEY: MANIFEST}, {digest_bytes(RECORD): RECORD})
+    assert failed.wait(SECONDS)
+    monkeypatch.setattr(store, "put_blobs", put)
+    end = time.monotonic() + SECONDS
+    while store.get_action(KEY) is None or store.get_action(OTHER) is None:
+        assert time.monotonic() < end, "it is not written"
+        time.sleep(0.01)
+        later.keep({OTHER: MANIFEST}, {})
+    assert store.get_blob(digest_bytes(RECORD)) == RECORD

@@ -47,3 +47,12 @@ def test_a_question_that_it_refuses_is_told_in_these_words(server: Server, lab: 
         lab.environ["HIPCACHE_REMOTE"] = f"{url}?timeout=30&read-only"
         assert SAID in told(lab, "none")
     assert set(liar.asked) == {"GetActionResult", "GetCapabilities"}
+
+
+def test_a_server_that_cannot_say_is_used(server: Server, lab: Lab) -> None:
+    liar = Liar(server.port, {}, lacks=["GetCapabilities"])
+    with lying(liar) as url:
+        lab.environ["HIPCACHE_REMOTE"] = f"{url}?timeout=30"
+        assert told(lab, "none") == ""
+        assert lab.hipcache("sync").status == 0
+    assert "UpdateActionResult" in liar.asked

@@ -76,10 +76,15 @@ class Behind:
                 self._contents = {name: one for name, one in self._contents.items() if name not in contents}
 
     def _run(self) -> None:
-        while True:
-            time.sleep(self.later)
-            self.write()
+        try:
+            while True:
+                time.sleep(self.later)
+                self.write()
+                with self._lock:
+                    self._is_waiting = bool(self._records or self._contents)
+                    if not self._is_waiting:
+                        return
+        except BaseException:
             with self._lock:
-                self._is_waiting = bool(self._records or self._contents)
-                if not self._is_waiting:
-                    return
+                self._is_waiting = False  # what is held is written with what comes next, or at the helper's end
+            raise

@@ -15,7 +15,6 @@ from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
     ANSWER,
-    DENIED,
     FULL,
     MOST_CONTENT,
     MOST_RESULT,
@@ -26,6 +25,7 @@ from hipcache.remote.backend import (
     RemoteError,
 )
 from hipcache.remote.credentials import Credentials
+from hipcache.remote.reapi_errors import as_remote_error, is_status
 
 BATCH = 3 << 20  # bytes
 _PIECE = 1 << 20  # bytes of a stream's message
@@ -80,7 +80,8 @@ class Reapi:
                 if answer is not None:
                     found[action] = self._with_output(answer, progress).SerializeToString()
         except RemoteError as error:
-            if _is_refused(error):  # are its digests others? Not asked before, as that is a round trip
+            if is_status(error, grpc.StatusCode.INVALID_ARGUMENT):
+                # Are its digests others? Not asked before, as that is a round trip.
                 self._check(self._timeout)
             raise
         return found
@@ -195,9 +196,15 @@ class Reapi:
         return known
 
     def _check(self, timeout: float) -> None:
-        """Once, as a server keeps its digests."""
-        if not self._is_checked:
+        """Once, as a server keeps its digests. SHA-256 is assumed where it does not say, as older Bazel does."""
+        if self._is_checked:
+            return
+        try:
             self.capabilities(timeout)
+        except RemoteError as error:
+            if not is_status(error, grpc.StatusCode.UNIMPLEMENTED):
+                raise
+            self._is_checked = True
 
     def describe(self) -> str:
         known = self.capabilities().cache_capabilities
@@ -276,25 +283,3 @@ def _batches(blobs: Sequence[Blob]) -> list[list[Blob]]:
         batches[-1].append(blob)
         size += blob.size + 100
     return batches
-
-
-_KINDS: dict[Any, tuple[str, str]] = {
-    grpc.StatusCode.UNAUTHENTICATED: (DENIED, "it denies access"),
-    grpc.StatusCode.PERMISSION_DENIED: (DENIED, "it denies access"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it accepts no more data"),
-    grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
-}
-
-
-def _is_refused(error: RemoteError) -> bool:
-    """Does the server not accept such a question?"""
-    cause = error.__cause__
-    return isinstance(cause, grpc.RpcError) and cause.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-def as_remote_error(error: Any) -> RemoteError:
-    code = error.code()
-    if code in _KINDS:
-        return RemoteError(*_KINDS[code])
-    details = str(error.details() or "").partition("\n")[0][:200]
-    return RemoteError(UNREACHABLE, f"{code.name.lower().replace('_', ' ')}: {details}")

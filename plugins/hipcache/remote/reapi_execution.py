@@ -20,6 +20,7 @@ from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, STATUS, Blob, RemoteError, blob_of
 from hipcache.remote.credentials import Credentials
+from hipcache.remote.reapi_errors import as_remote_error
 from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
 
@@ -215,7 +216,7 @@ class Workers:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise RemoteError(LIMIT, f"an action took longer than {self.executor.limit} s") from error
-            raise reapi.as_remote_error(error) from error
+            raise as_remote_error(error) from error
         finally:
             stream.cancel()
             if name:
