@@ -49,9 +49,9 @@ def main(argv: list[str] | None = None) -> int:
         there = _on_path(argv[0])
         # `stat` is a program, but no compiler: no compiler has anything to do without arguments.
         likeness = (0.85 if len(argv) == 1 else 1) if there else 0.7
-        nearest = _nearest_subcommand(argv[0], likeness) if likeness < 1 else ""
-        if nearest or not there:
-            return _say_unknown(argv[0], nearest)
+        near = _nearest_subcommand(argv[0], likeness) if likeness < 1 else ""
+        if near or not there:
+            return _say_unknown(argv[0], near)
 
     try:
         from hipcache.launcher.plain import pass_by
@@ -98,20 +98,20 @@ def _on_path(word: str) -> bool:
     return any(os.access(os.path.join(directory, word), os.X_OK) for directory in directories)
 
 
-def _say_unknown(word: str, nearest: str) -> int:
+def _say_unknown(word: str, near: str) -> int:
     """Neither a verb nor a program: nothing is compiled, and nothing counted."""
     print(
         f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH\n"
-        + (f"  did you mean 'hipcache {nearest}'?" if nearest else f"  subcommands: {', '.join(VERBS)}"),
+        + (f"  did you mean 'hipcache {near}'?" if near else f"  subcommands: {', '.join(VERBS)}"),
         file=sys.stderr,
     )
-    return 2 if nearest else 127
+    return 2 if near else 127
 
 
 def _nearest_subcommand(word: str, likeness: float) -> str:
-    import difflib
+    from hipcache.errors import nearest
 
-    return next(iter(difflib.get_close_matches(word, (*VERBS, "help"), n=1, cutoff=likeness)), "")
+    return nearest(word, (*VERBS, "help"), likeness)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ A message says what is wrong, with which 'thing', and why; `hint` says what to d
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 
 class HipcacheError(Exception):
@@ -29,6 +30,13 @@ class HipcacheError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """The one of `known` that may have been meant by `word`; nothing if none is like it. For a hint."""
+    import difflib  # so late, since a compile needs none of it
+
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=likeness)), "")
 
 
 class ConfigError(HipcacheError):

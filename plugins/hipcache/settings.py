@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hipcache import errors
 from hipcache.values import dataclass
 
 PREFIX = "HIPCACHE_"
@@ -113,11 +114,9 @@ VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for 
 
 def nearest(word: str, known: list[str]) -> str:
     """The prefix, which all share, would make everything look near."""
-    import difflib
-
     names = {name.removeprefix(PREFIX): name for name in known}
-    close = difflib.get_close_matches(word.removeprefix(PREFIX), list(names), n=1, cutoff=0.5)
-    return f"did you mean '{names[close[0]]}'?" if close else "known are " + ", ".join(known)
+    close = errors.nearest(word.removeprefix(PREFIX), names, 0.5)
+    return f"did you mean '{names[close]}'?" if close else "known are " + ", ".join(known)
 
 
 def parse_size(text: str) -> int | None:

@@ -15,12 +15,11 @@ import io
 import keyword
 import os
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn, TextIO
 
 from hipcache import VERBS as VERBS
 from hipcache import __version__
-from hipcache.errors import HipcacheError
+from hipcache.errors import HipcacheError, nearest
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
 
@@ -91,7 +90,7 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
     if word not in OPTIONS:
         from hipcache.cli.foreign import hint
 
-        near = hint(word) or _nearest(word, [*VERBS, *OPTIONS], "hipcache --help")
+        near = hint(word) or _hint_for(word, [*VERBS, *OPTIONS], "hipcache --help")
         return _wrong_usage(f"unknown option '{word}'", near, session)
     if rest:
         return _wrong_usage(f"'{word}' takes no arguments, but got '{rest[0]}'", "see 'hipcache --help'", session)
@@ -115,7 +114,7 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
         options, unknown = parser.parse_known_intermixed_args(words)
         if unknown:
             known = [option for action in parser._actions for option in action.option_strings]
-            hint = _nearest(unknown[0], known, f"{parser.prog} --help")
+            hint = _hint_for(unknown[0], known, f"{parser.prog} --help")
             kind = "option" if unknown[0].startswith("-") else "argument"
             raise _UsageError(f"unknown {kind} '{unknown[0]}' for '{parser.prog}'", hint)
     except _HelpShown:
@@ -162,9 +161,9 @@ def _wrong_usage(message: str, hint: str, session: Session) -> int:
     return USAGE
 
 
-def _nearest(word: str, known: Sequence[str], help_command: str) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"see '{help_command}'"
+def _hint_for(word: str, known: Sequence[str], help_command: str) -> str:
+    near = nearest(word, known)
+    return f"did you mean '{near}'?" if near else f"see '{help_command}'"
 
 
 def _usage() -> str:

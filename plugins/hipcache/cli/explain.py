@@ -6,17 +6,14 @@ import argparse
 import json
 import os
 import time
-from difflib import get_close_matches
 
 from hipcache import config
 from hipcache.cli import Session, explain_build
-from hipcache.errors import HipcacheError
+from hipcache.errors import HipcacheError, nearest
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
 from hipcache.report.history import FIRST_COMPILE, History, Record, UnitRecord
 from hipcache.report.targets import Targets
-from hipcache.store.layout import HISTORY
-from hipcache.store.local import LocalStore
 
 SUMMARY = "show why each unit of an object hit or missed"
 
@@ -42,7 +39,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(
             f"--build is for all objects, but '{options.object}' is given, too", "leave out one of the two"
         )
-    history = _history(settings)
+    history = History.of_store(settings.dir)
     several: list[Record] = []
     if options.build:
         several = list(history.each())
@@ -71,7 +68,7 @@ def _near(typed: str, history: History) -> str:
     known = set[str]()
     for one in history.each():
         known |= {os.path.relpath(one.object), *(name for name in targets.names(one.object) if os.sep not in name)}
-    return next(iter(get_close_matches(typed, known, n=1, cutoff=0.8)), "")
+    return nearest(typed, known, 0.8)
 
 
 def _hint(record: Record, history: History, settings: config.Config) -> str:
@@ -92,13 +89,9 @@ def _document(record: Record) -> dict[str, object]:
     return {**{name: getattr(record, name) for name in names}, "units": units}
 
 
-def _history(settings: config.Config) -> History:
-    return History(LocalStore(settings.dir, max_bytes=0, read_only=True).notes(HISTORY))
-
-
 def recorded(settings: config.Config, path: str | None) -> Record:
     """The last compile of the object `path`, or of any. Raises HipcacheError."""
-    history = _history(settings)
+    history = History.of_store(settings.dir)
     record = history.load(os.path.abspath(path)) if path else history.last()
     if record is None and path and (near := _near(path, history)):
         raise HipcacheError(f"the store knows no object or target '{path}'", f"did you mean '{near}'?")

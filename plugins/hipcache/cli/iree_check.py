@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from hipcache.cli import FAULT, Session
+from hipcache.cli.screen import plural
 from hipcache.disk import atomic
 from hipcache.errors import HipcacheError
 from hipcache.iree import fit, module
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 def _described(made: Module) -> list[str]:
     what = f"device {', '.join(made.devices) or 'none'}; format {', '.join(made.formats) or 'none'}"
     archs = f"; {', '.join(made.archs)}" if made.archs else ""
-    count = f"{made.executables} executable{'s' * (made.executables != 1)}"
+    count = plural(made.executables, "executable")
     flag = fit.flag(made)
     lines = [f"'{made.path}': {what}{archs}; {count}"]
     return [*lines, f"  iree-run-module {flag} --module={made.path}"] if flag else lines

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, page
+from hipcache.cli.screen import plural
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
 from hipcache.report.targets import Targets
-from hipcache.store.layout import HISTORY
-from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 
 SUMMARY = "write a report of a build: architectures, targets, timeline, causes of misses"
@@ -41,14 +40,13 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if not (options.html or options.chrome_trace):
         raise HipcacheError("'hipcache report' has nothing to write", "name a file: --html report.html")
     log = options.stats_log or settings.stats_log
-    store = LocalStore(settings.dir, max_bytes=0, read_only=True)
-    compiles = list(stats_log.read(log)) if log else build.of_history(History(store.notes(HISTORY)).each())
+    compiles = list(stats_log.read(log)) if log else build.of_history(History.of_store(settings.dir).each())
     if not compiles:
         raise HipcacheError(
             f"no compile is known in {'the statistics log' if log else 'the store'} '{log or settings.dir}'",
             "build with HIPCACHE_STATS_LOG=FILE, and name that: --stats-log FILE",
         )
-    targets, count = Targets(), f"{len(compiles)} compile" + "s" * (len(compiles) != 1)
+    targets, count = Targets(), plural(len(compiles), "compile")
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
         told = page.Told(source, compiles, targets.of, *_store(settings))

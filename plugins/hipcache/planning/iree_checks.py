@@ -8,11 +8,10 @@ these says a word.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
-from hipcache.errors import Refused
+from hipcache.errors import Refused, nearest
 
 HIP, AMDGPU = "hip", "amdgpu"
 _DEVICE, _TARGET = "iree-hal-target-device", "iree-rocm-target"
@@ -79,8 +78,8 @@ def unknown_target(arguments: Sequence[str], said: str) -> Refused | None:
     targets = values(arguments, _TARGET)
     if not targets or f"Unknown ROCM target '{targets[-1]}'" not in said:
         return None
-    near = difflib.get_close_matches(targets[-1].lower(), TARGETS, n=1, cutoff=0.5)
-    hint = f"did you mean --iree-rocm-target={near[0]}?" if near else "name one such as gfx942, gfx90a or gfx1100"
+    near = nearest(targets[-1].lower(), TARGETS, 0.5)
+    hint = f"did you mean --iree-rocm-target={near}?" if near else "name one such as gfx942, gfx90a or gfx1100"
     return Refused(f"iree-compile does not know --iree-rocm-target={targets[-1]}", hint)
 
 

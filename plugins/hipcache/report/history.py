@@ -14,11 +14,14 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from hipcache.disk.inflating import inflate
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
 from hipcache.report.outcome import HIT
+from hipcache.store.layout import HISTORY
+from hipcache.store.local import LocalStore
 from hipcache.store.notes import Notes
 from hipcache.values import asdict, dataclass, replace
 
@@ -74,6 +77,11 @@ class History:
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
+
+    @staticmethod
+    def of_store(root: Path) -> History:
+        """To read; empty where there is no store."""
+        return History(LocalStore(root, max_bytes=0, read_only=True).notes(HISTORY))
 
     @staticmethod
     def name(record: Record) -> str:
