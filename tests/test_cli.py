@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -105,6 +106,11 @@ def test_stats_show_outcomes_architectures_jobs_reasons_and_time(shell: Shell) -
     assert "KiB of 10.0 GiB, 1 entry" in shell.out
     assert str(shell.dir) in shell.out
     assert "\x1b" not in shell.out
+
+
+def test_a_store_without_a_limit_is_called_so(shell: Shell) -> None:
+    assert shell("config", HIPCACHE_MAX_SIZE="0") == 0
+    assert re.search(r"HIPCACHE_MAX_SIZE +no limit\b", shell.out), shell.out
 
 
 def test_stats_json_holds_the_public_keys(shell: Shell) -> None:

@@ -138,7 +138,8 @@ def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_
     assert len(text) < 400_000
     assert text.count("<section>") == 6
     assert text.count('class="evicted"') > 3
-    assert text.count('class="bound"') == 1
+    assert text.count('class="limit"') == 1
+    assert "size limit (dashed)" in text
     assert "<td>6664</td><td>3336</td>" not in text, "figures are of units"
     assert re.search(r"gfx90a:xnack\+</th><td>3333</td><td>1667</td>", text)
     assert "&lt;value&gt;" in text
@@ -147,6 +148,30 @@ def test_a_page_of_5000_objects_is_small_and_has_all_figures_and_no_address(tmp_
     parser = Nesting()
     parser.feed(text)
     assert parser.open == []
+
+
+def opened(text: str) -> list[str]:
+    """What each line "and 15 more" unfolds."""
+    return re.findall(r"<details><summary>and \d+ more</summary>(.*?)</details>", text)
+
+
+def test_each_target_and_object_can_be_unfolded(tmp_path: Path) -> None:
+    text = page_of(tmp_path, 5000).read_text()
+    targets = [set(re.findall(r">(kernels\d+)<", part)) for part in text.split("By target or directory")[1:]]
+    assert targets == [{f"kernels{number}" for number in range(40)}]
+    assert "and 15 more" in text.partition("By target or directory")[2]
+    missed = {number for number in range(5000) if number % 3 == 0}
+    assert {int(number) for number in re.findall(r"<li>[^<]*/k(\d+)\.hip\.o</li>", text)} == missed
+    assert sum(part.count("<li>") for part in opened(text)) == len(missed) - 2 * 20
+
+
+def test_a_page_says_how_many_rows_it_leaves_out(tmp_path: Path) -> None:
+    compiles = [build.Compile(1.7e9, 0.0, 0, "/b", f"/b/{at}/{at}.o", False, ("miss\t\t0",), (), "")
+                for at in range(1030)]  # fmt: skip
+    text = page.page(page.Told("here", compiles))
+    assert [part.count("<tr>") - 1 for part in opened(text)] == [1000]
+    assert "and 1005 more" in text
+    assert "and 5 more, which this page leaves out" in text
 
 
 def test_architectures_are_in_the_order_of_stats(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, config_file
 from hipcache.cli.screen import Screen, human_size
-from hipcache.errors import ConfigError
+from hipcache.errors import ConfigError, nearest
 from hipcache.remote import address
 from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER
@@ -21,10 +20,6 @@ from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER
 SUMMARY = "show every setting and where it comes from, or change one"
 # How many words follow.
 _COMMANDS = {"get": ("KEY",), "set": ("KEY", "VALUE"), "unset": ("KEY",)}
-
-
-def _near(name: str) -> list[str]:
-    return get_close_matches(name, _COMMANDS, n=1)
 
 
 class _Command(argparse.Action):
@@ -40,8 +35,9 @@ class _Command(argparse.Action):
         name, *rest = [str(word) for word in words or ()] or [""]
         if name and len(rest) != len(_COMMANDS.get(name, ("no", "such", "command"))):
             known = ", ".join(" ".join((key, *value)) for key, value in _COMMANDS.items())
-            near = "" if name in _COMMANDS else "".join(f": did you mean '{one}'?" for one in _near(name))
-            parser.error(f"'{' '.join((name, *rest))}' is none of {known}{near}")
+            near = "" if name in _COMMANDS else nearest(name, _COMMANDS)
+            asked = f": did you mean '{near}'?" if near else ""
+            parser.error(f"'{' '.join((name, *rest))}' is none of {known}{asked}")
         options.command = [name, *rest] if name else []
 
 
@@ -122,7 +118,7 @@ def _show(variable: str, value: object, settings: config.Config) -> str:
     if value is None:
         return "none"
     if variable == "HIPCACHE_MAX_SIZE":
-        return human_size(settings.max_size) if settings.max_size else "no bound"
+        return human_size(settings.max_size) if settings.max_size else "no limit"
     if variable == "HIPCACHE_JOBS" and value == 0:
         return f"{settings.job_slots} (available cores and memory)"
     if variable == "HIPCACHE_VERIFY":

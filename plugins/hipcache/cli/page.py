@@ -16,6 +16,7 @@ from hipcache.report.targets import by_place
 from hipcache.values import dataclass
 
 _MOST_ROWS = 25
+_MOST_FOLDED = 1000
 _MOST_OBJECTS = 20
 _STYLE = """
 :root { color-scheme: light dark; --back: #fff; --text: #1c2024; --dim: #5b6570; --line: #d9dee3; --card: #f4f6f8;
@@ -44,12 +45,13 @@ th:first-child, td:first-child { text-align: left; white-space: normal; overflow
   border-radius: .5rem; }
 .timeline text { fill: var(--dim); font-size: 12px; } .grid { stroke: var(--line); fill: none; }
 .held { fill: var(--held); fill-opacity: .25; stroke: var(--held); stroke-width: 1.5; }
-.bound { stroke: var(--miss); stroke-dasharray: 6 4; fill: none; } .evicted { fill: var(--miss); }
+.limit { stroke: var(--miss); stroke-dasharray: 6 4; fill: none; } .evicted { fill: var(--miss); }
 .hit { fill: var(--hit); } .partial { fill: var(--partial); } .miss { fill: var(--miss); } .left { fill: var(--left); }
 .key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; border-radius: .15em; }
 .key:first-child { margin-left: 0; } i.hit { background: var(--hit); } i.partial { background: var(--partial); }
 i.miss { background: var(--miss); } i.left { background: var(--left); } i.held { background: var(--held); }
 summary { cursor: pointer; } details ul { margin: .2rem 0; color: var(--dim); }
+details details { margin-left: 1rem; }
 """
 _KEY = (
     '<p class="dim"><i class="key hit"></i>hit<i class="key partial"></i>partial hit'
@@ -119,9 +121,20 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], *, marked: boo
     if not shown:
         return ""
     heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
-    more = len(shown) - _MOST_ROWS
-    rest = f'<p class="dim">and {more} more</p>' if more > 0 else ""
-    return f'<div class="wide"><table><tr>{heads}</tr>{"".join(shown[:_MOST_ROWS])}</table></div>{rest}'
+
+    def table(some: Sequence[str]) -> str:
+        return f'<div class="wide"><table><tr>{heads}</tr>{"".join(some)}</table></div>'
+
+    return table(shown[:_MOST_ROWS]) + _folded(shown[_MOST_ROWS:], table)
+
+
+def _folded(rest: Sequence[str], show: Callable[[Sequence[str]], str]) -> str:
+    """What is one click away; a page of 5,000 objects stays small, so the last ones are counted alone."""
+    if not rest:
+        return ""
+    more = len(rest) - _MOST_FOLDED
+    uncounted = f'<p class="dim">and {more} more, which this page leaves out</p>' if more > 0 else ""
+    return f"<details><summary>and {len(rest)} more</summary>{show(rest[:_MOST_FOLDED])}{uncounted}</details>"
 
 
 def _architectures(units: Iterable[tuple[str, object]]) -> str:
@@ -156,12 +169,15 @@ def _groups(groups: Iterable[build.Group]) -> str:
 def _causes(causes: Iterable[build.Cause]) -> str:
     rows = []
     for one in causes:
-        objects = "".join(f"<li>{escape(path)}</li>" for path in one.objects[:_MOST_OBJECTS])
-        more = len(one.objects) - _MOST_OBJECTS
-        rest = f"<li>and {more} more</li>" if more > 0 else ""
-        name = f"<details><summary>{escape(one.name)}</summary><ul>{objects}{rest}</ul></details>"
+        objects = [f"<li>{escape(path)}</li>" for path in one.objects]
+        shown = _list(objects[:_MOST_OBJECTS]) + _folded(objects[_MOST_OBJECTS:], _list)
+        name = f"<details><summary>{escape(one.name)}</summary>{shown}</details>"
         rows.append((name, one.units, len(one.objects), human_time(one.seconds) if one.seconds else ""))
     return _table(("cause", "units", "objects", "compiler time"), rows, marked=True)
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(items)}</ul>"
 
 
 def _slowest(compiles: Sequence[Compile]) -> str:

@@ -1,5 +1,5 @@
-"""The store over time, for the page of a report: what it held beside its bound, evictions, and compiles by how they
-ended. SVG with classes, whose colours the page's style gives (light and dark)."""
+"""The store over time, for the page of a report: what it held beside its size limit, evictions, and how compiles ended.
+SVG with classes, whose colours the page's style gives (light and dark)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def chart(points: Sequence[Point]) -> str:
 def _key(drawn: str) -> str:
     """Of what is to be seen."""
     red = ", ".join(
-        text for kind, text in (("bound", "bound (dashed)"), ("evicted", "evictions")) if f'"{kind}"' in drawn
+        text for kind, text in (("limit", "size limit (dashed)"), ("evicted", "evictions")) if f'"{kind}"' in drawn
     )
     held = '<i class="key held"></i>held' + (f'<i class="key miss"></i>{red}' if red else "")
     return f'<p class="dim">{held}</p>{_COMPILES_KEY if "<rect " in drawn else ""}'
@@ -81,11 +81,11 @@ def _axis(first: int, last: int, x: Callable[[float], float], height: int) -> It
 
 
 def _held(points: Sequence[Point], steps: Sequence[Change], x: Callable[[float], float]) -> Iterator[str]:
-    """A bound that the store is far from would press it flat: that one is not drawn."""
+    """A limit that the store is far from would press it flat: that one is not drawn."""
     most = max(point.bytes for point in points) or 1
-    bounds = [point.bound for point in points]
-    if bounds[-1] and max(bounds) < 5 * most:
-        most = max(most, *bounds)
+    limits = [point.bound for point in points]
+    if limits[-1] and max(limits) < 5 * most:
+        most = max(most, *limits)
     base = _TOP + _SIZE
 
     def y(size: int) -> float:
@@ -94,8 +94,8 @@ def _held(points: Sequence[Point], steps: Sequence[Change], x: Callable[[float],
     yield from _scale(base, _SIZE, human_size(most))
     line = "L".join(f"{x(point.seconds):.1f} {y(point.bytes):.1f}" for point in points)
     yield f'<path class="held" d="M{x(points[0].seconds):.1f} {base}L{line}L{x(points[-1].seconds):.1f} {base}z"/>'
-    if bounds[-1] and bounds[-1] <= most:
-        yield f'<path class="bound" d="M{_LEFT} {y(bounds[-1]):.1f}H{_WIDTH - _RIGHT}"/>'
+    if limits[-1] and limits[-1] <= most:
+        yield f'<path class="limit" d="M{_LEFT} {y(limits[-1]):.1f}H{_WIDTH - _RIGHT}"/>'
     for one in steps:
         if one.evicted:
             title = f"{one.evicted} entries evicted, {human_size(one.evicted_bytes)}, by {_moment(one.seconds, 0)}"
