@@ -13,6 +13,8 @@ import yaml
 from cmake_project import CHECKOUT
 from hipcache import config
 from hipcache.settings import VARIABLES
+from hipcache_scons.tool import generate
+from SCons.Environment import Environment
 from test_ci import Machine
 
 sys.path.insert(0, str(CHECKOUT / "scripts"))
@@ -120,6 +122,12 @@ def test_sconss_variables_are_those_of_the_tool() -> None:
     named = set(re.findall(r"\b((?:SH)?HIP(?:_ARCHS|CXX|FLAGS|LINKFLAGS|LINK|PATH|CACHE|COMSTR|COM))\b", tool))
     assert rows("scons", "Variables") >= named - {"HIP"}
     assert {name for name in rows("scons", "Variables") if name not in tool} <= {"SHHIPCOMSTR"}
+    env = Environment(tools=["default"])
+    known = set(env.Dictionary())
+    generate(env, HIPCACHE=False)
+    added = {name for name in set(env.Dictionary()) - known if name.isupper() and name[0] != "_"}
+    assert "IREECOMPILE" in added
+    assert added - {"LIBEMITTER", "PROGEMITTER"} <= rows("scons"), "those two are SCons' own"
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
