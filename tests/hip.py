@@ -332,8 +332,13 @@ class Lab:
         stdin: bytes = b"",
         seconds: float = 120,
     ) -> Ended:
+        """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word: a
+        test of how engines start gives it as another one."""
+        words = [os.fspath(word) for word in argv]
+        if words[:1] == [*LAUNCHER]:
+            words[:1] = launcher_of_comparisons()
         done = subprocess.run(
-            [os.fspath(word) for word in argv],
+            words,
             cwd=cwd or self.root,
             env={**self.environ, **(env or {})},
             input=stdin,

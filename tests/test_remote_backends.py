@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ KEY, OTHER = "ab" * 32, "cd" * 32
 SEAL = Seal()
 SMALL, EMPTY = b"content of some kind", b""
 # More than a message of grpc may have, and not the same all over.
-LARGE = b"".join(number.to_bytes(4, "little") for number in range(3 << 20))
+LARGE = array("I", range(3 << 20)).tobytes()
 
 
 @pytest.fixture(params={**SERVERS, **CLOUDS})

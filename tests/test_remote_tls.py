@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hipcache.helper.connecting import connect
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
 
-CONTENT = b"".join(number.to_bytes(4, "little") for number in range(3 << 20))
+CONTENT = array("I", range(3 << 20)).tobytes()
 _RULES = """\
 listen 127.0.0.1:{port} ssl http2;
 ssl_certificate {certs}/server.pem; ssl_certificate_key {certs}/server.key;
