@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hip
 import prelinked
 import pytest
 from bound import bounded, usual_signals
@@ -28,6 +29,12 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     lab = Lab.make(tmp_path, request.param)
     archs = request.node.get_closest_marker("archs")
     return replace(lab, archs=ARCHS[: archs.args[0]]) if archs and not FULL else lab
+
+
+@pytest.fixture(autouse=True)
+def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("as_users"):
+        monkeypatch.setattr(hip, "forks", False)
 
 
 @pytest.fixture(scope="session", autouse=True)

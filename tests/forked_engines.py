@@ -1,9 +1,9 @@
 """A launcher of tests whose engines are forked off a process which has imported all: each spares a tenth of a second of
 CPU.
 
-For comparisons with plain clang alone (`Lab.same`), which are the most; whatever a test starts by itself is as users
-start it. It is the native launcher, which finds `forked_engine.c` for its engine: that asks `engine_server.py`, or
-starts the real one, one time in twenty as an audit.
+For what a lab runs (`Lab.run`), in comparisons with plain clang and by itself, in tests without the marker `as_users`.
+What build tools and other processes of tests start is as users start it. It is the native launcher, which finds
+`forked_engine.c` for its engine: that asks `engine_server.py`, or starts the real one, one time in twenty as an audit.
 """
 
 from __future__ import annotations

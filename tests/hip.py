@@ -17,8 +17,9 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
-- In a short run most engines of comparisons are forked (`forked_engines`), and root's clang loads copies of libraries,
-  with which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in `make test-full`.
+- In a short run most engines of labs are forked (`forked_engines`; not with the marker `as_users`), and root's clang
+  loads copies of libraries, with which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in
+  `make test-full`.
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 
@@ -118,6 +119,10 @@ RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
 PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
 AS_USERS = FULL or RESIDENT or bool(os.environ.get("TEST_AS_USERS"))
+
+
+# Do labs fork the engines that a test starts by the launcher?
+forks = True
 
 
 def launcher_of_comparisons() -> tuple[str, ...]:
@@ -332,10 +337,10 @@ class Lab:
         stdin: bytes = b"",
         seconds: float = 120,
     ) -> Ended:
-        """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word: a
-        test of how engines start gives it as another one."""
+        """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word,
+        but not in tests marked `as_users`, which see who started it."""
         words = [os.fspath(word) for word in argv]
-        if words[:1] == [*LAUNCHER]:
+        if forks and words[:1] == [*LAUNCHER]:
             words[:1] = launcher_of_comparisons()
         done = subprocess.run(
             words,

@@ -16,7 +16,8 @@ import hipcache
 import pytest
 from hip import BARE, HIT, LAUNCHER, MISS, Ended, Lab, let_others_in, only_19
 
-pytestmark = only_19
+# A build is known by the process that started the engines.
+pytestmark = [only_19, pytest.mark.as_users]
 SOMEBODY = 54323
 
 

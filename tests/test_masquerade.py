@@ -19,6 +19,7 @@ from hipcache.__main__ import main
 sys.exit(main())
 """
 COMMAND = (*ARCHS, *BARE, CUID, "-c", "k.hip", "-o", "out.o")
+pytestmark = pytest.mark.as_users  # links are to the launcher that runs
 
 
 @pytest.fixture(params=["native", "python"])
