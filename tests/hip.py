@@ -340,8 +340,9 @@ class Lab:
         """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word,
         but not in tests marked `as_users`, which see who started it."""
         words = [os.fspath(word) for word in argv]
-        if forks and words[:1] == [*LAUNCHER]:
+        if forks and not AS_USERS and words[:1] == [*LAUNCHER]:
             words[:1] = launcher_of_comparisons()
+            settle()  # a start takes longer: what was just written is old enough to be remembered then
         done = subprocess.run(
             words,
             cwd=cwd or self.root,
