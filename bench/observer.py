@@ -137,9 +137,9 @@ class Pass:
 
         def trace() -> None:
             traced = runner.trace(self._argv, cwd=self._directory, env=self._environ)
-            if traced.looked is None or traced.ended.status != 0:
+            if traced.observed is None or traced.ended.status != 0:
                 raise BenchError(f"the front end was not observed: {traced.why}")
-            self.calls = traced.looked.count(b"\0")
+            self.calls = traced.observed.count(b"\0")
 
         ways: dict[str, Callable[[], None]] = {
             "plain": lambda: run(self._environ),

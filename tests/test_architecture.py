@@ -11,8 +11,7 @@ import hipcache
 import pytest
 from hipcache.loop.kinds import KINDS
 from hipcache.planning.cc1 import _REASONS as REFUSED
-from hipcache.planning.driver_options import _LEFT_PREFIXES as LEFT_PREFIXES
-from hipcache.planning.driver_options import LEFT, why_left
+from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
 from hipcache.report.advice import ADVICE
 from hipcache.report.outcome import OUTCOMES, REASONS
 
@@ -91,7 +90,7 @@ def _strings(node: ast.expr) -> Iterator[str]:
 
 def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
-    given = dict.fromkeys([*LEFT.values(), *(reason for _, reason in LEFT_PREFIXES)], "planning.driver_options")
+    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "planning.driver_options")
     given |= dict.fromkeys(REFUSED, "planning.cc1")
     for name, tree in TREES.items():
         for node in ast.walk(tree):
@@ -212,9 +211,9 @@ def test_endings_are_named_once() -> None:
 
 @pytest.mark.parametrize("option", ["-save-temps=obj", "-fplugin=x.so", "-fmodules-ts", "-print-search-dirs"])
 def test_an_option_with_a_value_is_left_for_its_prefix(option: str) -> None:
-    assert why_left(option) in REASONS
+    assert why_passed_through(option) in REASONS
 
 
 @pytest.mark.parametrize("option", ["-c", "-O2", "-Sx", "-Ex", "-fgpu-rdc-not", "-MD", "-MMD", "-MT", "-g", "-flto"])
 def test_an_option_that_only_begins_like_one_that_is_left_is_not_left(option: str) -> None:
-    assert why_left(option) == ""
+    assert why_passed_through(option) == ""

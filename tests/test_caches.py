@@ -75,7 +75,7 @@ class Room:
         reads = ReadSet((one,), ("k.h",), ())
         ran = Ran({"out": Held(content=made), "named": Held(content=NAMED)}, "said\n", 2.5, why_not)
         if kind is Cache.MANIFEST:
-            ran = replace(ran, looked=PassTrace(reads, (Dependency("k.hip", False),), False))
+            ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))
         elif kind is Cache.OBSERVED:
             manifest = caches.manifest
             assert isinstance(manifest, ManifestCache)

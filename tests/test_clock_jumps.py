@@ -17,7 +17,7 @@ from hipcache.direct.record import NO_STATE
 from hipcache.direct.remember import remember
 from hipcache.engine.opening import open_engine
 from hipcache.inputs.recording import TICK
-from hipcache.inputs.watched import FILE, Watched, are_old, look
+from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.loop.front import make
 from hipcache.planning.command import parse
 from hipcache.report.history import History
@@ -42,7 +42,7 @@ class Clock:
 
 def state(watched: Sequence[Watched], old: float) -> bytes | None:
     """What the digest of a record's state goes over; None where it does not stand for the contents."""
-    found = look(watched)
+    found = states(watched)
     return b"".join(found.values()) if found is not None and are_old(found, old) else None
 
 

@@ -14,7 +14,7 @@ from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
 from hipcache.direct.guards import DIGITS, GUARD, by_entries, file_systems, guard
 from hipcache.direct.record import SYSTEM_DOMAIN, pack_list
-from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, look, status_text
+from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, states, status_text
 from hipcache.processes import observe
 from hipcache.processes.syscalls import LIST
 from test_direct import Direct, direct
@@ -173,13 +173,13 @@ def test_directories_of_an_overlay_are_known_by_their_entries(tmp_path: Path) ->
     assert by_entries([listed, read], file_systems()) == (listed, read)
     found = by_entries([listed, read], {})
     assert [one.kind for one in found] == [ENTRIES, FILE]
-    assert look(found) == {
+    assert states(found) == {
         (ENTRIES, str(tmp_path)): blake3(b"a\0b\0").digest(),
         (FILE, read.path): status_text(os.stat(read.path)),
     }
     assert _native_holds(found[:1])
     (tmp_path / "c").touch()
-    assert look(found) is None
+    assert states(found) is None
     assert not _native_holds(found[:1])
 
 

@@ -185,8 +185,8 @@ def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: t
     words = shlex.split(next(line for line in shown if '"-cc1"' in line))
     traced = SubprocessRunner().trace(words, cwd=lab.root, env=lab.environ)
     assert traced.ended.status == 0, traced.ended.stderr
-    assert traced.looked is not None, traced.why
-    seen = observing.parse(traced.looked, "/nowhere")
+    assert traced.observed is not None, traced.why
+    seen = observing.parse(traced.observed, "/nowhere")
     read = depfile.parse((lab.root / "rule").read_text())
     files = Files(str(lab.root), time.time(), Basedir(""))
     assert set(read) <= seen.opened

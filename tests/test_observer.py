@@ -118,8 +118,8 @@ def trace(program: str, what: str, place: Path) -> Traced:
 
 
 def seen(traced: Traced) -> Observed:
-    assert traced.looked is not None, traced.why
-    return observing.parse(traced.looked, "/nowhere")
+    assert traced.observed is not None, traced.why
+    return observing.parse(traced.observed, "/nowhere")
 
 
 def test_each_call_with_a_path_is_listed(program: str, place: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_crash_is_told_as_it_is(program: str, place: Path) -> None:
 def test_a_call_that_no_list_stands_for_leaves_none(program: str, place: Path) -> None:
     traced = trace(program, "chroot", place)
     assert traced.ended.status == 0
-    assert traced.looked is None
+    assert traced.observed is None
     assert "system call" in traced.why
 
 
@@ -263,7 +263,7 @@ sys.path[:0] = {[path for path in sys.path if path]!r}
 from hipcache.processes.runner import SubprocessRunner
 traced = SubprocessRunner().trace([{program!r}, "all"], cwd=Path({str(place)!r}), env={{}})
 assert (traced.ended.status, traced.ended.stdout) == (7, b"out\\n"), traced
-print(traced.looked is not None and b"asked" in traced.looked, traced.why)
+print(traced.observed is not None and b"asked" in traced.observed, traced.why)
 """
 
 

@@ -57,6 +57,12 @@ def test_entries_come_back_in_order() -> None:
     assert unpack(pack([ENTRY, other])) == [ENTRY, other]
 
 
+def test_the_format_of_messages_has_its_first_name_in_a_record() -> None:
+    """Stores and remotes are full of records that have it."""
+    assert b'"look":"-fcolor-diagnostics"' in pack([ENTRY])
+    assert unpack(pack([ENTRY]).replace(b'"look"', b'"message_format"')) == []
+
+
 def test_the_newest_entries_are_kept() -> None:
     entries = [Entry(str(number), (), (), "", "", 0.0) for number in range(MOST + 3)]
     assert unpack(pack(entries)) == entries[:MOST]

@@ -84,8 +84,8 @@ def test_the_output_is_in_no_key(clang: str) -> None:
 @pytest.mark.parametrize("clang", CLANGS)
 def test_colours_are_how_it_looks_and_in_no_key(clang: str) -> None:
     plain, coloured = (cut(recordings.text(f"{clang}-{kind}")) for kind in ("one-arch", "colours"))
-    assert "-fcolor-diagnostics" in coloured.host.look
-    assert "-fcolor-diagnostics" not in plain.host.look
+    assert "-fcolor-diagnostics" in coloured.host.message_format
+    assert "-fcolor-diagnostics" not in plain.host.message_format
     assert not any("color" in value for _, value in coloured.host.key.inputs)
 
 

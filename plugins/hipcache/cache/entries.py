@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # How many versions of its headers one command may have: several branches, and the state before an edit.
 MOST = 16
+# Fields that a record calls by another name.
+_NAMES = {"message_format": "look"}
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,9 @@ class Entry:
     """One run of a pass over the source.
 
     `reads`: of the read set; `outputs`: of contents in the store, empty for what the pass has not written; `passing`:
-    of outputs that are not stored; `text`: all that the pass printed, which looks as `look` says. `base`: the
-    HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty where it names none.
+    of outputs that are not stored; `text`: all that the pass printed, in that `message_format` ("look" in the record).
+    `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty where it names
+    none.
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty where it would be the same with
     another one. `quotes`: the lines that the text quotes; None where each byte of the files counts for it."""
 
@@ -38,7 +41,7 @@ class Entry:
     outputs: tuple[str, ...]
     passing: tuple[str, ...]
     text: str
-    look: str
+    message_format: str
     seconds: float
     base: str = ""
     cuid: str = ""
@@ -47,12 +50,13 @@ class Entry:
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
     """The entry, followed by the entries that it does not replace."""
-    kind = entry.reads, entry.look, entry.base, entry.cuid
-    return [entry, *(old for old in older if (old.reads, old.look, old.base, old.cuid) != kind)]
+    kind = entry.reads, entry.message_format, entry.base, entry.cuid
+    return [entry, *(old for old in older if (old.reads, old.message_format, old.base, old.cuid) != kind)]
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
-    return json.dumps([asdict(entry) for entry in entries[:MOST]], separators=(",", ":")).encode()
+    rows = [{_NAMES.get(name, name): value for name, value in asdict(entry).items()} for entry in entries[:MOST]]
+    return json.dumps(rows, separators=(",", ":")).encode()
 
 
 def unpack(raw: bytes | None) -> list[Entry]:
@@ -63,11 +67,11 @@ def unpack(raw: bytes | None) -> list[Entry]:
         return []
 
 
-def _entry(outputs: list[str], passing: list[str], quotes: list[Any] | None = None, **more: Any) -> Entry:
-    told = (
+def _entry(outputs: list[str], passing: list[str], look: str, quotes: list[Any] | None = None, **more: Any) -> Entry:
+    quoted = (
         None if quotes is None else tuple(Quote(path, tuple(map(int, lines)), digest) for path, lines, digest in quotes)
     )
-    return Entry(outputs=tuple(outputs), passing=tuple(passing), quotes=told, **more)
+    return Entry(outputs=tuple(outputs), passing=tuple(passing), message_format=look, quotes=quoted, **more)
 
 
 def put(shelf: Shelf, key: str, entry: Entry) -> None:

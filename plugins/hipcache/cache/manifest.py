@@ -80,7 +80,7 @@ class ManifestCache:
             return "the store no longer has the list of files that it read"
         if entry.base and entry.base != self.files.basedir.name:
             return f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there"
-        if entry.text and entry.look != front.look:
+        if entry.text and entry.message_format != front.message_format:
             return "its messages need another format (colours, terminal width)"
         exact = front.comments_matter or (bool(entry.text) and entry.quotes is None)
         return self.files.differs(entry.reads, reads, exact=exact, quotes=entry.quotes or ())
@@ -112,7 +112,7 @@ class ManifestCache:
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
         """Store the result, if that is allowed and possible."""
-        trace, front = ran.looked, _pass(bound).front
+        trace, front = ran.pass_trace, _pass(bound).front
         assert trace
         result = replace(self.shelf.result(bound.action, ran), files=trace.files)
         if trace.reads is None or ran.why_not:
@@ -123,7 +123,7 @@ class ManifestCache:
         base = self.files.basedir.name if trace.bound else ""
         reads = self.reads.keep(trace.reads)
         quotes = self._quotes(front, trace.reads, ran.text)
-        entry = Entry(reads, outputs, passing, ran.text, front.look, ran.seconds, base, quotes=quotes)
+        entry = Entry(reads, outputs, passing, ran.text, front.message_format, ran.seconds, base, quotes=quotes)
         entries.put(self.shelf, bound.key.digest, entry)
         if _pass(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())

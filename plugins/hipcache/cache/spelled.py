@@ -66,7 +66,9 @@ class Spelled:
                 or files.differs(f"{entry.reads} {spelled}", here, exact=front.comments_matter)
             ):
                 continue
-            return replace(entry, reads=self.reads.keep(here), passing=passing, look=front.look, cuid="")
+            return replace(
+                entry, reads=self.reads.keep(here), passing=passing, message_format=front.message_format, cuid=""
+            )
         return None
 
     def publish(self, bound: Bound, entry: Entry, reads: ReadSet, made: bytes) -> None:
@@ -87,7 +89,7 @@ class Spelled:
             return
         neutral = bool(entry.passing and entry.passing[1])
         has_cuid = not neutral and (clangs_hash(cuid).encode() in made or os.fsencode(cuid) in made)
-        whole = replace(entry, reads=digest, look="", cuid=cuid if has_cuid else "")
+        whole = replace(entry, reads=digest, message_format="", cuid=cuid if has_cuid else "")
         entries.put(self.shelf, self._key(bound, spelled), whole)
 
     def _key(self, bound: Bound, spelled: Spelling) -> str:

@@ -41,17 +41,19 @@ from hipcache.store.layout import (
 from hipcache.store.local import NO_SEAL, LocalStore
 from hipcache.verify import named
 
-Told = Callable[[int], object]
+Progress = Callable[[int], object]
 NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
 NANO = 10**9
 # A hit notes the use of an entry once in that time (native/hit.c): what seems older may have been used since.
 USE_STEP = 3600 * NANO
 
 
-def entries(store: LocalStore, since: int | None, told: Told, only: Container[str] | None = None) -> Iterator[Entry]:
+def entries(
+    store: LocalStore, since: int | None, progress: Progress, only: Container[str] | None = None
+) -> Iterator[Entry]:
     """The entries of an archive of `store`: all, or those that may have been used after `since` (nanoseconds since the
     epoch) and the contents that those records name; of them those whose names below `v1/` are in `only`, if it is
-    given. Damaged ones are left out. `told` is given the number so far. Raises OSError."""
+    given. Damaged ones are left out. `progress` is given the number so far. Raises OSError."""
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
     used = {
@@ -71,13 +73,13 @@ def entries(store: LocalStore, since: int | None, told: Told, only: Container[st
         content = reader.get_blob(digest) if (reader.blob_size(digest) or 0) <= archive.MOST_CONTENT else None
         if content is not None:
             number += 1
-            told(number)
+            progress(number)
             yield Entry(BLOBS, digest, needed[digest] // NANO, content)
     for name, time in going.items():
         payload = reader.get_record(name)
         if payload is not None:
             number += 1
-            told(number)
+            progress(number)
             yield Entry(ACTIONS, name, time // NANO, pack_action(name, payload, store.seal))
 
 
@@ -110,7 +112,7 @@ def _needs(payload: bytes) -> list[str]:
     return []
 
 
-def merge(store: LocalStore, path: Path, told: Told) -> Counter[str]:
+def merge(store: LocalStore, path: Path, progress: Progress) -> Counter[str]:
     """Put the entries of an archive into `store`; how many of them were NEW, THERE, LEFT and DAMAGED. All that was put
     by the time of an error stays, whole. Raises HipcacheError, OSError."""
     if store.read_only:
@@ -127,7 +129,7 @@ def merge(store: LocalStore, path: Path, told: Told) -> Counter[str]:
                 "raise HIPCACHE_MAX_SIZE, or export less ('hipcache export --since')",
             )
         ends[_put_blob(store, entry) if entry.tree == BLOBS else _put_record(store, entry)] += 1
-        told(number)
+        progress(number)
     return ends
 
 

@@ -172,7 +172,7 @@ def check_settings(session: Session) -> Iterator[Check]:
 def _check_observation() -> Check:
     program = [sys.executable, "-I", "-S", "-c", ""]
     traced = SubprocessRunner().trace(program, cwd=Path("/"), env={})
-    if traced.looked is not None:
+    if traced.observed is not None:
         return Check(OK, "hipcache can observe which files compilers look for")
     hint = "it derives them from the sources instead, and does not store compiles where it cannot"
     return Check(NOTE, f"hipcache cannot observe which files compilers look for: {traced.why}", hint)

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         several = [one for one in history.each() if called in targets.names(one.object)]
     if several:
         what = f"target '{options.object}'" if options.object else "this store"
-        lines, document = explain_build.describe(several, what, settings), explain_build.told(several, settings)
+        lines, document = explain_build.describe(several, what, settings), explain_build.as_json(several, settings)
     else:
         record = recorded(settings, options.object)
         note = _hint(record, history, settings)

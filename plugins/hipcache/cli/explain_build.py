@@ -13,7 +13,7 @@ from hipcache.report.outcome import OUTCOMES, counted
 _MOST_CAUSES = 20
 
 
-def told(records: Sequence[Record], settings: Config) -> dict[str, object]:
+def as_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
     """As `--json` prints it: how many compiles ended how, and causes, those of the most units first."""
     ends = [one.outcome for one in records]
     causes = build.causes(build.of_history(records))

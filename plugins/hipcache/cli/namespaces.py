@@ -36,14 +36,14 @@ class AllBut:
         return name not in self._names
 
 
-def all_but(store: LocalStore, seal: Seal, told: Callable[[int], object]) -> AllBut:
-    """All entries but the records with that seal, and the contents that no other record names. `told` is given the
+def all_but(store: LocalStore, seal: Seal, progress: Callable[[int], object]) -> AllBut:
+    """All entries but the records with that seal, and the contents that no other record names. `progress` is given the
     number of records that were read. The history and what is known of tools belong to no namespace."""
     gone: set[str] = set()
     mine: set[str] = set()
     others: set[str] = set()
     for number, (name, content) in enumerate(_records(store), 1):
-        told(number)
+        progress(number)
         try:
             payload = unpack_action(name, content, seal)
         except DamagedEntry:  # of another namespace, or without one

@@ -60,9 +60,9 @@ class Used(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def all_by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Names:
+def all_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Names:
     """As `by`. Raises HipcacheError also where it is not known of all objects."""
-    names, unknown = by(build, store, basedir, told)
+    names, unknown = by(build, store, basedir, progress)
     if unknown:
         count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
         raise HipcacheError(
@@ -71,8 +71,8 @@ def all_by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], 
     return names
 
 
-def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], object]) -> Used:
-    """`basedir`: HIPCACHE_BASEDIR, or nothing; `told` is given the number of records that were read. Raises
+def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Used:
+    """`basedir`: HIPCACHE_BASEDIR, or nothing; `progress` is given the number of records that were read. Raises
     HipcacheError where the store knows no object of the build."""
     if not build.objects:
         raise HipcacheError(f"'{build.name}' lists no HIP compile", "nothing was changed; name another build")
@@ -82,7 +82,7 @@ def by(build: Build, store: LocalStore, basedir: str, told: Callable[[int], obje
     kept: set[str] = set()
     made: dict[str, list[_Made]] = {}
     for number, (name, payload) in enumerate(_records(reader), 1):
-        told(number)
+        progress(number)
         if named.kind_of(payload) == named.ANSWER:
             kept.add(action_name(name))
         for path, digest, whole in _outputs(payload):

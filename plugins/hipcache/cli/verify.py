@@ -142,7 +142,7 @@ def _show_compared(done: list[Compared], kept: dict[str, str], session: Session)
     for one in done:
         if one.difference:
             where = f"; both are in '{kept[one.output]}'" if one.output in kept else ""
-            print(f"different: {one.difference.told()}{where}", file=session.out)
+            print(f"different: {one.difference.summary()}{where}", file=session.out)
         elif one.why:
             print(f"{one.end}: '{one.output}': {one.why}", file=session.out)
     counts = Counter(one.end for one in done)

@@ -50,7 +50,7 @@ def type_of(mode: int) -> int:
 def pack_contents(
     watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
 ) -> bytes:
-    """`found`: what `watched.look` gave for them just now; `digests`: of contents, by the status that their file had;
+    """`found`: what `watched.states` gave for them just now; `digests`: of contents, by the status that their file had;
     `old`: seconds of the epoch, what changed after that is too young to be read here. Raises ContentsUnknown."""
     parts: list[bytes] = []
     places: dict[bytes, int] = {}

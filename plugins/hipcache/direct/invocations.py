@@ -81,7 +81,7 @@ def _without_guards(watched: Iterable[Watched]) -> tuple[Watched, ...]:
 def project_reads(
     watched: Iterable[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str]
 ) -> list[tuple[str, str]]:
-    """Files and the digests of their contents, where these are known. `found`: as of `watched.look`."""
+    """Files and the digests of their contents, where these are known. `found`: as of `watched.states`."""
     reads = []
     for one in watched:
         text = found.get((one.kind, one.path), b"")

@@ -191,7 +191,7 @@ def _end_of_ignored(packed: bytes) -> int:
 
 
 def state_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
-    """`found`: see `watched.look`."""
+    """`found`: see `watched.states`."""
     return digest_bytes(STATE_DOMAIN + b"".join(found.get((one.kind, one.path), b"") for one in each_once(watched)))
 
 
@@ -201,7 +201,7 @@ def pack_list(watched: Sequence[Watched]) -> bytes:
 
 
 def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes]) -> str:
-    """`found`: what `watched.look` gives."""
+    """`found`: what `watched.states` gives."""
     parts = (_text(one) + b"\0" + found.get((one.kind, one.path), b"") for one in each_once(watched))
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
 

@@ -65,7 +65,7 @@ def remember(
         # Two names of one directory may stand in either part; so all are compared in one.
         (far if one.kind != SAME and is_of_system(one.path, system, working) else near).append(one)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
-    files, system_files = watched.look(near), watched.look(far)
+    files, system_files = watched.states(near), watched.states(far)
     if files is None or system_files is None:
         return
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)

@@ -25,12 +25,12 @@ _USUAL = ("", "x86-64", "generic")
 def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
     """Raises Untraceable."""
     command, environ = session.command, session.engine.environ
-    if session.notes or not asked.looked:
+    if session.notes or not asked.observations:
         raise Untraceable("some of its inputs are not known")
     yield from _response_files(command)
-    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.looked)):
+    for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
         yield from _program(one, command, environ)
-        yield from map(watched.of_observation, one.looked)
+        yield from map(watched.of_observation, one.observations)
     yield from session.files.watched()
     yield from session.identities.watched()
 

@@ -108,8 +108,8 @@ def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
     return None if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in found) else found
 
 
-def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole | None:
-    """The compiles of one command, in their order, and what was `looked` at for all of them. None where not all of it
+def together(wholes: Sequence[Whole | None], observed: Iterable[Watched]) -> Whole | None:
+    """The compiles of one command, in their order, and what was `observed` for all of them. None where not all of it
     is known, and where the order in which it is written matters (a dependency file that is another one's object)."""
     known = [one for one in wholes if one]
     rules = tuple(rule for one in known for rule in one.outputs.rules)
@@ -118,7 +118,7 @@ def together(wholes: Sequence[Whole | None], looked: Iterable[Watched]) -> Whole
         os.path.realpath(one.path) for one in files
     }:
         return None
-    depends = watched.merge([*looked, *(path for one in known for path in one.depends)])
+    depends = watched.merge([*observed, *(path for one in known for path in one.depends)])
     uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
     tools = {digest: paths for one in known for digest, paths in one.tools.items()}
     began = min(one.began for one in known)
@@ -138,7 +138,7 @@ def _depends(
     # Most architectures read the same files.
     found = {
         (one.reads, comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
-        for slot, comments_matter in zip(graph.told, comments, strict=True)
+        for slot, comments_matter in zip(graph.printed, comments, strict=True)
         for id in slot
         if id in ends and not ends[id].missing
         for one in [ends[id].result]

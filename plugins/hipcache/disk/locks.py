@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 _HOLDER = struct.Struct("<QQ")
 _ROWS = 4096
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
-_LOOK = 1.0  # seconds until it is looked, and again, whether the holder is stopped
+_CHECK = 1.0  # seconds until the lock is first checked for a stopped holder, and between such checks
 _UNKNOWN = 5.0  # seconds to wait for a holder that has not written its row
 # For another user's process in a shared store: about what a unit takes. Who waits as long as the work would take, and
 # then does it, has lost at most as much again.
@@ -76,13 +76,13 @@ def wait_lock(
     """Lock one byte within `patience` seconds, or until `give_up` says so (it is asked about once a second, with the
     seconds waited so far): then TimeoutError. Else OSError as `try_lock`."""
     # Not F_OFD_SETLKW: a thread cannot be taken out of it.
-    start, pause, look = time.monotonic(), _FIRST_PAUSE, _LOOK
+    start, pause, next_check = time.monotonic(), _FIRST_PAUSE, _CHECK
     while not try_lock(fd, offset, shared=shared):
         waited = time.monotonic() - start
-        if waited >= patience or (waited >= look and give_up(waited)):
+        if waited >= patience or (waited >= next_check and give_up(waited)):
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-        if waited >= look:
-            look += _LOOK
+        if waited >= next_check:
+            next_check += _CHECK
         time.sleep(min(pause, max(0.0, patience - waited)))
         pause = min(pause * 2, longest_pause)
 

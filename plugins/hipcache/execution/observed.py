@@ -55,9 +55,9 @@ def run(
 
 
 def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
-    if traced.looked is None:
+    if traced.observed is None:
         raise Unobserved(f"hipcache cannot observe here what it reads: {traced.why}")
-    seen = observing.parse(traced.looked, str(session.jobs.workdir))
+    seen = observing.parse(traced.observed, str(session.jobs.workdir))
     for path in sorted(seen.written):
         if not path.startswith("/dev/"):
             raise Untraceable(f"it also writes '{path}'")

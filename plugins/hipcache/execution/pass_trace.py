@@ -22,8 +22,8 @@ def run(session: Session, name: str, argv: list[str]) -> tuple[Completed, Observ
     if is_script(argv[0]):
         return session.jobs.run_now(name, argv), None
     traced = session.jobs.trace(name, argv)
-    looked = None if traced.looked is None else observing.parse(traced.looked, str(session.jobs.workdir))
-    return traced.ended, looked
+    observed = None if traced.observed is None else observing.parse(traced.observed, str(session.jobs.workdir))
+    return traced.ended, observed
 
 
 def trace(

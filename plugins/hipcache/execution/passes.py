@@ -86,7 +86,7 @@ class ObservedPass:
                 why_not = why_not or _CUIDLESS
         hidden = front.hides_paths_for_good or session.files.basedir.named_in(os.fsencode(text))
         trace = PassTrace(trace.reads, trace.files, trace.bound or named or hidden)
-        return Ran(held, text, done.done.work, why_not, passing, looked=trace)
+        return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)
 
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:

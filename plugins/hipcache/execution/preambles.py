@@ -186,9 +186,9 @@ class Preambles:
             started = session.engine.clock()
             traced = session.jobs.trace("precompiled preamble", preamble.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
-        if traced.looked is None or set_back or traced.ended.stderr:
+        if traced.observed is None or set_back or traced.ended.stderr:
             raise Refused("it cannot be observed, or has something to say")
-        observed = observing.parse(traced.looked, str(session.jobs.workdir))
+        observed = observing.parse(traced.observed, str(session.jobs.workdir))
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
         self._check_headers(front, read, observed)

@@ -44,7 +44,7 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing
     command = session.command
     if not command.links:
         return host_link.run(session, ToolJob(plan.job.program, (*images, *plan.job.arguments)), columns=columns)
-    words = [command.compiler, *driver.look(session.engine.environ, columns)]
+    words = [command.compiler, *driver.message_options(session.engine.environ, columns)]
     for image in images:
         words += ["-Xlinker", image]
     # The driver speaks before the device links, the host's linker after them.

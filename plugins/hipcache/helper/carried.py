@@ -100,7 +100,7 @@ def pack(known: Sequence[Entry]) -> bytes:
 
 
 def _is_good(entry: Entry) -> bool:
-    texts = (entry.reads, entry.text, entry.look, entry.base, entry.cuid, *entry.outputs, *entry.passing)
+    texts = (entry.reads, entry.text, entry.message_format, entry.base, entry.cuid, *entry.outputs, *entry.passing)
     hashes = [entry.reads, *filter(None, (*entry.outputs, *entry.passing))]
     return (
         all(isinstance(text, str) for text in texts)

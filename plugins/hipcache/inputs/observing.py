@@ -92,9 +92,9 @@ def plain(path: str) -> str:
     return _DOTS.sub("", path)
 
 
-def changed(seen: Observed, look: Callable[[str], os.stat_result], began: float) -> str:
+def changed(seen: Observed, status: Callable[[str], os.stat_result], began: float) -> str:
     """A path that came or went since `began` (nanoseconds); empty if there is none. The observer looks just before the
-    kernel does: what differs between the two has changed its directory. `look`: os.lstat, of any path."""
+    kernel does: what differs between the two has changed its directory. `status`: os.lstat, of any path."""
     for path in sorted(seen.absent & (seen.opened | seen.there | seen.directories)):
         return path
     busy: dict[str, bool] = {}
@@ -102,15 +102,15 @@ def changed(seen: Observed, look: Callable[[str], os.stat_result], began: float)
         for path in paths:
             place = os.path.dirname(path)
             if place not in busy:
-                busy[place] = _is_there(place or ".", look) and look(place or ".").st_mtime_ns >= began
-            if busy[place] and _is_there(path, look) == absent:
+                busy[place] = _is_there(place or ".", status) and status(place or ".").st_mtime_ns >= began
+            if busy[place] and _is_there(path, status) == absent:
                 return path
     return ""
 
 
-def _is_there(path: str, look: Callable[[str], os.stat_result]) -> bool:
+def _is_there(path: str, status: Callable[[str], os.stat_result]) -> bool:
     try:
-        look(path)
+        status(path)
     except OSError:
         return False
     return True

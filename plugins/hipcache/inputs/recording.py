@@ -198,14 +198,14 @@ def _moved(files: Files, paths: Iterable[str], began: float) -> str:
     return ""
 
 
-def came_since(began: float, look: Callable[[], os.stat_result]) -> bool:
-    """Did the link or directory that `look` tells of come to its place since `began` (nanoseconds)? Raises OSError.
+def came_since(began: float, status: Callable[[], os.stat_result]) -> bool:
+    """Did the link or directory whose `status` that is come to its place since `began` (nanoseconds)? Raises OSError.
 
     Where an entry is made in a directory, Linux sets both times one after the other, and a look between the two (for
     some 50 us, measured on ext4) shows a directory that seems to have been renamed. So it is looked at again.
     """
     for pause in (*_LOOK_AGAIN, 0.0):
-        found = look()
+        found = status()
         if found.st_ctime_ns < began:
             return False
         if stat.S_ISLNK(found.st_mode):

@@ -171,7 +171,7 @@ def probes(scans: Mapping[str, Scan], first: Iterable[str], search: SearchPath, 
     angled = search.searched(listings)
     behind = (*search.quote, *angled)
 
-    def look(name: str, places: tuple[str, ...]) -> None:
+    def search_for(name: str, places: tuple[str, ...]) -> None:
         while True:
             found, missing = listings.find(name, places)
             absent.update(missing)
@@ -185,21 +185,21 @@ def probes(scans: Mapping[str, Scan], first: Iterable[str], search: SearchPath, 
                 present.add(found)
 
     for name in first:
-        look(name, ("", *behind))
+        search_for(name, ("", *behind))
     for path, found in scans.items():
         here = os.path.dirname(path)
         around = (here, *behind)
         for name in found.quoted:
             if (here, name) not in done:
                 done.add((here, name))
-                look(name, ("",) if name.startswith("/") else around)
+                search_for(name, ("",) if name.startswith("/") else around)
         for name in found.angled:
             if ("<", name) not in done:
                 done.add(("<", name))
-                look(name, ("",) if name.startswith("/") else angled)
+                search_for(name, ("",) if name.startswith("/") else angled)
         for name in found.next:
             for place in around:
-                look(name, (place,))  # which one is the next depends on where this file was found
+                search_for(name, (place,))  # which one is the next depends on where this file was found
     absent.update(_computed(scans, behind, listings, explained))
     return Probes(frozenset(absent), frozenset(present))
 

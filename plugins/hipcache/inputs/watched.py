@@ -70,11 +70,11 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*os.path.split(one.path), one.kind, str(one.known))))
 
 
-def look(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
+def states(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
     """The parts of the text that the digest goes over, by kind and path; None where something is not as it is known."""
     parts: dict[tuple[str, str], bytes] = {}
     for one in watched:
-        found = _look(one)
+        found = _state_of(one)
         if found is None:
             return None
         parts.setdefault((one.kind, one.path), found)
@@ -83,19 +83,19 @@ def look(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
 
 def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
     """Had all files changed for the last time before that (seconds of the epoch), so that their status stands for their
-    content? `found`: see `look`."""
+    content? `found`: see `states`."""
     times = (struct.unpack_from("<qq", text, 32) for (kind, _), text in found.items() if kind == FILE)
     return all(max(pair) < old * 1e9 for pair in times)
 
 
-def _look(one: Watched) -> bytes | None:
+def _state_of(one: Watched) -> bytes | None:
     try:
-        return _look_at(one)
+        return _read_state(one)
     except OSError:
         return None
 
 
-def _look_at(one: Watched) -> bytes | None:
+def _read_state(one: Watched) -> bytes | None:
     try:
         found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
     except OSError:

@@ -86,7 +86,7 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
     back = any(end.hit for end in makers) if unit.backend else None
     counted = {end.bound.action.id: end for end in (*passes, *makers[:1], last)}
     record = UnitRecord(
-        unit.told,
+        unit.label,
         found or back is True,
         front,
         back,

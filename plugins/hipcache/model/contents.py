@@ -63,7 +63,7 @@ class PassTrace:
 @dataclass(frozen=True)
 class Ran:
     """The result of a run: its outputs, and why they must not be stored, in words (empty: they may). `passing`: hashes
-    of outputs that are not named by their content; `trace`: of an observed action; `looked`: of a pass."""
+    of outputs that are not named by their content; `trace`: of an observed action; `pass_trace`: of a pass."""
 
     outputs: Mapping[str, Held]
     text: str
@@ -71,7 +71,7 @@ class Ran:
     why_not: str = ""
     passing: Mapping[str, str] = field(default_factory=dict)
     trace: Trace | None = None
-    looked: PassTrace | None = None
+    pass_trace: PassTrace | None = None
 
     def named(self, passing: Iterable[str]) -> dict[str, str]:
         """The hashes of its outputs that are not stored."""

@@ -41,13 +41,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is counted and explained: as `told` in words, and in the statistics under `names`. `action`: the last one of
-    it; `passes` over the source, where there are any; `makers`: those that make the code of what the passes give (one
+    """What is counted and explained: as `label` in messages, and under `names` in the statistics. `action`: its last
+    one; `passes` over the source, where there are any; `makers`: those that make the code of what the passes give (one
     that is found suffices). `backend`: does it have a back end? `inputs`: what it is made from, as `explain` shows it
     (empty: as in the key)."""
 
     action: str
-    told: str
+    label: str
     names: tuple[str, ...]
     backend: bool = False
     passes: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def _no_gate(missing: Sequence[Bound]) -> None:
 @dataclass(frozen=True)
 class Graph:
     """`path`: absolute, of the object or program that the history names it by; `messages`: what the driver said before
-    any action. `grow`: the actions that follow from how one has ended. `told`: whose texts the user reads, in this
+    any action. `grow`: the actions that follow from how one has ended. `printed`: whose texts the user reads, in this
     order (none: all actions'). `gate`: see `turns`."""
 
     actions: tuple[Action, ...]
@@ -75,18 +75,18 @@ class Graph:
     path: str
     messages: str = ""
     grow: Callable[[End], Iterable[Action]] = _nothing
-    told: tuple[Slot, ...] = ()
+    printed: tuple[Slot, ...] = ()
     rules: tuple[Rule, ...] = ()
     gate: Gate = _no_gate
 
     def said(self, ends: Mapping[str, End]) -> str:
         """The messages for the user, from the actions that have ended."""
-        slots = self.told or tuple((one.id,) for one in self.actions)
+        slots = self.printed or tuple((one.id,) for one in self.actions)
         return self.messages + "".join(end.result.text for end in map(partial(ended, ends), slots) if end)
 
     def read(self, ends: Mapping[str, End]) -> tuple[str, ...]:
         """All files that the passes read."""
-        known = [end for end in map(partial(ended, ends), self.told) if end]
+        known = [end for end in map(partial(ended, ends), self.printed) if end]
         return tuple(dict.fromkeys(file.path for end in known for file in end.result.files))
 
 

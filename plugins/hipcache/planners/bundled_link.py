@@ -27,7 +27,7 @@ def graph(session: Session, plan: LinkPlan, sources: Mapping[str, str], columns:
     unbundles = list(_unbundles(session, plan, made))
     links = [_device_link(session, plan, one, sources, made) for one in plan.devices]
     pairs = list(zip(plan.devices, links, strict=True))
-    units = [device_link.unit(one.arch, link, apart=bool(sources)) for one, link in pairs]
+    units = [device_link.unit(one.arch, link, several=bool(sources)) for one, link in pairs]
     codes = {session.jobs.name(one.code): device_link.output(link) for one, link in pairs}
     bundle = _job(session, "bundler", plan.bundle, codes, _bundled(plan.bundle))
     content = os.fsencode(plan.script)

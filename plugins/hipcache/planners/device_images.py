@@ -46,7 +46,7 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
             raise PassThrough("link", f"device code that is not HIP's bitcode, for '{image.triple}'")
         if not _TARGET_ID.match(image.arch):
             raise PassThrough("target_id", image.arch)
-    _check_apart({image.arch for image in images})
+    _check_incompatible({image.arch for image in images})
     return files
 
 
@@ -58,7 +58,7 @@ def archs_of(files: list[File]) -> list[str]:
     return archs
 
 
-def _check_apart(archs: Set[str]) -> None:
+def _check_incompatible(archs: Set[str]) -> None:
     """Images of one target ID that run on another one's devices, too, are linked for both (`areTargetsCompatible`,
     llvm/lib/Object/OffloadBinary.cpp): for all of one processor but those with other features."""
     for one, other in combinations(sorted(archs), 2):

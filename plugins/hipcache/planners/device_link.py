@@ -39,6 +39,6 @@ def output(action: Action) -> Output:
     return Output(action.id, CODE)
 
 
-def unit(arch: str, action: Action, *, apart: bool) -> Unit:
-    """It counts as a link, and as a unit of its arch. `apart`: are there other units of the arch?"""
-    return Unit(action.id, f"link of {arch}" if apart else arch, (arch, LINK))
+def unit(arch: str, action: Action, *, several: bool) -> Unit:
+    """It counts as a link, and as a unit of its arch. `several`: are there other units of the arch?"""
+    return Unit(action.id, f"link of {arch}" if several else arch, (arch, LINK))

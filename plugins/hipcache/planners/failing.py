@@ -23,7 +23,7 @@ from hipcache.planning.command import messages_file
 from hipcache.planning.jobs import split
 
 
-def told(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:
+def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:
     """The failure as plain clang reports it, with the outputs that clang leaves. Returns `failed` itself if the user's
     own command must run. Raises PassThrough if clang would have failed differently."""
     session, planned = source.session, source.plan

@@ -39,7 +39,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         known = cut.object is None or cut.object.tools_beside
         return whole_of(session, asked, made, ends, [one.comments_matter for one in passes]) if known else None
 
-    return Planned(made, (), direct, asked.plan.jobs, partial(_told, source))
+    return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
 
 
 def _gate(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
@@ -48,10 +48,10 @@ def _gate(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     return gate.of(source, missing)
 
 
-def _told(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
+def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
     from hipcache.planners import failing  # where something fails
 
-    return failing.told(source, failed, ends)
+    return failing.reported(source, failed, ends)
 
 
 def cuid_of(session: Session, source: str, output: str) -> str:

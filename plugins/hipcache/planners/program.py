@@ -34,7 +34,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     for library in program.libraries:
         unbundling.check_without_device_code(session, library)
     sources = [
-        source_graph(session, one, f" of source {number}", apart=len(program.sources) > 1, turn=number * _TURNS)
+        source_graph(session, one, f" of source {number}", several=len(program.sources) > 1, turn=number * _TURNS)
         for number, one in enumerate(program.sources)
     ]
     return Planned(_compiles(session, program, sources), then=partial(_link, session, program, sources, columns))
@@ -43,7 +43,7 @@ def plan(session: Session, columns: int | None) -> Planned:
 def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], columns: int | None, _: Ends) -> Planned:
     files = {name: one.first.source for one in program.sources for name in one.outputs}
     graph = link.graph(session, program.link, files, columns)
-    return Planned(replace(graph, messages=program.messages, told=_told(session, program, sources, graph)))
+    return Planned(replace(graph, messages=program.messages, printed=_printed(session, program, sources, graph)))
 
 
 def _plan(session: Session, columns: int | None) -> ProgramPlan:
@@ -78,7 +78,7 @@ def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -
         tuple(unit for one in sources for unit in one.units()),
         "",
         grow=lambda end: [action for one in sources for action in one.following(end)],
-        told=tuple(slot for one in sources for slot in one.slots),
+        printed=tuple(slot for one in sources for slot in one.slots),
         rules=tuple(rules),
     )
 
@@ -97,7 +97,7 @@ def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
     return list(found.values())
 
 
-def _told(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
+def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
     """What was said, as the driver's jobs would have said it; what is not of one of them (a link within the linker
     wrapper, the host's link) last."""
     written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}

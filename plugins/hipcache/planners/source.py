@@ -54,13 +54,13 @@ _PLACEHOLDER = Literal("", lambda: splice.PLACEHOLDER)
 
 @dataclass(frozen=True)
 class SourceGraph:
-    """The actions of one source. `of`: the suffix of their names; `apart`: are there other sources?"""
+    """The actions of one source. `of`: the suffix of their names; `several`: are there other sources?"""
 
     session: Session
     plan: Plan
     cut: Units
     of: str
-    apart: bool
+    several: bool
     turn: int = 0
 
     @property
@@ -174,11 +174,11 @@ class SourceGraph:
         return self.turn + len(self.cut.devices)
 
     def units(self) -> Iterator[Unit]:
-        told = f" of '{self.plan.first.source}'" if self.apart else ""
+        of_source = f" of '{self.plan.first.source}'" if self.several else ""
         for device in self.devices:
-            yield device.counted(device.unit.arch + told)
+            yield device.counted(device.unit.arch + of_source)
         if self.cut.host:
-            yield Unit(_HOST + self.of, HOST + told, (HOST,), passes=(_HOST + self.of,))
+            yield Unit(_HOST + self.of, HOST + of_source, (HOST,), passes=(_HOST + self.of,))
 
     def beside(self) -> Iterator[Delivery]:
         """The files that passes write beside their outputs."""
@@ -189,9 +189,9 @@ class SourceGraph:
                 yield Delivery(path, Output(slot[0], f"file {number}"), through_links=True)
 
 
-def source_graph(session: Session, plan: Plan, of: str = "", *, apart: bool = False, turn: int = 0) -> SourceGraph:
+def source_graph(session: Session, plan: Plan, of: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
     cut = units.cut(plan, session.identities, session.files, session.engine.environ)
-    return SourceGraph(session, plan, cut, of, apart, turn)
+    return SourceGraph(session, plan, cut, of, several, turn)
 
 
 def graph(source: SourceGraph) -> Graph:

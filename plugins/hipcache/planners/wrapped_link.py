@@ -30,7 +30,7 @@ def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], colum
     tools = wrapper_tools.keyed(session, plan, archs[0].partition(":")[0])
     nothing = wrapper_tools.nothing(session)
     links = {arch: _device_link(plan, arch, files, sources, tools, nothing) for arch in archs}
-    units = tuple(device_link.unit(arch, link, apart=bool(sources)) for arch, link in links.items())
+    units = tuple(device_link.unit(arch, link, several=bool(sources)) for arch, link in links.items())
     codes = {arch: device_link.output(link) for arch, link in links.items()}
     program = wrapper_link.action(session, plan, codes, nothing, columns)
     return Graph((*links.values(), program), (), units, session.command.path(plan.output), plan.messages)

@@ -45,10 +45,10 @@ VOLATILE = frozenset(
 
 @dataclass(frozen=True)
 class Answer:
-    """`looked`: every path that the tool looked at; empty if unknown."""
+    """`observations`: every path that the tool looked at; empty if unknown."""
 
     text: str
-    looked: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Mapping[str, str]) -> str:
@@ -60,9 +60,9 @@ def question(kind: str, program: str, argv: Iterable[str], cwd: str, environ: Ma
 
 
 def remember(engine: Engine, key: str, answer: Answer) -> None:
-    if not answer.looked or observe.young(answer.looked, engine.clock(), engine.racy):
+    if not answer.observations or observe.young(answer.observations, engine.clock(), engine.racy):
         return
-    data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.looked]}
+    data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.observations]}
     raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
     engine.keep_for_speed(key, zlib.compress(raw, 1), own=True)
 
@@ -74,11 +74,11 @@ def recall(engine: Engine, key: str) -> Answer | None:
         return None
     try:
         data = json.loads(inflate(raw).decode("utf-8", "surrogateescape"))
-        looked = tuple(Observation(how, path, sign) for how, path, sign in data["looked"])
-        answer = Answer(str(data["text"]), looked)
+        observations = tuple(Observation(how, path, sign) for how, path, sign in data["looked"])
+        answer = Answer(str(data["text"]), observations)
     except (ValueError, KeyError, TypeError, RecursionError, zlib.error):
         return None
-    return answer if all(observe.sign(one.how, one.path) == one.sign for one in looked) else None
+    return answer if all(observe.sign(one.how, one.path) == one.sign for one in observations) else None
 
 
 def _own(name: str) -> bool:

@@ -10,7 +10,7 @@ from hipcache.errors import PassThrough
 from hipcache.planning import assembler, auxiliary, driver, plan
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.planning.command import Command, messages_file
-from hipcache.planning.driver_options import SERIALIZE, why_left
+from hipcache.planning.driver_options import SERIALIZE, why_passed_through
 from hipcache.planning.jobs import split
 from hipcache.planning.plan import Plan
 from hipcache.processes.observe import Observation
@@ -24,7 +24,7 @@ class Asked:
 
     plan: Plan
     program: str
-    looked: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class AskedToAssemble:
 
     job: AssemblerJob
     program: str
-    looked: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 def ask(
@@ -46,20 +46,20 @@ def ask(
     command, messages = _without_messages_file(command)
     words = driver.words_for(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-    looked = found.looked
+    observations = found.observations
     if cuid and f"unused during compilation: '-cuid={cuid}'" in found.text:
         # The new offload driver, up to clang 19, has no CUIDs.
         words = driver.words_for(command, [], engine, columns)
         program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-        looked = (*looked, *found.looked) if looked and found.looked else ()
+        observations = (*observations, *found.observations) if observations and found.observations else ()
     driver.check_options(
-        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
+        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_passed_through(word)
     )
     text = driver.as_typed(found.text, words, command)
     text = driver.with_messages_to(text, messages) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
-    return Asked(parsed, program, looked)
+    return Asked(parsed, program, observations)
 
 
 def _without_messages_file(command: Command) -> tuple[Command, str]:
@@ -78,12 +78,12 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
     words = driver.words_for(command, [], engine, None)
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
     driver.check_options(
-        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_left(word)
+        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_passed_through(word)
     )
     jobs, messages = split(found.text)
     if messages:
         raise PassThrough("job_output", f"the driver printed: {messages.strip()[:200]}")
-    return AskedToAssemble(assembler.parse(jobs), program, found.looked)
+    return AskedToAssemble(assembler.parse(jobs), program, found.observations)
 
 
 def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tuple[Observation, ...]]:
@@ -99,4 +99,4 @@ def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tu
     jobs, messages = split(found.text)
     if messages:
         raise PassThrough("several_sources", f"the driver printed: {messages.strip()[:200]}")
-    return len(jobs), found.looked
+    return len(jobs), found.observations

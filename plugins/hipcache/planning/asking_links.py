@@ -8,7 +8,7 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.planning import driver, link_plan, program_plan, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
-from hipcache.planning.driver_options import why_left_in_link, why_left_in_program
+from hipcache.planning.driver_options import why_passed_through_in_link, why_passed_through_in_program
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
@@ -21,11 +21,11 @@ def ask_program(
     """The plan for a program that is compiled and linked at once, with the driver's own CUIDs. As `ask`; with
     relocatable device code as `ask_link`."""
     if is_relocatable(command.arguments):
-        text = _ask_anew(command, engine, runner, columns, scratch(), why_left_in_program)
+        text = _ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
         return program_plan.parse_relocatable(text, command.side)
     words = driver.words_for(command, [], engine, columns)
     _, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-    driver.check_options(found.text, engine.environ, why_left_in_program)
+    driver.check_options(found.text, engine.environ, why_passed_through_in_program)
     return program_plan.parse(driver.as_typed(found.text, words, command), command.side)
 
 
@@ -33,7 +33,7 @@ def ask_link(
     command: Command, engine: Engine, runner: Runner, *, columns: int | None, scratch: Path
 ) -> LinkPlan | WrapperPlan:
     """The plan for a link, whose temporary files lie below `scratch`. Raises PassThrough, JobFailed."""
-    text = _ask_anew(command, engine, runner, columns, scratch, why_left_in_link)
+    text = _ask_anew(command, engine, runner, columns, scratch, why_passed_through_in_link)
     return wrapper_plan.parse(text) or link_plan.parse(text)
 
 

@@ -17,9 +17,9 @@ from hipcache.planning.driver_options import (
     SERIALIZE,
     SIDES,
     Side,
-    why_left,
-    why_left_in_link,
-    why_left_in_program,
+    why_passed_through,
+    why_passed_through_in_link,
+    why_passed_through_in_program,
 )
 from hipcache.planning.responses import expand
 from hipcache.planning.streams import is_stream
@@ -50,7 +50,7 @@ class Unwrapped:
 
     name: str
     program: str
-    looked: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 def no_hint(said: str) -> Refused | None:
@@ -111,7 +111,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         if not word:
             sources.append((value, language))
             continue
-        reason = why_left(word)
+        reason = why_passed_through(word)
         if reason:
             refused.append((reason, word))
         if word in _LANGUAGES or word.startswith(("-x", "--language=")):
@@ -140,7 +140,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
             raise PassThrough("standard_streams", name)
     if not compiles:
         for word in arguments:
-            reason = why_left_in_program(word)
+            reason = why_passed_through_in_program(word)
             if reason:
                 raise PassThrough(reason, word)
         source = next(name for name, language in sources if is_hip(name, language))
@@ -255,7 +255,7 @@ def is_relocatable(arguments: tuple[str, ...]) -> bool:
 
 def compiles_and_links(arguments: tuple[str, ...]) -> bool:
     """Does this one command compile HIP sources and link a program?"""
-    if not COMPILES.isdisjoint(arguments) or any(map(why_left_in_program, arguments)):
+    if not COMPILES.isdisjoint(arguments) or any(map(why_passed_through_in_program, arguments)):
         return False
     language = ""
     for _, word, value in _words(arguments):
@@ -268,7 +268,7 @@ def compiles_and_links(arguments: tuple[str, ...]) -> bool:
 
 def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
     for word in arguments:
-        reason = why_left_in_link(word)
+        reason = why_passed_through_in_link(word)
         if reason:
             raise PassThrough(reason, word)
     for name in _SIDE_EFFECTS:

@@ -82,10 +82,10 @@ def find(compiler: str, cwd: str, engine: Engine) -> str:
 
 def words_for(command: Command, more: list[str], engine: Engine, columns: int | None) -> list[str]:
     # Our options go first, so that the user's override them, and because a `--` may end the options.
-    return [command.compiler, "-###", *look(engine.environ, columns), *more, *command.argv[1:]]
+    return [command.compiler, "-###", *message_options(engine.environ, columns), *more, *command.argv[1:]]
 
 
-def look(environ: Mapping[str, str], columns: int | None) -> list[str]:
+def message_options(environ: Mapping[str, str], columns: int | None) -> list[str]:
     """The options that give messages the format that they have without hipcache. `columns`: see `ask`."""
     # The driver checks whether its standard error is a terminal. Under hipcache it is a pipe.
     colours = ["-fcolor-diagnostics"] if environ.get("TERM", "") not in ("", "dumb") else []
@@ -125,11 +125,11 @@ def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path
     env = {**engine.environ, "TMPDIR": str(scratch)}
     seen = runner.observe(program, argv, cwd=cwd, env=env, ignore=scratch)
     try:
-        answer, looked = seen or (runner.run(argv, env=env, cwd=cwd), ())
+        answer, observations = seen or (runner.run(argv, env=env, cwd=cwd), ())
     except OSError as error:
         raise PassThrough("driver", str(error)) from error
     if answer.status != 0:
         raise JobFailed(DRIVER, answer.status, b"" if answer.stdout else answer.stderr)
     if answer.stdout:
         raise PassThrough("driver", "-### wrote to standard output")
-    return Answer(os.fsdecode(answer.stderr), looked)
+    return Answer(os.fsdecode(answer.stderr), observations)

@@ -125,25 +125,25 @@ _LEFT = """
 # what it has had to say itself (clang/lib/Frontend/SerializedDiagnosticPrinter.cpp).
 SERIALIZE = ("--serialize-diagnostics", "-serialize-diagnostics")
 
-LEFT: dict[str, str] = {}
-_LEFT_PREFIXES: list[tuple[str, str]] = []
+PASSED_THROUGH: dict[str, str] = {}
+_PREFIXES: list[tuple[str, str]] = []
 for _line in _LEFT.strip().splitlines():
     _reason, *_options = _line.split()
     for _option in _options:
         if _option.endswith("*"):
-            _LEFT_PREFIXES.append((_option[:-1], _reason))
+            _PREFIXES.append((_option[:-1], _reason))
         else:
-            LEFT[_option] = _reason
+            PASSED_THROUGH[_option] = _reason
 
 
-def why_left(option: str) -> str:
+def why_passed_through(option: str) -> str:
     """The reason why a compile with this option is left to the compiler; empty if it is not."""
-    reason = LEFT.get(option)
-    return reason or next((reason for prefix, reason in _LEFT_PREFIXES if option.startswith(prefix)), "")
+    reason = PASSED_THROUGH.get(option)
+    return reason or next((reason for prefix, reason in _PREFIXES if option.startswith(prefix)), "")
 
 
 # Beginnings of options that only a link does not understand: what the device's LTO writes, and the host's LTO.
-_LEFT_IN_LINKS = {
+_IN_LINKS = {
     "lto": ("-flto",),
     "side_output": (
         *("-gsplit-dwarf", "-fsave-optimization-record", "-foptimization-record-file", "-fstack-usage"),
@@ -152,16 +152,16 @@ _LEFT_IN_LINKS = {
 }
 
 
-def why_left_in_link(option: str) -> str:
+def why_passed_through_in_link(option: str) -> str:
     """The same for a link of relocatable device code, which most of what matters in a compile does not reach."""
-    for reason, names in _LEFT_IN_LINKS.items():
+    for reason, names in _IN_LINKS.items():
         if option.startswith(names):
             return reason
-    reason = why_left(option)
+    reason = why_passed_through(option)
     return "" if reason in ("random_cuid", "pch", "modules") else reason
 
 
-def why_left_in_program(option: str) -> str:
+def why_passed_through_in_program(option: str) -> str:
     """The same for a command that compiles and links at once: second outputs are named after a temporary object."""
     covers = option in ("--coverage", "-coverage", "-ftest-coverage", "-fprofile-arcs")
-    return why_left(option) or why_left_in_link(option) or ("coverage" if covers else "")
+    return why_passed_through(option) or why_passed_through_in_link(option) or ("coverage" if covers else "")

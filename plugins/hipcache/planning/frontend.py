@@ -45,12 +45,12 @@ _HASHES_PATHS = (
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """A pass over the source (of a device unit or the host). `look`: the format of its messages. It is not in the key,
-    since most passes print none."""
+    """A pass over the source (of a device unit or the host). `message_format`: the options for it, which are not
+    in the key, since most passes print nothing."""
 
     job: Cc1Job
     key: Key
-    look: str
+    message_format: str
 
     @property
     def all_headers(self) -> bool:

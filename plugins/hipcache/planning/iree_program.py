@@ -69,13 +69,13 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
     found = os.path.normpath(os.fsdecode(traced.ended.stdout.rstrip(b"\n")))
     if traced.ended.status != 0 or not found.startswith("/") or is_script(found):
         raise PassThrough("wrapper", f"'{program}' does not say which program it runs")
-    looked = (Observation(READ, program, observe.sign(READ, program)), *_looked(traced, cwd))
-    return answers.Answer(found, looked if traced.looked is not None else ())
+    observations = (Observation(READ, program, observe.sign(READ, program)), *_observations(traced, cwd))
+    return answers.Answer(found, observations if traced.observed is not None else ())
 
 
-def _looked(traced: Traced, cwd: str) -> list[Observation]:
+def _observations(traced: Traced, cwd: str) -> list[Observation]:
     found: dict[tuple[str, str], None] = {}
-    for row in (traced.looked or b"").split(b"\0")[:-1]:
+    for row in (traced.observed or b"").split(b"\0")[:-1]:
         how, path = _HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))
         if how and not path.startswith(_KERNELS):
             found[how, path] = None

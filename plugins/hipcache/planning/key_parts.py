@@ -64,7 +64,7 @@ class KeyParts:
         return FrontEnd(
             job,
             make_key(kind, [*unit.key.inputs, ("dependencies", "all" if unit.all_headers else "user")]),
-            unit.look,
+            unit.message_format,
         )
 
     def _one_directory(self, job: Cc1Job) -> Iterable[tuple[str, str]]:

@@ -110,9 +110,11 @@ def parse(text: str, side: Side = Side.BOTH) -> Plan:
     return of_jobs(jobs, side, messages, clang_version(text))
 
 
-def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int, *, apart: bool = False) -> Plan:
-    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it; `apart`: does a
-    link bring together what the passes write?"""
+def of_jobs(
+    jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version: int, *, unbundled: bool = False
+) -> Plan:
+    """The same of jobs that are taken apart already. `version`: clang's, as `clang_version` gives it; `unbundled`:
+    does a link bring together what the passes write?"""
     passes_as_run: list[Cc1Job] = []
     device_cc1: list[Cc1Job] = []
     hosts: list[Cc1Job] = []
@@ -151,7 +153,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], side: Side, messages: str, version:
             raise PassThrough("plan", "the host pass does not embed the bundler's output")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
             raise PassThrough("plan", f"the bundle's host part is '{bundled_host}'")
-    _check_side(plan, side, apart=apart)
+    _check_side(plan, side, unbundled=unbundled)
     _check_outputs(plan)
     return _in_order(plan, passes_as_run)
 
@@ -195,11 +197,11 @@ def _arch(job: Cc1Job) -> str:
     return ":".join([job.value(Role.PLAIN, "-target-cpu"), *sorted(f"{f[1:]}{f[0]}" for f in set(features))])
 
 
-def _check_side(plan: Plan, side: Side, *, apart: bool) -> None:
+def _check_side(plan: Plan, side: Side, *, unbundled: bool) -> None:
     """A plan with a missing job must not look like another kind of plan."""
     if (plan.host is not None, bool(plan.devices)) != (side is not Side.DEVICE, side is not Side.HOST):
         raise PassThrough("plan", f"{len(plan.devices)} device passes, {'one host' if plan.host else 'no host'}")
-    if side is Side.BOTH and (plan.bundle is None) != apart:
+    if side is Side.BOTH and (plan.bundle is None) != unbundled:
         raise PassThrough("plan", "no job combines the device passes with the host pass")
 
 

@@ -113,7 +113,7 @@ def parse_relocatable(text: str, side: Side = Side.BOTH) -> ProgramPlan:
         else:
             rest.append(words)
     link = link_plan.of_jobs(rest, script, messages)
-    sources = tuple(_compile(one, side, version, apart=True) for one in compiles.values())
+    sources = tuple(_compile(one, side, version, unbundled=True) for one in compiles.values())
     _check_inputs(sources, [*link.host.arguments, *(name for one in link.devices for name in one.inputs)])
     if any(isinstance(one, Plan) and len(one.devices) != len(link.devices) for one in sources):
         raise PassThrough("plan", "a source without a pass for each device link")
@@ -129,11 +129,11 @@ def _without(archives: set[str], words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if word not in archives)
 
 
-def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, apart: bool = False) -> Plan | Other:
-    """`apart`: as of `plan.of_jobs`."""
+def _compile(jobs: list[tuple[str, ...]], side: Side, version: int, *, unbundled: bool = False) -> Plan | Other:
+    """`unbundled`: as of `plan.of_jobs`."""
     host = jobs[-1]
     if ("-x", "hip") in pairwise(host):
-        found = plan.of_jobs(jobs, side, "", version, apart=apart)
+        found = plan.of_jobs(jobs, side, "", version, unbundled=unbundled)
         if found.bundle and not found.embeds:
             raise PassThrough("plan", "the link reads a bundler's output")
         return found

@@ -43,7 +43,7 @@ from hipcache.planning.command import (
     parse_each,
     preprocesses,
 )
-from hipcache.planning.driver_options import why_left
+from hipcache.planning.driver_options import why_passed_through
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
 from hipcache.values import replace
@@ -60,7 +60,7 @@ def check(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     """Raises PassThrough for a command of hipcc that is no compile, or cannot be unwrapped."""
     words = argv[1:]
     if COMPILES.isdisjoint(words) and not {"--genco", "-fgpu-rdc"} & set(words):
-        left = next(filter(None, map(why_left, words)), "")
+        left = next(filter(None, map(why_passed_through, words)), "")
         if left or not any(word.endswith(_COMPILED) for word in words):
             raise PassThrough(left or "link")
     if preprocesses(words) and not any(word.startswith(("-o", "--output")) for word in words):
@@ -108,12 +108,12 @@ def _behind(
     if answer is None:
         reached = _ask(engine, program, argv, cwd, runner)
         text = json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
-        answer = answers.Answer(text, reached.looked)
+        answer = answers.Answer(text, reached.observations)
         answers.remember(engine, question, answer)
     found = json.loads(answer.text)
     changed = {**engine.environ, **found["environ"]}
     environ = {name: value for name, value in changed.items() if value is not None}
-    return Unwrapped(argv[0], program, answer.looked), tuple(found["argv"]), replace(engine, environ=environ)
+    return Unwrapped(argv[0], program, answer.observations), tuple(found["argv"]), replace(engine, environ=environ)
 
 
 def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:

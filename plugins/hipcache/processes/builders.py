@@ -37,11 +37,11 @@ class Room:
 
 @dataclass(frozen=True)
 class _Builder:
-    """`told`: the variable that names the directory; else `holds` tells it by its path."""
+    """`variable`: the environment variable that names the directory; if it is empty, `holds` knows it by its path."""
 
     name: str
     is_here: Callable[[Mapping[str, str]], bool]
-    told: str = ""
+    variable: str = ""
     holds: Callable[[str], bool] = lambda path: False
     sign: str = ""
 
@@ -69,10 +69,10 @@ _BUILDERS = (
         holds=_is_debian_source,
         sign="debian/changelog",
     ),
-    _Builder("rpmbuild", _any_of("RPM_PACKAGE_NAME"), told="RPM_BUILD_DIR"),
-    _Builder("Nix", _any_of("NIX_BUILD_TOP"), told="NIX_BUILD_TOP"),
-    _Builder("Portage", _any_of("PORTAGE_BUILDDIR"), told="PORTAGE_BUILDDIR"),
-    _Builder("conda", _any_of("CONDA_BUILD"), told="SRC_DIR"),
+    _Builder("rpmbuild", _any_of("RPM_PACKAGE_NAME"), variable="RPM_BUILD_DIR"),
+    _Builder("Nix", _any_of("NIX_BUILD_TOP"), variable="NIX_BUILD_TOP"),
+    _Builder("Portage", _any_of("PORTAGE_BUILDDIR"), variable="PORTAGE_BUILDDIR"),
+    _Builder("conda", _any_of("CONDA_BUILD"), variable="SRC_DIR"),
     _Builder("Spack", _any_of("SPACK_SHORT_SPEC"), holds=_is_spack_stage, sign="its stage"),
     _Builder(
         "makepkg",
@@ -93,9 +93,9 @@ def room(environ: Mapping[str, str], working_directory: Callable[[], str] = os.g
     except OSError:
         return None
     for builder in here:
-        if builder.told:
-            path = _spelled(environ.get(builder.told, ""), cwd)
-            why = f"{builder.told} of {builder.name}"
+        if builder.variable:
+            path = _spelled(environ.get(builder.variable, ""), cwd)
+            why = f"{builder.variable} of {builder.name}"
         else:
             path = next(filter(builder.holds, _parents(cwd)), "")
             why = f"{builder.sign}, in a build by {builder.name}"
@@ -104,12 +104,12 @@ def room(environ: Mapping[str, str], working_directory: Callable[[], str] = os.g
     return None
 
 
-def _spelled(told: str, cwd: str) -> str:
+def _spelled(path: str, cwd: str) -> str:
     """The directory as its paths are spelled; empty unless the working directory is in it. `/` would be everything."""
-    if not told.startswith("/"):
+    if not path.startswith("/"):
         return ""
-    told = os.path.normpath(told)
-    real = os.path.realpath(told)
+    path = os.path.normpath(path)
+    real = os.path.realpath(path)
     inside = real != "/" and (cwd == real or cwd.startswith(real + "/"))
     return real if inside else ""
 

@@ -50,7 +50,7 @@ class Reached:
     argv: tuple[str, ...]
     environ: dict[str, str]
     waiting: tuple[tuple[str, ...], ...]
-    looked: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 def sign(how: str, path: str) -> str:
@@ -99,8 +99,8 @@ def run(
     end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=None)
     if isinstance(end, str):
         return None
-    looked = _observations(end.seen)
-    return (Ended(end.status, end.stdout, end.stderr), looked) if looked else None
+    observations = _observations(end.seen)
+    return (Ended(end.status, end.stdout, end.stderr), observations) if observations else None
 
 
 def until(
@@ -124,8 +124,8 @@ def until(
         return f"it ended with status {end.status} without a compile"
     if end.stdout or end.stderr:
         return "it prints its own output"
-    looked = _observations(end.seen)
-    return Reached(*end.reached, looked) if looked else "a file that it used changed meanwhile"
+    observations = _observations(end.seen)
+    return Reached(*end.reached, observations) if observations else "a file that it used changed meanwhile"
 
 
 def _observations(seen: Mapping[tuple[str, str], bool]) -> tuple[Observation, ...]:

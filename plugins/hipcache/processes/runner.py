@@ -62,11 +62,11 @@ Observed = tuple[Completed, tuple[Observation, ...]]
 
 @dataclass(frozen=True)
 class Traced:
-    """A process that was run; `looked`: the list of what it looked at (`native/observe.c`), None where there is none,
-    and `why` in words."""
+    """A process that was run; `observed`: the list of the paths that it asked for (`native/observe.c`), or None, and
+    `why` there is none."""
 
     ended: Completed
-    looked: bytes | None
+    observed: bytes | None
     why: str = ""
 
 
@@ -92,7 +92,7 @@ def signals_deferred() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def start_apart(argv: Sequence[str], *, env: Mapping[str, str], keep: Sequence[int]) -> None:
+def start_detached(argv: Sequence[str], *, env: Mapping[str, str], keep: Sequence[int]) -> None:
     """Start a process that outlives this one, in a session of its own, with no open file but those of `keep`: nobody
     who reads our output waits for its end. Raises OSError."""
     with signals_deferred():
@@ -232,7 +232,7 @@ class SubprocessRunner:
                     raise Killed
                 self._traced.add(one)
             try:
-                status, used, looked, why = one.run(argv, str(cwd), env, (stdin, *streams))
+                status, used, observed, why = one.run(argv, str(cwd), env, (stdin, *streams))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
@@ -242,7 +242,7 @@ class SubprocessRunner:
                 raise Killed
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
         ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun, used)
-        return Traced(ended, None if why else looked, why), why
+        return Traced(ended, None if why else observed, why), why
 
     def observe(
         self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path

@@ -26,7 +26,7 @@ from typing import Protocol
 from hipcache.disk import locks
 
 _PAUSE = 0.01
-_LOOK = 100  # pauses until it is looked whether those who hold the slots are stopped
+_CHECK = 100  # pauses between two checks whether those who hold the slots are stopped
 _HOLDER = struct.Struct("<Q")
 
 
@@ -76,24 +76,24 @@ class SharedSlots:
             with contextlib.suppress(OSError):  # else this process counts for itself
                 fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 held.callback(os.close, fd)
-                if not self._try(fd, look_for_stopped=False):
+                if not self._try(fd, check_stopped=False):
                     return None
             return held.pop_all()
 
     def _take(self, fd: int, check: Check) -> None:
         tries = 0
         with contextlib.suppress(OSError):  # a file system without such locks: this process counts for itself
-            while not self._try(fd, look_for_stopped=tries % _LOOK == _LOOK - 1):
+            while not self._try(fd, check_stopped=tries % _CHECK == _CHECK - 1):
                 check()
                 time.sleep(_PAUSE)
                 tries += 1
 
-    def _try(self, fd: int, *, look_for_stopped: bool) -> bool:
+    def _try(self, fd: int, *, check_stopped: bool) -> bool:
         for slot in range(self.limit):
             if locks.try_lock(fd, slot):
                 os.pwrite(fd, _HOLDER.pack(os.getpid()), slot * _HOLDER.size)
                 return True
-        if look_for_stopped:
+        if check_stopped:
             holders = os.pread(fd, self.limit * _HOLDER.size, 0)
             for slot, (holder,) in enumerate(_HOLDER.iter_unpack(holders[: len(holders) // 8 * 8])):
                 if locks.is_stopped(holder) and locks.try_lock(fd, self.limit + slot):

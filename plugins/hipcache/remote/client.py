@@ -33,7 +33,7 @@ import hipcache
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, HipcacheError
-from hipcache.processes.runner import start_apart
+from hipcache.processes.runner import start_detached
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.place import place_of
@@ -256,4 +256,4 @@ class Client:
                 argv = [sys.executable, "-E", "-c", _START, root, hipcache.STORAGE_HELPER, *map(str, fds), place]
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
-                start_apart(argv, env={**self.environ, **named}, keep=fds)
+                start_detached(argv, env={**self.environ, **named}, keep=fds)

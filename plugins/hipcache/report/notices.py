@@ -105,10 +105,10 @@ def _sweep(directory: str) -> None:
 
 def _build(number: int) -> str:
     """A name for the build that the process is part of."""
-    own = _look(number)
+    own = _process(number)
     if own is None:
         return f"session-{os.getsid(0)}-{int(time.time()) // _HOUR}"
-    tool, top, process = None, own, _look(own.parent)
+    tool, top, process = None, own, _process(own.parent)
     for _ in range(_GENERATIONS):
         if process is None or process.session != own.session:
             break
@@ -117,14 +117,14 @@ def _build(number: int) -> str:
         # The leader of a session with a terminal is the shell at which somebody types one command after the other.
         if process.number != process.session or not process.terminal:
             top = process
-        process = _look(process.parent)
+        process = _process(process.parent)
     if tool:
         return f"{tool.number}-{tool.started}"
     # It may live for weeks, and be no build at all.
     return f"{top.number}-{top.started}-{int(time.time()) // _HOUR}"
 
 
-def _look(number: int) -> _Process | None:
+def _process(number: int) -> _Process | None:
     try:
         with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
             before, _, after = file.read().rpartition(")")

@@ -17,7 +17,7 @@ class Difference:
     served: bytes
     fresh: bytes
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a line, without the command."""
         archs = f" for {' '.join(self.archs)}" if self.archs else ""
         return (

@@ -61,18 +61,18 @@ class Checked:
         self.records += tree == ACTIONS and not place.why
 
 
-def check(store: LocalStore, told: Callable[[int], object] = lambda number: None) -> Checked:
-    """Check all entries of `store`, and remove what is damaged unless it is read-only. `told` is called with the number
-    of entries that have been checked so far. Raises OSError."""
+def check(store: LocalStore, progress: Callable[[int], object] = lambda number: None) -> Checked:
+    """Check all entries of `store`, and remove what is damaged unless it is read-only. `progress` is called with the
+    number of entries that have been checked so far. Raises OSError."""
     checked = Checked()
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     bad: set[str] = set()
-    for tree, look in ((BLOBS, _look_at_blob), (ACTIONS, _look_at_record)):
+    for tree, check_one in ((BLOBS, _check_blob), (ACTIONS, _check_record)):
         for place in _places(store.confined, tree):
-            fault = Fault(place.why) if place.why else look(reader, place) and look(reader, place)
+            fault = Fault(place.why) if place.why else check_one(reader, place) and check_one(reader, place)
             checked.count(tree, place)
-            told(checked.blobs + checked.records)
+            progress(checked.blobs + checked.records)
             if not fault:
                 continue
             removed = not store.read_only and place.remove()
@@ -143,11 +143,11 @@ def _is_hex(name: str, digits: int) -> bool:
 # What is wrong with an entry; None if nothing is
 
 
-def _look_at_blob(reader: LocalStore, place: _Place) -> Fault | None:
+def _check_blob(reader: LocalStore, place: _Place) -> Fault | None:
     return Fault(_WRONG_DIGEST) if reader.get_blob(place.digest) is None and place.is_there() else None
 
 
-def _look_at_record(reader: LocalStore, place: _Place) -> Fault | None:
+def _check_record(reader: LocalStore, place: _Place) -> Fault | None:
     payload = reader.get_record(place.digest)
     if payload is None and reader.seal.secret:
         payload = LocalStore(reader.root, max_bytes=0, read_only=True).get_record(place.digest)

@@ -22,10 +22,10 @@ def tell(found: Difference, engine: Engine, config: Config) -> None:
     where = f"; both are in '{kept}'" if kept else ""
     telling.say(
         "hipcache: THE STORE SERVED A WRONG OBJECT, which the compiler's has replaced\n"
-        f"  {found.told()}\n"
+        f"  {found.summary()}\n"
         f"  what led to it is removed from the store{where}: please report it\n"
     )
-    telling.log(config, f"wrong object: {found.told()}: {' '.join(found.command)}")
+    telling.log(config, f"wrong object: {found.summary()}: {' '.join(found.command)}")
 
 
 def make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) -> None:
