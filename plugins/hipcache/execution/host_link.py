@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hipcache.delivery import files
@@ -73,9 +73,10 @@ def _as_found(output: str) -> Iterator[None]:
         yield
     except (JobFailed, PassThrough):
         if to:
-            Path(os.path.realpath(output)).unlink(missing_ok=True)
-            if not os.path.islink(output):
-                os.symlink(to, output)
+            with suppress(OSError):  # the compiler says what it cannot write
+                Path(os.path.realpath(output)).unlink(missing_ok=True)
+                if not os.path.islink(output):
+                    os.symlink(to, output)
         raise
 
 
