@@ -48,7 +48,10 @@ def test_an_address_has_a_place_a_namespace_and_a_mode() -> None:
         ("http://cache:no", "is not an address"),
         ("http://user:secret@cache", "contains a user or a password"),
         ("http://cache?read-only&write-only", "neither read nor written"),
-        ("http://cache?readonly", "unknown option 'readonly'"),
+        ("http://cache?readonly", "unknown option 'readonly'\n  did you mean 'read-only'?"),
+        ("http://cache?colour=red", "unknown option 'colour'\n  known are read-only,"),
+        ("grcp://cache:9092", "begins with none of .*\n  did you mean 'grpc://'?"),
+        ("grpc:/cache:9092", "has no '//' after 'grpc:'"),
         ("http://cache?token-file=token", "needs an absolute path"),
         ("http://cache?timeout=never", "is not a timeout"),
         ("http://cache?timeout=0", "is not a timeout"),
@@ -61,6 +64,16 @@ def test_an_address_that_is_none_is_told_without_what_may_be_secret(text: str, w
     with pytest.raises(ConfigError, match=why) as told:
         parse(text)
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("place", ["http://169.254.169.254/latest/api/token", "http://metadata.google.internal/x"])
+def test_a_cloud_without_credentials_is_told_so(place: str) -> None:
+    pytest.importorskip("obstore")
+    from hipcache.remote.objects import _as_remote_error
+
+    told = _as_remote_error(OSError(f"Generic S3 error: Error performing PUT {place} in 3 s - timed out"))
+    assert "there are no credentials" in str(told)
+    assert place not in str(told)
 
 
 # The breaker

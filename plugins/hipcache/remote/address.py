@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
-from hipcache.errors import ConfigError
+from hipcache.errors import ConfigError, nearest
 from hipcache.values import dataclass, field
 
 SCHEMES = ("grpc", "grpcs", "unix", "http", "https", "s3", "gs", "az")
@@ -54,7 +54,11 @@ def parse(text: str) -> Address:
         raise ConfigError(f"remote '{shown(text)}' is not an address: {error}", _HINT) from error
     name = shown(text)
     if parts.scheme not in SCHEMES:
-        raise ConfigError(f"remote '{name}' begins with none of {', '.join(SCHEMES)}", _HINT)
+        near = nearest(parts.scheme, SCHEMES) if "://" in text else ""
+        hint = f"did you mean '{near}://'?" if near else _HINT
+        raise ConfigError(f"remote '{name}' begins with none of {', '.join(SCHEMES)}", hint)
+    if parts.scheme != "unix" and "://" not in text:
+        raise ConfigError(f"remote '{name}' has no '//' after '{parts.scheme}:'", _HINT)
     if "@" in parts.netloc:
         hint = "put a token into a file, and name it: ?token-file=/path; a user's name and password: ?header-file=/path"
         raise ConfigError(f"remote '{name}' contains a user or a password, which others could see", hint)
@@ -85,7 +89,9 @@ def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
     known = (*_FLAGS, *_FILES, *_OTHERS)
     for name, value in options:
         if name not in known:
-            raise ConfigError(f"remote '{shown}': unknown option '{name}'", f"known are {', '.join(known)}")
+            near = nearest(name, known)
+            hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known)}"
+            raise ConfigError(f"remote '{shown}': unknown option '{name}'", hint)
         if name in _FILES and not value.startswith("/"):
             raise ConfigError(f"remote '{shown}': '{name}' needs an absolute path", f"write {name}=/path")
         if name == "timeout" and not _is_timeout(value):
