@@ -14,7 +14,7 @@ _MOST_CAUSES = 20
 
 
 def as_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
-    """As `--json` prints it: how many compiles ended how, and causes, those of the most units first."""
+    """The document that `--json` prints: compiles by outcome, and causes, those with the most units first."""
     ends = [one.outcome for one in records]
     causes = build.causes(build.of_history(records))
     return {

@@ -71,7 +71,7 @@ def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
 
 
 def states(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
-    """The parts of the text that the digest goes over, by kind and path; None where something is not as it is known."""
+    """The parts of the text that the digest is made of, by kind and path; None if a path is not in its known state."""
     parts: dict[tuple[str, str], bytes] = {}
     for one in watched:
         found = _state_of(one)

@@ -43,8 +43,8 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Trace:
-    """What an observed action read: the hash of its read set. `directory`: the working directory, if its outputs or its
-    text contain that path and so are valid only there; otherwise empty."""
+    """The trace of an observed action. `reads`: the hash of its read set. `directory`: the working directory, if its
+    outputs or its text contain that path and so are valid only there; otherwise empty."""
 
     reads: str
     directory: str = ""

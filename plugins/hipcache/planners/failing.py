@@ -48,8 +48,9 @@ def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) ->
 
 
 def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None) -> JobFailed:
-    """The driver refuses the command (an unknown option, no such file), and has planned nothing: it says why, to `-###`
-    as ever, behind its banner. `failed` itself where it may say more, or of an option of ours."""
+    """The failure of a command that the driver refuses (an unknown option, no such file). It plans nothing then, and
+    prints its message for `-###`, too, after its banner. Returns `failed` itself if the driver may print more for the
+    command, or if the message is about an option that hipcache added."""
     try:
         jobs, text = split(os.fsdecode(failed.said))
     except PassThrough:

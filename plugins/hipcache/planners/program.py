@@ -90,7 +90,7 @@ def _other(one: Other) -> Action:
 
 
 def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
-    """One for each source where the program has no name, one of the program's name else."""
+    """The sources by dependency file: each has its own, or all share the one that is named after the program."""
     found: dict[str, list[SourceGraph]] = {}
     for one in sources:
         found.setdefault(one.plan.dependency_file, []).append(one)
@@ -98,8 +98,8 @@ def _by_dependency_file(sources: list[SourceGraph]) -> list[list[SourceGraph]]:
 
 
 def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], linking: Graph) -> tuple[Slot, ...]:
-    """What was said, as the driver's jobs would have said it; what is not of one of them (a link within the linker
-    wrapper, the host's link) last."""
+    """The passes and links whose texts the user reads, in the order of the driver's jobs. Those that are no job of the
+    driver (a link within the linker wrapper, the host link) come last."""
     written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
     for source in sources:
         written |= dict(zip(source.plan.made, source.slots, strict=True))
