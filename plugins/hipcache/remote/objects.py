@@ -170,7 +170,7 @@ def _as_remote_error(error: Exception) -> RemoteError:
     text = str(error)
     if isinstance(error, (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
         return RemoteError(DENIED, "it denies access")
-    # A cloud's client that has no credentials asks the machine that it runs on, at an address that says nothing to anybody.
+    # Without credentials a cloud's client asks the machine that it runs on, at an address that says nothing to anybody.
     if any(place in text for place in ("//169.254.169.254", "//metadata.google.internal")):
         return RemoteError(DENIED, "there are no credentials for it: set the cloud's own variables")
     # obstore has no class of its own for these.
