@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import hip
 import prelinked
 import pytest
 from bound import bounded, usual_signals
-from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in
+from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from sampling import Case, left_out
 
 COMPILERS = ("15", "19")
@@ -38,9 +39,17 @@ def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(scope="session", autouse=True)
-def reachable(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Some tests compile as another user. What all tests share is opened before the first one compiles."""
-    let_others_in(tmp_path_factory.getbasetemp())
+def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Some tests compile as another user. What all tests share is opened before the first one compiles; and the workers
+    wait for each other, whose directories change the one that they share: it would count as moved."""
+    base = tmp_path_factory.getbasetemp()
+    let_others_in(base)
+    end = time.monotonic() + 10
+    # (Of a few tests, a worker may get none.)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")) if request.session.testscollected > 500 else 0
+    while len([*base.parent.glob("popen-*")]) < workers and time.monotonic() < end:
+        time.sleep(0.02)
+    settle()
 
 
 @pytest.fixture

@@ -170,11 +170,11 @@ def test_the_chart_has_evictions_bound_and_figures(span: int) -> None:
     drawn = store_chart.chart(points)
     assert drawn.count('class="evicted"') == 1
     assert "12 entries evicted, 1.0 MiB" in drawn
-    assert drawn.count('class="bound"') == 1
+    assert drawn.count('class="limit"') == 1
     assert drawn.count('<rect class="hit"') == 2
     assert drawn.count('<rect class="miss"') == 1
     assert "<td>3.0 MiB</td><td>30</td><td>4</td><td>0</td><td>0</td><td>12</td>" in drawn
-    assert 'class="bound"' not in store_chart.chart(
+    assert 'class="limit"' not in store_chart.chart(
         [Point(*(one.numbers[:3]), 1 << 40, *one.numbers[4:]) for one in points]
     )
 
