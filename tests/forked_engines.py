@@ -3,7 +3,8 @@ CPU.
 
 For what a lab runs (`Lab.run`), in comparisons with plain clang and by itself, in tests without the marker `as_users`.
 What build tools and other processes of tests start is as users start it. It is the native launcher, which finds
-`forked_engine.c` for its engine: that asks `engine_server.py`, or starts the real one, one time in twenty as an audit.
+`forked_engine.c` for its engine: that asks `engine_server.py`, or starts the real one, which it does in one test of
+twenty as an audit.
 """
 
 from __future__ import annotations

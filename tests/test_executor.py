@@ -283,7 +283,6 @@ def test_an_action_that_waits_for_a_worker_is_taken_back_when_a_slot_is_free(ser
     assert execution_counts(lab)["taken back"] > 0
 
 
-@pytest.mark.as_users  # the build is known by who started its engines
 def test_where_no_server_answers_it_is_made_here_and_told_once(lab: Lab, server: Server) -> None:
     server.kill()
     try:

@@ -55,9 +55,11 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return usual, forked_engines.launcher(usual)
 
 
-def begun(launcher: str, tmp_path: Path, *words: str, umask: int = -1) -> tuple[dict[str, Any], int, bytes]:
-    """(what the engine told, exit status, what it said)."""
-    environ = {**os.environ, "LC_ALL": "C", "A": "b\nc"}
+def begun(
+    launcher: str, tmp_path: Path, *words: str, umask: int = -1, runtime: str = ""
+) -> tuple[dict[str, Any], int, bytes]:
+    """(what the engine told, exit status, what it said). Without a runtime directory none is an audit."""
+    environ = {**os.environ, "LC_ALL": "C", "A": "b\nc", "XDG_RUNTIME_DIR": runtime}
     log = tmp_path / "out"
     with log.open("wb") as out:
         ended = subprocess.run(
@@ -81,7 +83,21 @@ def test_a_forked_engine_begins_as_one_that_is_started(launchers: tuple[str, str
     for other in others:
         assert {name: (told, usual[1][name]) for name, told in other[1].items() if told != usual[1][name]} == {}
         assert other[2:] == usual[2:]
-    assert any(other[0] for other in others), "none was forked"
+    assert [other[0] for other in others] == [True] * 4
+
+
+def test_the_engines_of_one_runtime_directory_are_all_audits_or_none(
+    launchers: tuple[str, str], tmp_path: Path
+) -> None:
+    """Both kinds in one build would be of two builds: what is said once would be said twice."""
+
+    def forked(number: int) -> bool:
+        return bool(begun(launchers[1], tmp_path, "stats", runtime=f"/run/{number}")[0]["forked"])
+
+    audit = next(number for number in range(300) if not forked(number))
+    assert audit > 0
+    assert [forked(audit) for _ in range(5)] == [False] * 5
+    assert [forked(audit - 1) for _ in range(5)] == [True] * 5
 
 
 def test_a_forked_engine_that_is_killed_ends_its_launcher_alike(launchers: tuple[str, str], tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ def _fill(disk: Path, leave: int) -> None:
     (disk / "filler").write_bytes(bytes(max(0, left.f_bfree * left.f_frsize - leave)))
 
 
-@pytest.mark.as_users  # a forked engine has other ancestors, and so is of another build, than one of the audits
 @pytest.mark.parametrize("small_disk", ["32m"], indirect=True)
 @pytest.mark.parametrize("what", ["bytes", "inodes"])
 def test_a_full_disk_is_seen_before_the_work_begins(lab: Lab, small_disk: Path, what: str) -> None:

@@ -304,7 +304,6 @@ def test_a_server_that_denies_or_fails_or_lies_is_no_more_than_a_miss(tmp_path: 
             assert remote_counts(lab)["errors"] > 0
 
 
-@pytest.mark.as_users  # the build is known by who started its engines
 def test_a_server_that_never_answers_costs_a_moment_once(tmp_path: Path) -> None:
     import socket
 
