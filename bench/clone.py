@@ -24,10 +24,10 @@ import page
 from build import ninja_file
 from measure import timed
 from page import say
-from tool import Ccache, Hipcache, Tool, base_environment, find_program
+from tool import Ccache, Hipcache, Tool, base_environment, find_compiler, find_ninja, find_program
 from trouble import BenchError
 from warm import SMALL, Figures
-from workload import DEBIAN, DEBIAN_ARCHS, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 WAYS = ("same", "again", "unpacked", "elsewhere")
 TARGET = 1.0
@@ -64,8 +64,8 @@ class Clones:
         self._directory = directory
         self._tools = tools
         self._options = options
-        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
-        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._compiler = find_compiler(options.compiler)
+        self._ninja = find_ninja()
         self._git = find_program("git", "install Debian's package 'git'")
         self._repository = directory / "repository"
         self._repository.mkdir()
@@ -127,11 +127,8 @@ class Clones:
         return moved
 
     def _compile(self, tool: Tool, place: Path, name: str) -> Compile:
-        output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN, f"-ffile-prefix-map={place}=."]
-        words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.base[:2]]
-        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
-        return Compile(name, output, f"{output}.d", (*words, str(place / name)))
+        return compile_of(words, DEBIAN_ARCHS.base[:2], place / name)
 
     def _build(self, tool: Tool, name: str) -> float:
         """CPU seconds for each object: user and system time of the whole build, ninja's own included."""

@@ -24,10 +24,10 @@ from build import ninja_file
 from measure import Times, timed
 from page import say
 from result import median
-from tool import Ccache, Hipcache, Tool, base_environment, find_program
+from tool import Ccache, Hipcache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm import SMALL
-from workload import DEBIAN, DEBIAN_ARCHS, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 # hipMalloc and the like are [[nodiscard]].
 TALKS = """\
@@ -79,8 +79,8 @@ class Comments:
         self._directory = directory
         self._tools = tools
         self._options = options
-        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
-        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._compiler = find_compiler(options.compiler)
+        self._ninja = find_ninja()
 
     def measure(self) -> list[Row]:
         found: dict[tuple[str, str], list[Times]] = {}
@@ -108,11 +108,8 @@ class Comments:
             (self._directory / f"k{name}.hip").write_text(change(text, number))
 
     def _compile(self, tool: Tool, name: str) -> Compile:
-        output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O3", "-std=c++17", *DEBIAN]
-        words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.base]
-        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
-        return Compile(name, output, f"{output}.d", (*words, str(self._directory / name)))
+        return compile_of(words, DEBIAN_ARCHS.base, self._directory / name)
 
     def _build(self, tool: Tool) -> Times:
         """What it takes for all sources; each of them must be warned of as often as by plain clang."""

@@ -26,9 +26,9 @@ from build import ninja_file
 from durations import NAMES, SOURCES
 from measure import timed
 from page import say
-from tool import Hipcache, base_environment, find_program
+from tool import Hipcache, base_environment, find_compiler, find_ninja, find_program
 from trouble import BenchError
-from workload import DEBIAN, DEBIAN_ARCHS, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -70,8 +70,8 @@ class Builds:
         self._directory = directory
         self._options = options
         self._cores = sorted(os.sched_getaffinity(0))
-        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
-        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._compiler = find_compiler(options.compiler)
+        self._ninja = find_ninja()
         self._taskset = find_program("taskset", "install util-linux")
         self._objects: list[str] = []
 
@@ -102,7 +102,7 @@ class Builds:
         words = [self._taskset, "-c", str(self._cores[0]), self._ninja, "-j", str(max(2, len(names)))]
         times = timed(words, cwd=build, env=tool.environment(), log=self._directory / "log")
         counts = tool.counters()
-        objects = [hashlib.sha256((build / f"{name}.o").read_bytes()).hexdigest() for name in names]
+        objects = [hashlib.sha256((build / f"{name}.hip.o").read_bytes()).hexdigest() for name in names]
         if not workers:
             self._objects = objects
         tool.close()
@@ -114,11 +114,8 @@ class Builds:
         return Built(workers, times.wall, times.cpu, there, back, faults, not self._objects or objects == self._objects)
 
     def _compile(self, tool: Hipcache, name: str) -> Compile:
-        output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O3", "-std=c++17", *DEBIAN]
-        words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many[:ARCHES]]
-        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
-        return Compile(name, output, f"{output}.d", (*words, str(SOURCES / f"{name}.hip")))
+        return compile_of(words, DEBIAN_ARCHS.many[:ARCHES], SOURCES / f"{name}.hip")
 
 
 def render(found: Sequence[Built], options: argparse.Namespace, load: float) -> str:

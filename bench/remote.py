@@ -26,10 +26,10 @@ import page
 from build import ninja_file
 from measure import Times, timed
 from page import say
-from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
+from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm import SMALL, Figures
-from workload import DEBIAN, DEBIAN_ARCHS, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -81,8 +81,8 @@ class Remotes:
     def __init__(self, directory: Path, options: argparse.Namespace) -> None:
         self._directory = directory
         self._options = options
-        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
-        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._compiler = find_compiler(options.compiler)
+        self._ninja = find_ninja()
         self._sources = directory / "src"
         self._sources.mkdir()
         for number in range(options.objects):
@@ -165,12 +165,9 @@ class Remotes:
         return {**made, PREFETCH: made["hipcache"], NO_REMOTE: _Shared(Hipcache(home / Hipcache.name, env))}
 
     def _compile(self, tool: Tool, name: str) -> Compile:
-        output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN]
-        words += [f"--offload-arch={arch}" for arch in DEBIAN_ARCHS.many[:ARCHES]]
         words += ["-nogpuinc", "-nogpulib"] if self._options.light else []
-        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
-        return Compile(name, output, f"{output}.d", (*words, str(self._sources / name)))
+        return compile_of(words, DEBIAN_ARCHS.many[:ARCHES], self._sources / name)
 
     def _build(self, shared: _Shared, name: str, *, first: bool = False, before: Tool | None = None) -> Times:
         """The whole build in an empty directory, in which all tools work: wall and CPU seconds. `before`: whose local

@@ -22,7 +22,7 @@ from progress import Progress
 from result import Result, Subject
 from scenario import FORMS, NAMES, Scenario, State, by_name
 from series import Series
-from tool import TOOLS, USUAL, Tool, base_environment, find_program
+from tool import TOOLS, USUAL, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from workload import WORKLOADS
 
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> Result:
     workload = WORKLOADS[options.workload or (QUICK_WORKLOAD if options.quick else DEFAULT_WORKLOAD)]
     rounds: int = options.runs or (1 if options.quick else 3)
     scenarios = _in_order(options.scenarios)
-    compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one with --compiler")
-    ninja = find_program("ninja", "install this project's extra 'bench'")
+    compiler = find_compiler(options.compiler)
+    ninja = find_ninja()
     if not plot.available():
         print("bench: no plot will be drawn: matplotlib is missing (this project's extra 'bench' brings it)")
     about = machine.describe(machine.keep_to(options.cores))

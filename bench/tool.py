@@ -35,6 +35,14 @@ def find_program(name: str, advice: str) -> str:
     return found
 
 
+def find_compiler(name: str) -> str:
+    return find_program(name, "install Debian's package 'clang-15', or name one with --compiler")
+
+
+def find_ninja() -> str:
+    return find_program("ninja", "install this project's extra 'bench'")
+
+
 class Tool:
     """Plain clang; the caches below differ from it in what is said here.
 

@@ -31,9 +31,9 @@ from build import ninja_file
 from hipcache import native
 from measure import timed
 from page import say
-from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_program
+from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
-from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile
+from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile, compile_of
 
 NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
 SMALL = """\
@@ -142,8 +142,8 @@ class Warm:
         self._directory = directory
         self._tools = tools
         self._options = options
-        self._compiler = find_program(options.compiler, "install Debian's package 'clang-15', or name one")
-        self._ninja = find_program("ninja", "install this project's extra 'bench'")
+        self._compiler = find_compiler(options.compiler)
+        self._ninja = find_ninja()
         self._log = directory / "log"
         self._sources = directory / "src"
         self._sources.mkdir()
@@ -192,11 +192,8 @@ class Warm:
     # What is compiled
 
     def _compile(self, tool: Tool, name: str, archs: Sequence[str]) -> Compile:
-        output = f"{name}.o"
         words = [*tool.launcher(), self._compiler, "-O2", "-std=c++17", *DEBIAN]
-        words += [f"--offload-arch={arch}" for arch in archs]
-        words += ["-MD", "-MT", output, "-MF", f"{output}.d", "-o", output, "-x", "hip", "-c"]
-        return Compile(name, output, f"{output}.d", (*words, str(self._sources / name)))
+        return compile_of(words, archs, self._sources / name)
 
     def _small(self, tool: Tool) -> list[Compile]:
         names = [f"k{number}.hip" for number in range(self._options.objects)]

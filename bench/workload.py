@@ -63,6 +63,15 @@ class Compile:
     argv: tuple[str, ...]
 
 
+def compile_of(command: Sequence[str], archs: Sequence[str], source: Path) -> Compile:
+    """`command`: the compiler, a launcher before it and flags behind it included."""
+    output = f"{source.name}.o"
+    depfile = f"{output}.d"
+    targets = [f"--offload-arch={arch}" for arch in archs]
+    files = ["-MD", "-MT", output, "-MF", depfile, "-o", output, "-x", "hip", "-c", str(source)]
+    return Compile(source.name, output, depfile, (*command, *targets, *files))
+
+
 def copy_tree(origin: Path) -> Callable[[Path], None]:
     """A `prepare` that copies a folder of sources."""
 
@@ -93,14 +102,7 @@ class Workload:
         self, compiler: Sequence[str], sources: Sequence[str], archs: Sequence[str], source_dir: Path
     ) -> list[Compile]:
         """The commands for `sources`. `compiler` is the compiler's command, a launcher before it included."""
-        return [self._compile(compiler, name, archs, source_dir) for name in sources]
-
-    def _compile(self, compiler: Sequence[str], name: str, archs: Sequence[str], source_dir: Path) -> Compile:
-        output = f"{name}.o"
-        depfile = f"{output}.d"
-        targets = [f"--offload-arch={arch}" for arch in archs]
-        files = ["-MD", "-MT", output, "-MF", depfile, "-o", output, "-x", "hip", "-c", str(source_dir / name)]
-        return Compile(name, output, depfile, (*compiler, *self.flags, *targets, *files))
+        return [compile_of((*compiler, *self.flags), archs, source_dir / name) for name in sources]
 
 
 #: Debian's clang does not find Debian's device libraries by itself.

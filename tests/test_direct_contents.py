@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Ended, Lab, apart, only_19, replace, rewrite, settle, toolchain
-from hipcache.direct.record import NO_STATE, key
-from hipcache.store.local import LocalStore
+from hipcache.direct.record import NO_STATE
 from test_direct import Direct, at_once, direct
 from test_direct_trust import Record
 
@@ -278,20 +276,9 @@ def test_a_compiler_is_known_by_its_content(lab: Lab, tmp_path: Path) -> None:
 
 @only_19
 def test_a_record_of_a_clone_that_says_anything_harms_nothing(direct: Direct) -> None:
-    lab = direct.lab
-    lab.warm()
-    anew(lab)
-    store = LocalStore(lab.store, max_bytes=0)
-    name = key(lab.words(), str(lab.root))
-    payload = store.get_action(name) or b""
-    dice = random.Random(7)
-    for _ in range(150):
-        raw = bytearray(payload)
-        for _ in range(dice.randrange(1, 4)):
-            raw[dice.randrange(len(raw))] = dice.choice([0, 1, 0x7F, 0xFF, dice.randrange(256)])
-        store.put_action(name, bytes(raw))
-        ended = lab.run([str(direct.program), *lab.words()])
-        assert ended.status in (0, 99), (ended.status, bytes(raw))
+    direct.lab.warm()
+    anew(direct.lab)
+    direct.ask_with_wrong_records(7)
 
 
 @only_19

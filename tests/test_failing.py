@@ -340,11 +340,17 @@ def test_an_object_that_cannot_be_written_is_told_first(trial: Trial, place: str
     assert b"wrong_on_host" not in texts[0]
 
 
-@only_15
-def lead_to_an_old_file(link: Path, target: Path) -> None:
-    target.write_text("old")
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
+def ends_alike_behind_a_link(lab: Lab, link: Path, words: list[str]) -> None:
+    """The link leads to an old file before each compile."""
+    target = lab.root / "target"
+    ends = []
+    for launcher in ((), LAUNCHER):
+        target.write_text("old")
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        ended = lab.run([*launcher, *words])
+        ends.append((ended.status, ended.err, os.path.lexists(link), link.is_symlink(), target.read_text()))
+    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize("text", [ALL, MISSING], ids=["wrong", "missing"])
@@ -352,26 +358,14 @@ def lead_to_an_old_file(link: Path, target: Path) -> None:
 def test_a_dependency_file_in_an_odd_place_ends_as_with_plain_clang(trial: Trial, rule: str, text: str) -> None:
     lab = trial.lab
     lab.write("k.hip", source(text))
-    link, target = lab.root / "link.d", lab.root / "target.d"
-    ends = []
-    for launcher in ((), LAUNCHER):
-        lead_to_an_old_file(link, target)
-        ended = lab.run([*launcher, *lab.words("-MD", "-MF", rule)])
-        ends.append((ended.status, ended.err, link.is_symlink(), target.read_text() == "old"))
-    assert ends[0] == ends[1]
+    ends_alike_behind_a_link(lab, lab.root / "link.d", lab.words("-MD", "-MF", rule))
 
 
 @only_19
 def test_an_object_behind_a_link_ends_as_with_plain_clang(trial: Trial) -> None:
     lab = trial.lab
     lab.write("k.hip", source(HOST))
-    link, target = lab.root / "out.o", lab.root / "target.o"
-    ends = []
-    for launcher in ((), LAUNCHER):
-        lead_to_an_old_file(link, target)
-        ended = lab.run([*launcher, *lab.words()])
-        ends.append((ended.status, ended.err, os.path.lexists(link), target.read_text()))
-    assert ends[0] == ends[1]
+    ends_alike_behind_a_link(lab, lab.root / "out.o", lab.words())
 
 
 @only_19

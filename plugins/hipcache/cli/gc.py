@@ -15,6 +15,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
+from hipcache.store.local import LocalStore
 from hipcache.store.opening import is_there, open_to_write
 from hipcache.verify import compiles
 
@@ -48,11 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    if not is_there(settings):
-        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+    store = open_to_remove(settings, session)
+    if store is None:
         return 0
-    store = open_to_write(settings)
-    notices.follow_upkeep(settings, store)
     path = options.not_used_by
     build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")
@@ -77,6 +76,16 @@ def run(options: argparse.Namespace, session: Session) -> int:
     entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"
     print(f"{done}; the store holds {entries}", file=session.out)
     return 0
+
+
+def open_to_remove(settings: config.Config, session: Session) -> LocalStore | None:
+    """The store, whose statistics then count what is removed; None, and a message, if there is none yet."""
+    if not is_there(settings):
+        print(f"nothing to remove: there is no store in '{settings.dir}' yet", file=session.out)
+        return None
+    store = open_to_write(settings)
+    notices.follow_upkeep(settings, store)
+    return store
 
 
 def _namespace(text: str) -> str:
