@@ -2,6 +2,8 @@
 
 # Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
 export HIP_PLATFORM := amd
+# Else each engine of a test would compile its modules, and each worker pytest's form of the tests.
+unexport PYTHONDONTWRITEBYTECODE
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 

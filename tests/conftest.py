@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import hip
 import prelinked
 import pytest
+import rewritten
 from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from sampling import Case, left_out
@@ -76,6 +78,17 @@ def pytest_configure(config: pytest.Config) -> None:
         prelinked.use(Path(sys.prefix) / "prelinked")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_Workers())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Looking for garbage among ten thousand cases would take 40 % of the collection; they live until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -147,6 +160,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 class _Workers:
     """Hooks of xdist, where it is there."""
+
+    def pytest_xdist_setupnodes(self, config: pytest.Config, specs: list[object]) -> None:
+        names = rewritten.modules(config.args, config.invocation_params.dir, Path(__file__).parent)
+        rewritten.write(names, min(len(specs), os.cpu_count() or 1))
 
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         short = getattr(node, "workeroutput", {}).get("short")
