@@ -33,6 +33,7 @@ SOURCES = Path("plugins/hipcache/native")
 SHARED = (
     *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
     *("places.c", "project.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+    "system.c",
 )
 OF_LAUNCHER = (
     *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "settings.c"),

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES, MOST_CLAIM = 1 << 12 };
+enum { MAGIC_BYTES = 8, HEADER_BYTES = MAGIC_BYTES + DIGEST_BYTES, HEX_BYTES = 2 * DIGEST_BYTES, MOST_NOTE = 1 << 12 };
 /* JSON, as every action that is no record of a whole compile (verify/named.py). */
 static const char CLAIMED[] = "{\"claim\":true}";
 
@@ -57,31 +57,39 @@ bool action_write(const record *of, const char *key, const bytes *content) {
     return good;
 }
 
-static void key_of(const record *of, bytes claim, char key[HEX_BYTES + 1]) {
+static void key_of(const record *of, bytes about, char key[HEX_BYTES + 1]) {
     uint8_t digest[DIGEST_BYTES];
-    blake3(claim.at, claim.size, digest);
+    blake3(about.at, about.size, digest);
     hexadecimal(digest, DIGEST_BYTES, key);
     seal_name(of->secret, key);
 }
 
-bool claim_is_known(const record *of, bytes claim) {
+bool note_read(const record *of, bytes about, bytes *content, bytes *payload) {
+    char key[HEX_BYTES + 1];
+    key_of(of, about, key);
+    return action_read(of, key, MOST_NOTE, content, payload);
+}
+
+void note_keep(const record *of, bytes about, const void *payload, size_t size) {
     char key[HEX_BYTES + 1];
     uint8_t room[512];
+    bytes content = BEGINS_IN(room);
+    key_of(of, about, key);
+    append(&content, ACTION_DOMAIN, sizeof ACTION_DOMAIN), append(&content, key, HEX_BYTES);
+    append(&content, payload, size);
+    action_write(of, key, &content);
+    release(&content);
+}
+
+bool claim_is_known(const record *of, bytes claim) {
+    uint8_t room[512];
     bytes content = BEGINS_IN(room), payload;
-    key_of(of, claim, key);
-    const bool known = action_read(of, key, MOST_CLAIM, &content, &payload) && payload.size == sizeof CLAIMED - 1 &&
+    const bool known = note_read(of, claim, &content, &payload) && payload.size == sizeof CLAIMED - 1 &&
                        memcmp(payload.at, CLAIMED, payload.size) == 0;
     release(&content);
     return known;
 }
 
 void claim_keep(const record *of, bytes claim) {
-    char key[HEX_BYTES + 1];
-    uint8_t room[512];
-    bytes content = BEGINS_IN(room);
-    key_of(of, claim, key);
-    append(&content, ACTION_DOMAIN, sizeof ACTION_DOMAIN), append(&content, key, HEX_BYTES);
-    append(&content, CLAIMED, sizeof CLAIMED - 1);
-    action_write(of, key, &content);
-    release(&content);
+    note_keep(of, claim, CLAIMED, sizeof CLAIMED - 1);
 }

@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char SYSTEM_CLAIM[] = "hipcache contents of a system state 1"; /* with its NUL */
-
 /* A regular file that is still to be read: where its path stands in `paths`, the digest that it should have, and the
  * status that is in the state. */
 typedef struct {
@@ -276,9 +274,7 @@ bool system_contents_hold(record *found) {
                 read_blob(found->store, blob, found->system_contents.at, &contents);
     survey_begin(&of, found, contents, true, room, sizeof room);
     if ((good = good && surveyed(&of, found->system_watched, found->new_system))) {
-        append(&claim, SYSTEM_CLAIM, sizeof SYSTEM_CLAIM);
-        append(&claim, found->system_list.at, DIGEST_BYTES), append(&claim, found->system_contents.at, DIGEST_BYTES);
-        append(&claim, found->new_system, DIGEST_BYTES);
+        system_claim(found, found->new_system, &claim);
         const bool claims = of.lasting && !claim.failed;
         if (!(claims && claim_is_known(found, claim))) {
             /* Where nothing can be noted, nobody is served by the others' reading. */
@@ -292,8 +288,10 @@ bool system_contents_hold(record *found) {
         }
     }
     found->refresh_system = good && of.lasting;
-    if (found->refresh_system)
+    if (found->refresh_system) {
         memcpy(found->system.at, found->new_system, DIGEST_BYTES);
+        system_note(found);
+    }
     survey_end(&of);
     release(&contents), release(&claim);
     return good;

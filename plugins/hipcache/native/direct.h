@@ -86,6 +86,12 @@ bool wrap_rule(bytes *text);
 bool contents_hold(record *found);
 bool system_contents_hold(record *found); /* `system_watched` was read */
 
+/* system.c: which state of the system was last found to have these contents? A record from elsewhere has none. */
+bool state_is_known(bytes digest);
+void system_claim(const record *found, const uint8_t state[DIGEST_BYTES], bytes *claim); /* that it has them */
+void system_recall(record *found);                                                       /* into `system` */
+void system_note(const record *found);
+
 /* refresh.c: writes what was noted into the record, whole, in the place of the old one. Failing here costs no object. */
 void refresh(record *found);
 
@@ -95,6 +101,9 @@ bool action_write(const record *of, const char *key, const bytes *content); /* d
 /* What was found out of files by their status: a claim is known if there is an action under its digest. */
 bool claim_is_known(const record *of, bytes claim);
 void claim_keep(const record *of, bytes claim);
+/* A short text under the digest of another one; a text that is kept begins with '{'. */
+bool note_read(const record *of, bytes about, bytes *content, bytes *payload);
+void note_keep(const record *of, bytes about, const void *payload, size_t size);
 
 /* ask.c: what the resident says of the system's state; the protocol stands above it. */
 typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DIFFERS } resident_answer;

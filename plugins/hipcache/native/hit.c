@@ -171,6 +171,8 @@ static bool blobs_are_there(const record *found) {
 
 /* The resident has watched the system's files since it saw them so; else they are looked at. */
 static bool system_is_as_it_was(const request *asked, record *found) {
+    if (!state_is_known(found->system))
+        system_recall(found);
     const resident_answer said = asked->resident ? resident_ask(found) : RESIDENT_CANNOT_SAY;
     found->alone = said == RESIDENT_ABSENT;
     return said == RESIDENT_HOLDS || (said != RESIDENT_DIFFERS && direct_system_holds(found));

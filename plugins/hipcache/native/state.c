@@ -223,7 +223,7 @@ static bool add_variables(bytes *state, bytes ignored, char *const *environ, con
 
 static bool ends_in(looking *at, bytes watched, bytes digest) {
     uint8_t found[DIGEST_BYTES];
-    bool holds = digest.size == DIGEST_BYTES && unpack_list(watched, look, at);
+    bool holds = state_is_known(digest) && unpack_list(watched, look, at);
     look_leave(at);
     holds = holds && !at->state.failed;
     if (holds) {
