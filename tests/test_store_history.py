@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import io
 import json
 from functools import partial
@@ -129,7 +130,7 @@ def test_what_another_has_written_there_is_no_reason_to_fail(tmp_path: Path) -> 
     noted(tmp_path, clock, range(1, 2))
     line = sizes(tmp_path).read_bytes()
     for strange in (b"9" * 5000, b"-1\t0\t0\t0\t0\t0\t0\t0\t0", b"1\t2", b"%d" % (1 << 64) + b"\t0" * 8):
-        sizes(tmp_path).write_bytes(b"\n%08x\t%s\n" % (store_history.binascii.crc32(strange), strange) + line)
+        sizes(tmp_path).write_bytes(b"\n%08x\t%s\n" % (binascii.crc32(strange), strange) + line)
         assert [point.entries for point in store_history.read(tmp_path, clock())] == [1]
     sizes(tmp_path).unlink()
     sizes(tmp_path).symlink_to(tmp_path / "elsewhere")

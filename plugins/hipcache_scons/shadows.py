@@ -11,11 +11,10 @@ Format of a list (an action of the store): zlib-compressed JSON `{"absent": [pat
 
 from __future__ import annotations
 
-import json
 import os
-import zlib
 from collections.abc import Iterable, Sequence
 
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
@@ -31,8 +30,7 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
         absent.update(map(local, one.absent))
         present.update(map(local, one.present))
     data = {"absent": sorted(absent), "present": sorted(present), "command": list(command)}
-    raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    engine.keep_for_speed(_key(path), zlib.compress(raw, 1))
+    engine.keep_for_speed(_key(path), pack_json(data))
 
 
 def seen(engine: Engine, path: str, cwd: str) -> str:
@@ -51,8 +49,8 @@ def is_of(engine: Engine, path: str, command: Sequence[str]) -> bool:
 def _read(engine: Engine, path: str) -> dict[str, list[str]]:
     raw = engine.store.get_action(_key(path))
     try:
-        found = json.loads(zlib.decompress(raw).decode("utf-8", "surrogateescape")) if raw else {}
-    except (ValueError, zlib.error):
+        found = unpack_json(raw) if raw else {}
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -18,7 +18,7 @@ from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Pass, Ran
+from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, pass_of
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
@@ -44,10 +44,10 @@ class ManifestCache:
         keys = {bound.action.id: bound.key.digest for bound in wanted}
         records = self.shelf.records(list(keys.values())) if wanted else {}
         found: dict[str, Entry | Missing] = {
-            bound.action.id: self._holding(_pass(bound).front, entries.unpack(records.get(bound.key.digest)))
+            bound.action.id: self._holding(pass_of(bound).front, entries.unpack(records.get(bound.key.digest)))
             for bound in wanted
         }
-        left = [one for one in wanted if isinstance(found[one.action.id], Missing) and _pass(one).shared]
+        left = [one for one in wanted if isinstance(found[one.action.id], Missing) and pass_of(one).shared]
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
@@ -112,7 +112,7 @@ class ManifestCache:
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
         """Store the result, if that is allowed and possible."""
-        trace, front = ran.pass_trace, _pass(bound).front
+        trace, front = ran.pass_trace, pass_of(bound).front
         assert trace
         result = replace(self.shelf.result(bound.action, ran), files=trace.files)
         if trace.reads is None or ran.why_not:
@@ -125,7 +125,7 @@ class ManifestCache:
         quotes = self._quotes(front, trace.reads, ran.text)
         entry = Entry(reads, outputs, passing, ran.text, front.message_format, ran.seconds, base, quotes=quotes)
         entries.put(self.shelf, bound.key.digest, entry)
-        if _pass(bound).shared:
+        if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
         return replace(result, reads=reads, quotes=quotes)
 
@@ -138,8 +138,3 @@ class ManifestCache:
             return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
         except (OSError, Untraceable):
             return None  # it changed since the pass read it
-
-
-def _pass(bound: Bound) -> Pass:
-    assert isinstance(bound.action.work, Pass)
-    return bound.action.work

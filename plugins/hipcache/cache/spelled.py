@@ -22,7 +22,7 @@ from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.translation import Translation
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import bitcode, unnamed
-from hipcache.model import Bound, Pass
+from hipcache.model import Bound, pass_of
 from hipcache.planning import spelling
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
@@ -41,7 +41,7 @@ class Spelled:
 
     def look_up(self, wanted: Sequence[Bound]) -> Iterator[tuple[Bound, Entry]]:
         """Entries for the spelling of each, made from the newest for every spelling whose files are as they were."""
-        spelled = {bound.action.id: self.translation.spelling(_pass(bound).front) for bound in wanted}
+        spelled = {bound.action.id: self.translation.spelling(pass_of(bound).front) for bound in wanted}
         keys = {bound.action.id: self._key(bound, found) for bound in wanted if (found := spelled[bound.action.id])}
         records = self.shelf.records(list(keys.values())) if keys else {}
         for bound in wanted:
@@ -52,7 +52,7 @@ class Spelled:
                 yield bound, entry
 
     def _here(self, bound: Bound, spelled: Spelling, known: Sequence[Entry]) -> Entry | None:
-        front, files = _pass(bound).front, self.translation.files
+        front, files = pass_of(bound).front, self.translation.files
         cuid = front.job.value(Role.CUID)
         for entry in known:
             reads = self.reads.get(entry.reads)
@@ -73,7 +73,7 @@ class Spelled:
 
     def publish(self, bound: Bound, entry: Entry, reads: ReadSet, made: bytes) -> None:
         """Store the entry for every spelling, if it may be. `made`: what the pass wrote, an object or bitcode."""
-        front = _pass(bound).front
+        front = pass_of(bound).front
         spelled = None if entry.text or front.hides_paths else self.translation.spelling(front)
         if spelled is None or (unnamed.in_bitcode(made) if entry.passing else unnamed.in_object(made)):
             return
@@ -94,7 +94,7 @@ class Spelled:
 
     def _key(self, bound: Bound, spelled: Spelling) -> str:
         portable = self.translation.files.basedir.portable
-        return spelling.key(bound.key, _pass(bound).front.job, spelled, portable).digest
+        return spelling.key(bound.key, pass_of(bound).front.job, spelled, portable).digest
 
 
 def _for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
@@ -103,8 +103,3 @@ def _for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
         return passing
     digest = bitcode.digest_for(passing[1], cuid)
     return (digest, passing[1]) if digest else None
-
-
-def _pass(bound: Bound) -> Pass:
-    assert isinstance(bound.action.work, Pass)
-    return bound.action.work

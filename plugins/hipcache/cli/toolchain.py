@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -87,17 +88,7 @@ def rocm_roots(machine: Machine) -> list[Path]:
 
 def resolve(compiler: str, environ: Mapping[str, str]) -> str:
     """The path of a compiler that was named as a shell would; empty where there is none."""
-    if "/" in compiler:
-        return compiler if _is_program(compiler) else ""
-    for directory in environ.get("PATH", os.defpath).split(os.pathsep):
-        path = str(Path(directory, compiler))
-        if _is_program(path):
-            return path
-    return ""
-
-
-def _is_program(path: str) -> bool:
-    return os.path.isfile(path) and os.access(path, os.X_OK)
+    return shutil.which(compiler, path=environ.get("PATH", os.defpath)) or ""
 
 
 def examine(compiler: str, machine: Machine) -> Toolchain:

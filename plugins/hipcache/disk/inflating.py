@@ -1,8 +1,11 @@
-"""Unpacks what zlib has packed, up to a bound: a few kilobytes of a store can be a terabyte of zeros."""
+"""Packs JSON with zlib, and unpacks what zlib has packed, up to a bound: a few kilobytes of a store can be a terabyte
+of zeros."""
 
 from __future__ import annotations
 
+import json
 import zlib
+from typing import Any
 
 MOST = 64 << 20
 
@@ -14,3 +17,15 @@ def inflate(packed: bytes, most: int = MOST) -> bytes:
     if not unpacker.eof:
         raise zlib.error("cut short, or more than there may be")
     return content
+
+
+def pack_json(value: object) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
+
+
+def unpack_json(packed: bytes) -> Any:
+    """Raises ValueError for anything that `pack_json` did not write."""
+    try:
+        return json.loads(inflate(packed).decode("utf-8", "surrogateescape"))
+    except (RecursionError, zlib.error) as error:
+        raise ValueError(f"not packed JSON: {error}") from error

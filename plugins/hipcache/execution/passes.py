@@ -13,7 +13,7 @@ from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
-from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, Pass, PassTrace, Ran
+from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
 from hipcache.planning.frontend import FrontEnd, auxiliary_file
@@ -49,9 +49,7 @@ class ObservedPass:
             self._with_preamble = preamble_use.of(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
-        session, action = self.session, bound.action
-        work = action.work
-        assert isinstance(work, Pass)
+        session, action, work = self.session, bound.action, pass_of(bound)
         front = work.front
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
 

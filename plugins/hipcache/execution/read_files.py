@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
@@ -40,17 +38,16 @@ class Headers:
     def pack(self) -> bytes:
         """But for the read set. Zlib-compressed JSON: the lists of `Observed`, and "read"."""
         lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        text = json.dumps({**lists, "read": self.read}, separators=(",", ":"))
-        return zlib.compress(text.encode("utf-8", "surrogateescape"), 1)
+        return pack_json({**lists, "read": self.read})
 
     @classmethod
     def unpack(cls, packed: bytes) -> Headers:
         """Raises ValueError for anything that `pack` did not write."""
         try:
-            found = json.loads(inflate(packed).decode("utf-8", "surrogateescape"))
+            found = unpack_json(packed)
             opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
             return cls(tuple(map(str, found["read"])), Observed(opened, there, directories, absent, links), None)
-        except (zlib.error, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a list of headers: {error}") from error
 
 

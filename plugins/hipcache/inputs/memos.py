@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 
+from hipcache.disk.inflating import inflate
 from hipcache.values import dataclass
 
 MOST = 16 << 20
@@ -26,11 +28,9 @@ def of_actions(get: Callable[[str], bytes | None], put: Callable[[str, bytes], N
     """Those in a store, compressed."""
 
     def load(key: str) -> bytes | None:
-        inflate, packed = zlib.decompressobj(), get(key)
-        try:
-            memo = inflate.decompress(packed, MOST) if packed else b""
-        except zlib.error:
-            return None
-        return memo if inflate.eof else None
+        packed = get(key)
+        with suppress(zlib.error):
+            return inflate(packed, MOST) if packed else None
+        return None
 
     return Memos(load, lambda key, memo: put(key, zlib.compress(memo, 1)))

@@ -12,12 +12,10 @@ HIPCACHE_BASEDIR with a mark in its place.
 
 from __future__ import annotations
 
-import json
 import os
-import zlib
 from typing import NamedTuple
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
@@ -83,13 +81,13 @@ class ReadSet:
             "links": self.links,
             "epoch": self.epoch,
         }
-        return zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape"), 1)
+        return pack_json(data)
 
     @classmethod
     def unpack(cls, packed: bytes) -> ReadSet:
         """Raises ValueError for anything that `pack` did not write."""
         try:
-            data = json.loads(inflate(packed).decode("utf-8", "surrogateescape"))
+            data = unpack_json(packed)
             files = tuple(
                 ReadFile(path, digest, tuple(status) if status else None, system, bare)
                 for path, digest, status, system, bare in data["files"]
@@ -103,5 +101,5 @@ class ReadSet:
             if not isinstance(epoch, str):
                 raise TypeError(epoch)
             return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
-        except (zlib.error, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error

@@ -9,14 +9,12 @@ scan as the list of its fields.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-import zlib
 from collections.abc import Callable
 from typing import Any
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import Status
@@ -81,18 +79,16 @@ def _key(directory: str) -> str:
 
 
 def _pack(files: dict[str, Scanned]) -> bytes:
-    data = {name: [one.status, one.own, one.digest, _fields(one.scan)] for name, one in files.items()}
-    return zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 1)
+    return pack_json({name: [one.status, one.own, one.digest, _fields(one.scan)] for name, one in files.items()})
 
 
 def _unpack(packed: bytes) -> dict[str, Scanned]:
     try:
-        data = json.loads(inflate(packed))
         return {
             name: Scanned(tuple(status), own, digest, _scan(fields))
-            for name, (status, own, digest, fields) in data.items()
+            for name, (status, own, digest, fields) in unpack_json(packed).items()
         }
-    except (ValueError, TypeError, AttributeError, RecursionError, zlib.error):
+    except (ValueError, TypeError, AttributeError):
         return {}  # not a record of this format: all is read anew
 
 

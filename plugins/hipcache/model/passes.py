@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipcache.model.action import Work
+from hipcache.model.action import Bound, Work
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass
 
@@ -21,3 +21,9 @@ class Pass(Work):
     bitcode: bool = False
     gpubinary: str = ""
     shared: bool = False
+
+
+def pass_of(bound: Bound) -> Pass:
+    """Of an action that is a pass."""
+    assert isinstance(bound.action.work, Pass)
+    return bound.action.work

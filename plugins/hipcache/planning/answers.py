@@ -13,11 +13,9 @@ Format of an answer (an action of the store): zlib-compressed JSON
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.engine import Engine
 from hipcache.inputs.keys import make_key
 from hipcache.processes import observe
@@ -63,8 +61,7 @@ def remember(engine: Engine, key: str, answer: Answer) -> None:
     if not answer.observations or observe.young(answer.observations, engine.clock(), engine.racy):
         return
     data = {"text": answer.text, "looked": [[one.how, one.path, one.sign] for one in answer.observations]}
-    raw = json.dumps(data, separators=(",", ":")).encode("utf-8", "surrogateescape")
-    engine.keep_for_speed(key, zlib.compress(raw, 1), own=True)
+    engine.keep_for_speed(key, pack_json(data), own=True)
 
 
 def recall(engine: Engine, key: str) -> Answer | None:
@@ -73,10 +70,10 @@ def recall(engine: Engine, key: str) -> Answer | None:
     if raw is None:
         return None
     try:
-        data = json.loads(inflate(raw).decode("utf-8", "surrogateescape"))
+        data = unpack_json(raw)
         observations = tuple(Observation(how, path, sign) for how, path, sign in data["looked"])
         answer = Answer(str(data["text"]), observations)
-    except (ValueError, KeyError, TypeError, RecursionError, zlib.error):
+    except (ValueError, KeyError, TypeError):
         return None
     return answer if all(observe.sign(one.how, one.path) == one.sign for one in observations) else None
 

@@ -9,14 +9,12 @@ Format: zlib-compressed JSON of `Record`, with "format": 1.
 
 from __future__ import annotations
 
-import json
 import os
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hipcache.disk.inflating import inflate
+from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
 from hipcache.report.outcome import HIT
@@ -90,9 +88,8 @@ class History:
 
     def save(self, record: Record) -> bool:
         """False if it could not be written: only an explanation is lost."""
-        raw = zlib.compress(json.dumps({"format": _FORMAT, **asdict(record)}).encode("utf-8", "surrogateescape"), 1)
         place = _place(record)
-        if not self._notes.put(place, raw, when=record.when):
+        if not self._notes.put(place, pack_json({"format": _FORMAT, **asdict(record)}), when=record.when):
             return False
         for _, old in sorted(self._notes.listing(os.path.dirname(place)), reverse=True)[_MOST_COMMANDS:]:
             self._notes.remove(old)
@@ -125,7 +122,7 @@ class History:
 
     def _read(self, name: str) -> Record | None:
         try:
-            data = json.loads(inflate(self._notes.get(name) or b"").decode("utf-8", "surrogateescape"))
+            data = unpack_json(self._notes.get(name) or b"")
             if data.pop("format") != _FORMAT:
                 return None
             units = tuple(
@@ -141,7 +138,7 @@ class History:
             for field in ("command", "notes"):
                 data[field] = tuple(data[field])
             return Record(**data, units=units)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None
 
 

@@ -94,7 +94,7 @@ def _append(store: Confined, content: bytes) -> bool:
         lock = _open_lock(store)
         try:
             if not _try_lock(lock, fcntl.LOCK_SH):
-                _write_whole(store, f"log.{_unique()}", content)
+                write_whole(store, f"log.{_unique()}", content)
                 return True
             log = store.keep(f"{_HERE}/log", MOST_STATISTICS, os.O_WRONLY | os.O_APPEND)
             try:
@@ -195,7 +195,7 @@ def line_of_hit(outcome: CompileOutcome, outputs: Iterable[str]) -> bytes:
 
 def _line(fields: list[str]) -> bytes:
     text = "\t".join(" ".join(text.split()) for text in fields).encode("utf-8", "backslashreplace")
-    return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
+    return sums.line(text)
 
 
 def _read_log(store: Confined, log: str) -> Counter[str]:
@@ -204,12 +204,10 @@ def _read_log(store: Confined, log: str) -> Counter[str]:
         content = store.read(f"{_HERE}/{log}", MOST_STATISTICS)
     except OSError:
         return counts
-    for line in content.split(b"\n"):
-        crc, _, text = line.partition(b"\t")
-        if text and crc == b"%08x" % binascii.crc32(text):
-            # A line of another version, with the right checksum, may still not read as one of ours.
-            with contextlib.suppress(ValueError):
-                counts.update(sums.counters(text.decode("utf-8")))
+    for text in sums.lines(content):
+        # A line of another version, with the right checksum, may still not read as one of ours.
+        with contextlib.suppress(ValueError):
+            counts.update(sums.counters(text.decode("utf-8")))
     return counts
 
 
@@ -244,7 +242,7 @@ def _write_totals(store: Confined, counts: Counter[str], folded: list[str], sinc
     if since is not None:
         lines.append(f"{round(since * 1000)}\tsince\n")
     body = "".join(lines).encode()
-    _write_whole(store, "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
+    write_whole(store, "totals", f"{HEADER} {binascii.crc32(body):08x}\n".encode() + body)
 
 
 def _fold(store: Confined) -> None:
@@ -285,7 +283,8 @@ def _remove(store: Confined, logs: list[str]) -> None:
         store.remove(f"{_HERE}/{log}")
 
 
-def _write_whole(store: Confined, name: str, content: bytes) -> None:
+def write_whole(store: Confined, name: str, content: bytes) -> None:
+    """Put the content into the place of the file of that name in this directory. Raises OSError."""
     new = f"{_HERE}/new.{_unique()}"
     try:
         store.write(new, content)

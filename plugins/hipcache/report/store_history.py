@@ -15,14 +15,12 @@ lines on (some 60 KiB) the older half loses every second one, so the file tells 
 
 from __future__ import annotations
 
-import binascii
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from hipcache.disk.confined import Confined
-from hipcache.report import statistics
+from hipcache.report import statistics, sums
 from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.report.sums import OF_EVICTIONS
 from hipcache.store import StoreSize
@@ -76,15 +74,9 @@ def record(root: Path, umask: int | None, size: StoreSize, clock: Callable[[], f
     if len(points) > MOST:
         half = len(points) // 2
         points[:half] = points[:half:2]
-    new = f"statistics/new.{os.urandom(8).hex()}"
     try:
         store.make(("statistics",))
-        try:
-            store.write(new, b"".join(map(_line, points)))
-            store.rename(new, _FILE)
-        except OSError:
-            store.remove(new)
-            raise
+        statistics.write_whole(store, "sizes", b"".join(map(_line, points)))
     except OSError:
         return False
     return True
@@ -109,15 +101,12 @@ def _points(store: Confined) -> list[Point]:
 
 
 def _parsed(content: bytes) -> Iterator[Point]:
-    for line in content.split(b"\n"):
-        crc, _, text = line.partition(b"\t")
-        if text and crc == b"%08x" % binascii.crc32(text):
-            with suppress(ValueError, TypeError):
-                numbers = [int(number) for number in text.split(b"\t")]
-                if min(numbers) >= 0 and max(numbers) < 1 << 63:
-                    yield Point(*numbers)
+    for text in sums.lines(content):
+        with suppress(ValueError, TypeError):
+            numbers = [int(number) for number in text.split(b"\t")]
+            if min(numbers) >= 0 and max(numbers) < 1 << 63:
+                yield Point(*numbers)
 
 
-def _line(told: Point) -> bytes:
-    text = b"\t".join(b"%d" % number for number in told.numbers)
-    return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
+def _line(point: Point) -> bytes:
+    return sums.line(b"\t".join(b"%d" % number for number in point.numbers))

@@ -5,8 +5,9 @@ They are made of counters with the names that `statistics` gives them.
 
 from __future__ import annotations
 
+import binascii
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from hipcache.report.outcome import HOST, LINK, OUTCOMES, PASSED_THROUGH, VERDICTS, CompileOutcome
 from hipcache.store import StoreSize
@@ -195,3 +196,16 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
 def _remote_units(counts: Mapping[str, int]) -> list[str]:
     words = (key.split(" ") for key in counts if key.startswith(f"{REMOTE} "))
     return sorted({one[1] for one in words if len(one) == 3})
+
+
+def line(text: bytes) -> bytes:
+    """A line of a log, with its checksum (`statistics`)."""
+    return b"\n%08x\t%s\n" % (binascii.crc32(text), text)
+
+
+def lines(content: bytes) -> Iterator[bytes]:
+    """The texts of the lines that are not damaged."""
+    for one in content.split(b"\n"):
+        crc, _, text = one.partition(b"\t")
+        if text and crc == b"%08x" % binascii.crc32(text):
+            yield text
