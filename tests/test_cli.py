@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import io
 import json
 import os
@@ -528,6 +529,31 @@ def test_a_mistyped_subcommand_is_not_taken_for_a_compiler(tmp_path: Path) -> No
             f"hipcache: '{word}' is neither a subcommand nor a compiler on PATH",
             f"  did you mean 'hipcache {nearest}'?",
         ]
+
+
+def test_a_mistyped_compiler_is_told_the_nearest_on_path(tmp_path: Path) -> None:
+    for name in ("clang++-15", "amdclang++", "hipcc"):
+        (tmp_path / name).touch(mode=0o755)
+    for word, told in (
+        ("clagn++-15", "did you mean the compiler 'clang++-15'?"),
+        ("amdclag++", "did you mean the compiler 'amdclang++'?"),
+        ("iree-complie", "did you mean the compiler 'iree-compile'?"),
+        ("fortran", "correct the name or PATH; 'hipcache doctor' lists the compilers it finds"),
+        ("./clang++-15", "correct the path; 'hipcache doctor' lists the compilers it finds"),
+    ):
+        answer = hipcache(word, "-c", "one.hip", HIPCACHE_DIR=str(tmp_path / "store"), PATH=str(tmp_path))
+        assert answer.returncode == 127
+        assert answer.stderr.splitlines()[-1].startswith(f"  {told}")
+
+
+def test_without_iree_its_package_and_the_extra_are_named(tmp_path: Path) -> None:
+    """An index may not have hipcache, so the package comes first; both are those of pyproject.toml."""
+    assert re.search(r"iree-base-compiler\b.*extra == .iree.", "\n".join(importlib.metadata.requires("hipcache") or []))
+    for word in ("iree-compile", str(tmp_path / "iree-compile")):
+        answer = hipcache(word, "a.mlir", "-o", "a.vmfb", HIPCACHE_DIR=str(tmp_path / "store"), PATH=str(tmp_path))
+        assert answer.returncode == 127
+        assert "install IREE: pip install iree-base-compiler " in answer.stderr
+        assert "pip install '.[iree]'" in answer.stderr
 
 
 def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path) -> None:

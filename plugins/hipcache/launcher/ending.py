@@ -88,8 +88,10 @@ def become(argv: list[str]) -> NoReturn:
     except OSError as error:
         if error.errno == errno.ENOEXEC:
             _become_script(argv)
-        hint = "is the compiler's name correct, and is it on PATH? 'hipcache doctor' lists the compilers it finds"
-        print(f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}\n  {hint}", file=sys.stderr)
+        from hipcache.launcher import missing
+
+        what = f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}"
+        print(f"{what}\n  {missing.hint(argv[0])}", file=sys.stderr)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

@@ -1,0 +1,39 @@
+"""What is told where a command names no program that is there: which one may be meant, or how to install it.
+
+Loaded for that only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from hipcache.errors import nearest
+
+# By the name of IREE's own package: an index need not have hipcache.
+IREE = "pip install iree-base-compiler (in the source directory of hipcache: pip install '.[iree]')"
+_COMPILERS = re.compile(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
+_IREE_COMPILE = "iree-compile"
+_DOCTOR = "'hipcache doctor' lists the compilers it finds"
+
+
+def hint(word: str, path: str = "") -> str:
+    """What to do about `word`, a name or a path at which no program is found. `path`: the variable PATH."""
+    name = os.path.basename(word)
+    if name == _IREE_COMPILE:
+        return f"{'put its directory on PATH' if name == word else 'correct the path'}, or install IREE: {IREE}"
+    if name != word:
+        return f"correct the path; {_DOCTOR}"
+    near = nearest(word, dict.fromkeys((*_compilers(path), _IREE_COMPILE)), 0.7)
+    if near:
+        return f"did you mean the compiler '{near}'?"
+    return f"correct the name or PATH; {_DOCTOR}, and 'hipcache --help' the subcommands"
+
+
+def _compilers(path: str) -> Iterator[str]:
+    for directory in path.split(os.pathsep):
+        try:
+            yield from filter(_COMPILERS.fullmatch, sorted(os.listdir(directory or ".")))
+        except OSError:
+            continue
