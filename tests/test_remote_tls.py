@@ -15,6 +15,8 @@ if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
 from hip import HIT, MISS
+from hipcache.errors import ConfigError
+from hipcache.helper import remotes
 from hipcache.helper.connecting import connect
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
@@ -76,15 +78,45 @@ def test_contents_travel_by_tls_with_certificates_of_both_sides(address: str, ce
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"authority": "other"}, {"client": ""}, {"client": "other"}, {"token": "wrong-token"}], ids=str
+    ("wrong", "told"),
+    [
+        ({"authority": "other"}, "its certificate is not trusted"),
+        ({"client": ""}, ""),
+        ({"client": "other"}, ""),
+        ({"token": "wrong-token"}, "it denies access"),
+    ],
+    ids=str,
 )
 def test_without_the_right_certificates_and_token_it_is_an_error(
-    address: str, certs: Path, wrong: dict[str, str]
+    address: str, certs: Path, wrong: dict[str, str], told: str
 ) -> None:
     backend = connect(parse(address.replace("timeout=30", "timeout=5") + options(certs, **wrong)))
-    with pytest.raises(RemoteError):
+    with pytest.raises(RemoteError) as raised:
         backend.describe()
     backend.close()
+    assert told in str(raised.value)
+
+
+def test_a_certificate_needs_its_key(address: str, certs: Path) -> None:
+    """grpc ends the whole process for a lone one, also if the other file is there and empty."""
+    (certs / "empty").touch()
+    for lone in ("cert-file", "key-file"):
+        with pytest.raises(ConfigError, match="only one of cert-file and key-file"):
+            parse(f"{address}&{lone}={certs}/client.pem")
+    both = f"{address}&ca-file={certs}/ca.pem&cert-file={certs}/client.pem&key-file={certs}"
+    with pytest.raises(RemoteError, match=r"empty' \(key-file\) is empty"):
+        connect(parse(f"{both}/empty"))
+    wrong = list(remotes.examine(f"{both}/ca.key"))
+    assert [(good, text.partition(": ")[2]) for good, text, _ in wrong] == [
+        (False, "the certificates that its address names cannot be used")
+    ]
+
+
+def test_another_host_name_is_told(address: str, certs: Path) -> None:
+    ((good, text, hint),) = remotes.examine(address.replace("127.0.0.1", "localhost") + options(certs))
+    assert not good
+    assert text.endswith("': its certificate is for another host name")
+    assert hint == "write the host in the address as the certificate has it"
 
 
 def test_a_compile_of_one_machine_is_a_hit_on_another(address: str, certs: Path, tmp_path: Path) -> None:

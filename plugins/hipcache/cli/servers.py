@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
-from hipcache.cli.toolchain import FAULT, OK, Check
+from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
 from hipcache.remote import needs
 from hipcache.remote.workers import NONE
@@ -18,10 +19,18 @@ def check(settings: Config) -> Iterator[Check]:
         if missing:
             yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", f"pip install {' '.join(missing)}")
             return
+        if named and settings.readonly:
+            yield Check(
+                NOTE,
+                f"remotes and executors are not used: the store is read-only ({settings.origins['readonly']})",
+                "nothing is fetched, sent or run there; to use them, remove that setting",
+            )
+        # The library logs each handshake that fails, in its own words.
+        os.putenv("GRPC_VERBOSITY", "NONE")
         if settings.remote:
             from hipcache.helper import remotes
 
-            told += [one for text in settings.remote for one in remotes.examine(text)]
+            told += [one for text in settings.remote for one in remotes.examine(text, sends=not settings.readonly)]
         if settings.executor:
             from hipcache.helper import executing
 

@@ -209,7 +209,7 @@ def examine(text: str) -> tuple[bool, str, str]:
     except ImportError as error:
         return False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
-        return False, f"{name}: {error}", _HINTS.get(error.kind, "check the server and its address")
+        return False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
 
 
 def _server(executor: Executor, *, implied: bool = False) -> Server:

@@ -84,8 +84,11 @@ def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, RemoteError) else f"{type(error).__name__}: {error}"
 
 
-def examine(text: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[bool, str, str]]:
-    """Is the remote with that address well? (yes or no, in words, what to do) for each thing that was looked at."""
+def examine(
+    text: str, clock: Callable[[], float] = time.time, *, sends: bool = True
+) -> Iterator[tuple[bool, str, str]]:
+    """Is the remote with that address well? (yes or no, in words, what to do) for each thing that was looked at.
+    `sends`: may something be sent to it?"""
     try:
         found = address.parse(text)
     except ConfigError as error:
@@ -99,26 +102,37 @@ def examine(text: str, clock: Callable[[], float] = time.time) -> Iterator[tuple
         began = time.monotonic()
         backend.results([action_of("1" * 64, Seal())], _no_progress)
         milliseconds = (time.monotonic() - began) * 1000
-        yield True, f"{name} answers within {milliseconds:.0f} ms ({described})", ""
-        if found.writes:
-            content, now = b"hipcache doctor", clock()
-            backend.put_contents([(blob_of(content), content)])
-            come = backend.contents([blob_of(content)], _no_progress) if found.reads else {blob_of(content): content}
-            good = come.get(blob_of(content)) == content
-            yield good, f"{name} {'stores contents' if good else 'does not return the contents it was sent'}", _HINT
-            at = backend.stored_at(blob_of(content)) if good else None
-            if at is not None:
-                off = round(abs(at - now))
-                apart = f"the clock of {name} differs from this machine's by {off} s"
-                yield (
-                    off <= _MOST_APART,
-                    apart,
-                    "set both clocks with NTP: clouds deny access if they differ by 15 minutes",
-                )
+        only = "" if found.writes else "; nothing is sent to it ('read-only')"
+        yield True, f"{name} answers within {milliseconds:.0f} ms ({described}){only}", ""
+        if found.writes and sends:
+            yield from _examine_sending(name, backend, reads=found.reads, clock=clock)
     except ImportError as error:
         yield False, f"{name} needs {error.name}", needs.INSTALL
     except RemoteError as error:
-        yield False, f"{name}: {error}", _HINTS.get(error.kind, "check the server and its address")
+        yield False, f"{name}: {error}", error.hint or _HINTS.get(error.kind, "check the server and its address")
+
+
+def _examine_sending(
+    name: str, backend: Backend, *, reads: bool, clock: Callable[[], float]
+) -> Iterator[tuple[bool, str, str]]:
+    """Raises RemoteError."""
+    content, now = b"hipcache doctor", clock()
+    try:
+        backend.put_contents([(blob_of(content), content)])
+    except RemoteError as error:
+        if error.kind != DENIED:
+            raise
+        yield False, f"{name} denies writing", "if this user may only read, write ?read-only after the address"
+        return
+    come = backend.contents([blob_of(content)], _no_progress) if reads else {blob_of(content): content}
+    good = come.get(blob_of(content)) == content
+    yield good, f"{name} {'stores contents' if good else 'does not return the contents it was sent'}", _HINT
+    at = backend.stored_at(blob_of(content)) if good else None
+    if at is not None:
+        off = round(abs(at - now))
+        apart = f"the clock of {name} differs from this machine's by {off} s"
+        hint = "set both clocks with NTP: clouds deny access if they differ by 15 minutes"
+        yield off <= _MOST_APART, apart, hint
 
 
 def _no_progress(size: int) -> None:

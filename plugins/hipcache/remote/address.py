@@ -99,6 +99,8 @@ def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
     given = dict(options)
     if all(flag in given for flag in _FLAGS):
         raise ConfigError(f"remote '{shown}' may be neither read nor written", "remove one of the two options")
+    if ("cert-file" in given) != ("key-file" in given):  # grpc ends the whole process
+        raise ConfigError(f"remote '{shown}' has only one of cert-file and key-file", "name both files, or none")
     return given
 
 

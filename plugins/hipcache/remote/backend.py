@@ -22,11 +22,12 @@ CONNECT, ANSWER = 0.7, 0.8
 
 
 class RemoteError(Exception):
-    """`kind`: see above."""
+    """`kind`: see above; `hint`: what to do, where more is known than the kind says."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.kind = kind
+        self.hint = hint
 
 
 class Blob(NamedTuple):

@@ -7,6 +7,7 @@ from hipcache.remote.backend import SETTINGS, RemoteError
 from hipcache.values import dataclass, field
 
 _MOST = 1 << 20
+_HINT = "correct the file, or its name in the address"
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,15 @@ def read(address: Address) -> Credentials:
         for line in _text(address, "header-file").splitlines():
             name, colon, value = line.partition(":")
             if line.strip() and not colon:
-                raise RemoteError(SETTINGS, f"'{address.files['header-file']}' has a line that is not 'Name: value'")
+                raise RemoteError(
+                    SETTINGS, f"'{address.files['header-file']}' has a line that is not 'Name: value'", _HINT
+                )
             if colon:
                 headers[name.strip().lower()] = value.strip()
     if "token-file" in address.files:
         headers["authorization"] = f"Bearer {_text(address, 'token-file').strip()}"
     if any("\n" in value or not value.isprintable() for value in headers.values()):
-        raise RemoteError(SETTINGS, "the token or a header contains characters that cannot be sent")
+        raise RemoteError(SETTINGS, "the token or a header contains characters that cannot be sent", _HINT)
     return Credentials(
         headers, _content(address, "ca-file"), _content(address, "cert-file"), _content(address, "key-file")
     )
@@ -42,7 +45,7 @@ def _text(address: Address, option: str) -> str:
     try:
         return _content(address, option).decode("ascii")
     except UnicodeDecodeError as error:
-        raise RemoteError(SETTINGS, f"'{address.files[option]}' is not plain text") from error
+        raise RemoteError(SETTINGS, f"'{address.files[option]}' is not plain text", _HINT) from error
 
 
 def _content(address: Address, option: str) -> bytes:
@@ -51,6 +54,9 @@ def _content(address: Address, option: str) -> bytes:
         return b""
     try:
         with open(path, "rb") as file:
-            return file.read(_MOST)
+            content = file.read(_MOST)
     except OSError as error:
-        raise RemoteError(SETTINGS, f"cannot read '{path}': {error.strerror}") from error
+        raise RemoteError(SETTINGS, f"cannot read '{path}' ({option}): {error.strerror}", _HINT) from error
+    if not content.strip():
+        raise RemoteError(SETTINGS, f"'{path}' ({option}) is empty", _HINT)
+    return content

@@ -5,6 +5,7 @@ Names: `PREFIX/ac/HASH` is the ActionResult of the action with that digest, `PRE
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -42,10 +43,26 @@ _FAULTS = {
     "dns error": "it cannot be reached: there is no such host",
     "timed out": "it does not answer in time",
     "timedout": "it does not answer in time",
+    "notvalidforname": "its certificate is for another host name",
     "certificate": "its certificate is not trusted",
+    "invalidcontenttype": "it does not speak TLS",
+    "to https port": "it speaks TLS only",
+    "unexpectedmessage": "it does not speak HTTP/1.1",
+    " parse(": "it does not speak HTTP/1.1",
     "error trying to connect": "it cannot be reached",
     "error sending request": "it cannot be reached",
 }
+# By those words.
+_HINTS = {
+    "it cannot be reached: connection refused": "start the server, or correct the host and port of its address",
+    "it cannot be reached: there is no such host": "correct the host of its address, or this machine's DNS",
+    "its certificate is for another host name": "write the host in the address as the certificate has it",
+    "its certificate is not trusted": "name the authority that has signed it: SSL_CERT_FILE=/PATH",
+    "it does not speak TLS": "write http:// for a server without TLS, or correct the port",
+    "it speaks TLS only": "write https://",
+    "it does not speak HTTP/1.1": "write grpc:// for a gRPC server, or correct the port",
+}
+_STATUS = re.compile(r"status code: (\d{3}[A-Za-z -]*)")
 
 
 class ObjectStore:
@@ -181,7 +198,10 @@ def _as_remote_error(error: Exception) -> RemoteError:
     # The address of the object follows, which says nothing to anybody.
     for sign, words in _FAULTS.items():
         if sign in text.lower():
-            return RemoteError(UNREACHABLE, words)
+            return RemoteError(UNREACHABLE, words, _HINTS.get(words, ""))
+    status = _STATUS.search(text)
+    if status:
+        return RemoteError(UNREACHABLE, f"it answers with status {status[1].strip()}")
     return RemoteError(UNREACHABLE, _first_line(error))
 
 
