@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from hipcache import STORAGE_HELPER, VERBS
 
-# What the native launcher says where the command that follows was a direct hit, and is to be compared.
+# The native launcher passes this word before a command that was a direct hit and is to be compared.
 SERVED = "--served"
 
 

@@ -129,7 +129,7 @@ def _project() -> Path | None:
 
 
 def basedir_at(config: Config, environ: Mapping[str, str], cwd: str) -> str:
-    """The base directory of a compile in another process, with these variables; empty where there is none. `config`:
+    """The base directory of a compile in another process, with these variables; empty if there is none. `config`:
     of this process, which is at home in no project."""
     named, project = environ.get(PREFIX + "BASEDIR", ""), files.project_file(cwd)
     with suppress(ConfigError):
@@ -139,7 +139,7 @@ def basedir_at(config: Config, environ: Mapping[str, str], cwd: str) -> str:
 
 
 def watched_paths(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where config files are looked for, which a direct hit depends on, but the project's (`direct/record.key`)."""
+    """The paths of config files that a direct hit depends on, without the project's (`direct/record.key`)."""
     paths = (files.system_path(environ), files.user_path(environ), files.store_path(config.dir))
     return tuple(path for path in paths if path)
 
@@ -230,7 +230,7 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
 
 
 def check(setting: Setting, text: str, environ: Mapping[str, str]) -> None:
-    """Raises ConfigError where that is no value of the setting."""
+    """Raises ConfigError if that is no value of the setting."""
     _PARSERS[setting.kind](Text(text, f"setting '{setting.key}'", ""), environ)
 
 

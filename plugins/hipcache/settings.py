@@ -120,7 +120,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes from "500M", "10 GiB", "1.5T" or "1000"; None where it is no size.
+    """Bytes from "500M", "10 GiB", "1.5T" or "1000"; None if it is no size.
 
     As in ccache, K, M, G and T (with or without a B) count in thousands, Ki, Mi, Gi and Ti in 1024s.
     Not as in ccache, a plain number is bytes, not gigabytes.

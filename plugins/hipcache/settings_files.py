@@ -39,7 +39,7 @@ NAMES_A_FILE = ("config_file", "system_config")
 
 @dataclass(frozen=True)
 class Scope:
-    """Which file it is, and the keys that it may have; none: all of them."""
+    """The name of a config file, and the keys that it may have; none: all of them."""
 
     name: str
     allowed: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def user_directory(environ: Mapping[str, str], variable: str, below_home: str) -
 
 
 def system_path(environ: Mapping[str, str]) -> Path:
-    """Where the system-wide file is looked for. Raises ConfigError."""
+    """The path of the system-wide file. Raises ConfigError."""
     named = environ.get(PREFIX + "SYSTEM_CONFIG", "")
     if named and not named.startswith("/"):
         raise ConfigError(
@@ -88,7 +88,7 @@ def system_path(environ: Mapping[str, str]) -> Path:
 
 
 def user_path(environ: Mapping[str, str]) -> Path | None:
-    """Where the user's file is looked for; None where there is no home directory."""
+    """The path of the user's file; None if there is no home directory."""
     named = environ.get(PREFIX + "CONFIG", "")
     try:
         if named:
@@ -223,7 +223,7 @@ def _address(node: Node, place: str) -> str:
 
 
 def _pairs(node: Node) -> dict[str, Node] | None:
-    """None for what is no mapping of words."""
+    """The pairs of a mapping; None if it is no mapping of words."""
     from yaml import MappingNode, ScalarNode
 
     if not isinstance(node, MappingNode) or not all(isinstance(key, ScalarNode) for key, _ in node.value):
@@ -232,7 +232,7 @@ def _pairs(node: Node) -> dict[str, Node] | None:
 
 
 def refuse(setting: Setting, scope: Scope, place: str) -> None:
-    """Raises ConfigError where files of this scope may not have that setting. `place`: which one, for the message."""
+    """Raises ConfigError if files of this scope may not have that setting. `place`: which one, for the message."""
     variable = next(name for name, known in VARIABLES.items() if known is setting)
     if setting.key in NAMES_A_FILE:
         raise ConfigError(f"{place} cannot be set in a config file", f"set {variable} in the environment")

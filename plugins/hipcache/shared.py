@@ -1,4 +1,4 @@
-"""What Python and C both need to know: formats on disk, limits, numbers of answers, lists of words.
+"""Values that Python and C share: formats on disk, limits, numbers of answers, lists of words.
 
 `native/shared.h` is written from this module by `scripts/shared_header.py`: each name in capitals becomes a constant
 of the same name there (a text with its NUL, a tuple of texts a list that ends with NULL).

@@ -42,7 +42,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
             target, source = executor.get_all_targets(), executor.get_all_sources()
         node, started, cwd = target[0], time.time(), commands.directory()
         if node.is_conftest():
-            # What Configure tries goes to config.log, and SCons remembers the answer itself.
+            # The attempts of Configure go to config.log, and SCons remembers the answer itself.
             return super().execute(target, source, env, executor)
         environ = commands.environment(env)
         cache = cached.open_cache(environ)

@@ -1,4 +1,4 @@
-"""What a build needs, fetched from the remote at once: before the first HIP object is made, where a remote is set.
+"""Fetches what a build needs from the remote at once, before the first HIP object is made, if a remote is set.
 
 Other build tools have compile_commands.json for that (`hipcache prefetch`). Here the emitters have seen all objects;
 those that are not there are asked for, once in a build. An object that is only out of date asks for itself.
@@ -49,7 +49,7 @@ def fetch_once(cache: Cache) -> None:
 
 
 def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
-    """As of compile_commands.json; none where it is there, is not for the cache or is for another one."""
+    """As of compile_commands.json; none if it is there, is not for the cache or is for another one."""
     if node.is_conftest() or os.path.exists(node.get_abspath()):
         return []
     executor = node.get_executor()

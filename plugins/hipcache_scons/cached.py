@@ -60,8 +60,8 @@ class Cache:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a compile or a link ended. `files` are absolute paths of what a compile read; `left`: why the user's own
-    command must be run (`tell_plain` tells the cache how that ended); `status` and `why` are set where nothing is to be
+    """The end of a compile or a link. `files` are absolute paths of what a compile read; `left`: why the user's own
+    command must be run (`tell_plain` tells the cache how that ended); `status` and `why` are set if nothing is to be
     run any more: a signal ended it, or it failed and has said so."""
 
     files: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ def _interrupted(number: int) -> Ended:
 
 
 def _command(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> tuple[Command, Engine]:
-    """What the compiler gets, and the engine with the environment for it."""
+    """The command that the compiler gets, and the engine with the environment for it."""
     words = tools.behind(argv)
     if not tools.is_hipcc(words[0]):
         return parse(words, cwd, cache.environ), engine
@@ -285,7 +285,7 @@ def say(text: str) -> None:
 
 
 def _read_sets(engine: Engine, record: Record) -> list[ReadSet]:
-    """What the passes read, and looked for; none where the store has not got all of it."""
+    """The read sets of the passes; none if the store does not have all of them."""
     sets = []
     for digest in dict.fromkeys(unit.reads for unit in record.units):
         packed = engine.store.get_blob(digest) if digest else None

@@ -14,7 +14,7 @@ from hipcache_scons import shell
 
 
 def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tuple[str, ...] | None:
-    """The command of `action` as the shell would run it; None where only the shell can, or there is no such program."""
+    """The command of `action` as the shell would run it; None if only the shell can, or there is no such program."""
     lines, ignore, _ = action.process(target, [node.rfile() for node in source], env, executor)
     lines = [line for line in lines if line]
     if ignore or len(lines) != 1:

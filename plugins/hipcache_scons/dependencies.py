@@ -39,7 +39,7 @@ def locate(name: str, cwd: str) -> str:
 
 @dataclass(frozen=True)
 class Reads:
-    """What the compile of an object read: absolute paths, and when it began (seconds of the epoch)."""
+    """The files that the compile of an object read: absolute paths, and when it began (seconds of the epoch)."""
 
     files: tuple[str, ...]
     started: float

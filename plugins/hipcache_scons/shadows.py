@@ -22,7 +22,7 @@ from hipcache.inputs.readset import ReadSet
 
 
 def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
-    """`path`: of the object, absolute; `sets`: of all of its passes, none where they are not known; `command`: what
+    """`path`: of the object, absolute; `sets`: of all of its passes, none if they are not known; `command`: what
     made it."""
     local = Basedir(engine.basedir).local
     absent, present = set[str](), set[str]()
@@ -34,7 +34,7 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
 
 
 def seen(engine: Engine, path: str, cwd: str) -> str:
-    """What has appeared or gone since the object was made, in words; empty if nothing has."""
+    """The headers that have appeared or gone since the object was made, in words; empty if there are none."""
     data = _read(engine, path)
     appeared = [name for name in data.get("absent", ()) if os.path.lexists(os.path.join(cwd, name))]
     gone = [name for name in data.get("present", ()) if not os.path.exists(os.path.join(cwd, name))]

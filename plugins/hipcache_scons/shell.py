@@ -11,7 +11,7 @@ _ESCAPED_IN_QUOTES = set('$`"\\\n')
 
 
 def split(line: str) -> tuple[str, ...] | None:
-    """None where only a shell can tell."""
+    """The words of the line; None if only a shell can tell them."""
     words: list[str] = []
     word: str | None = None
     chars = iter(line)

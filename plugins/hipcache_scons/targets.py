@@ -1,4 +1,4 @@
-"""Which programs and libraries the HIP objects go to, for `hipcache explain` and `hipcache report`.
+"""The programs and libraries that the HIP objects go to, for `hipcache explain` and `hipcache report`.
 
 CMake and Meson list their targets themselves. Here emitters see each program and library when it is declared, and as
 SCons ends, the list is written, if an object was made (report/targets.py reads it):

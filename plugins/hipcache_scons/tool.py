@@ -1,4 +1,4 @@
-"""What the tool adds to an Environment: variables, builders, and HIP sources in the builders that are there.
+"""Adds to an Environment: variables, builders, and HIP sources in the builders that are there.
 
     HIP_ARCHS    offload archs, a list ("gfx90a", "gfx942:xnack+", "native")
     HIPCXX       the compiler (clang++)
@@ -174,7 +174,7 @@ def _emit(target: Any, source: Any, env: Any, variable: str) -> tuple[Any, Any]:
 
 
 def _side_files(output: str, flags: tuple[str, ...], archs: list[str]) -> list[str]:
-    """What the compiler writes beside the object, for `scons -c`."""
+    """The files that the compiler writes beside the object, for `scons -c`."""
     stem = output.rpartition(".")[0] or output
     found = [f"{stem}{suffix}" for prefix, suffix in _SIDE_FILES if any(word.startswith(prefix) for word in flags)]
     if f"{stem}.dwo" in found:

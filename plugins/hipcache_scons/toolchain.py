@@ -26,7 +26,7 @@ from hipcache.planning.plan import Plan
 from hipcache.planning.responses import expand
 from hipcache.processes.runner import Runner, SubprocessRunner
 
-# What differs between two sources, or between two runs.
+# Options that differ between two sources, or between two runs.
 _NOT_TOOLCHAIN = {
     *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.CUID),
     *(Role.GPUBINARY, Role.INPUT, Role.BITCODE),

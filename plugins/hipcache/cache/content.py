@@ -19,7 +19,7 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where results are put. `recache`: nothing is found; `refusal`: in words why nothing may be stored now (empty: it
+    """The place of results. `recache`: nothing is found; `refusal`: in words why nothing may be stored now (empty: it
     may); `note` takes in words what went wrong without harm."""
 
     actions: ActionCache
@@ -50,7 +50,7 @@ class Shelf:
             return Digest(digest_bytes(content), len(content))
 
     def result(self, action: Action, ran: Ran) -> ActionResult:
-        """What was made; its contents are stored, unless they must not be."""
+        """The result of a run. Its contents are stored, unless they must not be."""
         outputs = {}
         for name in action.stored:
             if name in ran.outputs:

@@ -20,7 +20,7 @@ from hipcache.values import asdict, dataclass
 if TYPE_CHECKING:
     from hipcache.cache.content import Shelf
 
-# How many versions of its headers one command may have: several branches, and the state before an edit.
+# One command may have so many versions of its headers: several branches, and the state before an edit.
 MOST = 16
 # Fields that a record calls by another name.
 _NAMES = {"message_format": "look"}
@@ -32,10 +32,10 @@ class Entry:
 
     `reads`: of the read set; `outputs`: of contents in the store, empty for what the pass has not written; `passing`:
     of outputs that are not stored; `text`: all that the pass printed, in that `message_format` ("look" in the record).
-    `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty where it names
+    `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty if it names
     none.
-    `cuid`: under a key for every spelling, the CUID that the output has in it, empty where it would be the same with
-    another one. `quotes`: the lines that the text quotes; None where each byte of the files counts for it."""
+    `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
+    another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it."""
 
     reads: str
     outputs: tuple[str, ...]

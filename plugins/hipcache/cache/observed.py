@@ -19,7 +19,7 @@ from hipcache.inputs.keys import make_key
 from hipcache.model import ActionResult, Bound, Missing, Ran, Trace
 from hipcache.values import dataclass
 
-# How many versions of its files one command may have: several branches, and the state before an edit.
+# One command may have so many versions of its files: several branches, and the state before an edit.
 MOST_TRACES = 16
 
 

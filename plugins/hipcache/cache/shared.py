@@ -20,8 +20,8 @@ _MOST_STEPS = 3
 
 
 class Fetched(Protocol):
-    """What a question at a remote came to: the keys of the records that are in the near cache since then; is there any;
-    was a remote at fault?"""
+    """The answer of a remote: the keys of the records that are now in the near cache; is there any; was a remote at
+    fault?"""
 
     @property
     def came(self) -> Iterable[str]: ...
@@ -35,8 +35,8 @@ class Fetched(Protocol):
 
 @dataclass(frozen=True)
 class SharedCache:
-    """`fetch` puts what the remote has of those keys into the near cache; None where it asked nothing. `count` takes
-    numbers by the names of units and of what is counted (`report/sums`)."""
+    """`fetch` puts the records that the remote has under those keys into the near cache, and returns None if it asked
+    nothing. `count` takes numbers by the names of units and of what is counted (`report/sums`)."""
 
     near: ResultCache
     actions: NotedActions

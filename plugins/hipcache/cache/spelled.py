@@ -98,7 +98,7 @@ class Spelled:
 
 
 def _for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
-    """The digests of bitcode with another CUID; None where that is not known."""
+    """The digests of bitcode with another CUID; None if they are not known."""
     if not passing or not passing[1]:
         return passing
     digest = bitcode.digest_for(passing[1], cuid)

@@ -39,7 +39,7 @@ class Translation:
     def for_all(
         self, reads: ReadSet, spelled: Spelling, macros: tuple[tuple[str, str], ...], own: tuple[str, ...]
     ) -> ReadSet | None:
-        """The read set with absolute paths; None where one of them is not clear, or may be in the output."""
+        """The read set with absolute paths; None if one of them is not clear, or may be in the output."""
         portable, local = self.files.basedir.portable, self.files.basedir.local
         scans = {local(file.path): self.files.scanned(local(file.path), file.digest) for file in reads.files}
         known = {path: scan for path, scan in scans.items() if scan is not None}
@@ -52,7 +52,7 @@ class Translation:
         whole = spelled.absolute({path: scan.quoted | scan.next for path, scan in known.items()}, named)
         if [spelled.spelled(path) for path in whole.values()] != list(scans):
             return None
-        # What -include names is looked for in the working directory, which may be another one elsewhere.
+        # clang looks for the files of -include in the working directory, which may be another one elsewhere.
         bare = set(spelled.bare)
         absent = {path: spelled.places(local(path)) for path in reads.absent}
         present = {path: spelled.places(local(path).rstrip("/")) for path in reads.present}
@@ -71,7 +71,7 @@ class Translation:
         )
 
     def in_spelling(self, digest: str, reads: ReadSet, spelled: Spelling) -> ReadSet | None:
-        """The read set (with that digest) of the same pass in this spelling; None where that is not clear."""
+        """The read set (with that digest) of the same pass in this spelling; None if that is not clear."""
         if (digest, spelled) not in self._translated:
             portable, local = self.files.basedir.portable, self.files.basedir.local
             paths = [spelled.spelled(local(file.path)) for file in reads.files]

@@ -39,7 +39,7 @@ USAGE = 2
 
 @dataclass(frozen=True)
 class Session:
-    """What a verb sees of the world."""
+    """The outside world, as a verb sees it."""
 
     environ: Mapping[str, str]
     out: TextIO

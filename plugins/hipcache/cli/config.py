@@ -18,7 +18,7 @@ from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER
 
 SUMMARY = "show every setting and where it comes from, or change one"
-# How many words follow.
+# The words that follow each.
 _COMMANDS = {"get": ("KEY",), "set": ("KEY", "VALUE"), "unset": ("KEY",)}
 
 

@@ -39,7 +39,7 @@ def place(scope: Scope, environ: Mapping[str, str], cwd: str) -> Path:
 
 
 def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: Scope = USER) -> None:
-    """Give the setting that value in the file, or none where it is empty. The setting, the value and what stands in the
+    """Give the setting that value in the file, or none if it is empty. The setting, the value and what stands in the
     file are checked before. Raises ConfigError, OSError."""
     found = setting(name)
     settings_files.refuse(found, scope, f"setting '{found.key}'")

@@ -35,8 +35,8 @@ def find(tool: str, package: Path | None = None, prefix: Path | None = None) -> 
 
 
 def _recorded_prefixes(package: Path, installed: str) -> Iterator[Path]:
-    """Where the installer recorded that it put files below `installed`. A distribution of the same name that holds
-    another copy of this package (beside an editable install) is not asked."""
+    """The directories where the installer recorded that it put files below `installed`. A distribution of the same name
+    that holds another copy of this package (beside an editable install) is not asked."""
     try:
         distribution = metadata.distribution("hipcache")
     except metadata.PackageNotFoundError:

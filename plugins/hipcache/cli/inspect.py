@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def _reads(store: LocalStore, unit: UnitRecord) -> ReadSet | None:
-    """None where it reads no file, or the store does not hold the list any more."""
+    """The files that it read; None if it reads none, or the store does not hold the list any more."""
     with suppress(ValueError):
         return ReadSet.unpack(store.get_blob(unit.reads) or b"") if unit.reads else None
     return None

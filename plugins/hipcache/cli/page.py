@@ -61,7 +61,7 @@ _KEY = (
 
 @dataclass(frozen=True)
 class Told:
-    """What a report is about. `source`: where the compiles are from; `target`: of an object's path; `bytes` of the
+    """The contents of a report. `source`: where the compiles are from; `target`: of an object's path; `bytes` of the
     store, when they were last `used`: (days ago, bytes), the newest first; the store over time, the oldest first."""
 
     source: str
@@ -129,7 +129,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]], *, marked: boo
 
 
 def _folded(rest: Sequence[str], show: Callable[[Sequence[str]], str]) -> str:
-    """What is one click away; a page of 5,000 objects stays small, so the last ones are counted alone."""
+    """A part that opens with one click; a page of 5,000 objects stays small, so the last ones are counted alone."""
     if not rest:
         return ""
     more = len(rest) - _MOST_FOLDED

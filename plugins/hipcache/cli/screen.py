@@ -1,4 +1,4 @@
-"""What output looks like: colours on a terminal, tables, sizes and times for people."""
+"""The look of the output: colours on a terminal, tables, sizes and times for people."""
 
 from __future__ import annotations
 

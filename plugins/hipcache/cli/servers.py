@@ -1,4 +1,4 @@
-"""What `hipcache doctor` says of remotes and executors."""
+"""The checks of remotes and executors for `hipcache doctor`."""
 
 from __future__ import annotations
 

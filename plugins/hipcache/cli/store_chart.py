@@ -35,7 +35,7 @@ class Change:
 
 
 def changes(points: Sequence[Point]) -> Iterator[Change]:
-    """Where the counts were set to zero in between (`stats --zero`), they count from there."""
+    """The differences between points. After a reset of the counts (`stats --zero`) a difference begins at zero."""
     for before, now in pairwise(points):
         counts = [(one.hits, one.partial, one.misses, one.evicted, one.evicted_bytes) for one in (before, now)]
         zeroed = any(new < old for old, new in zip(*counts, strict=True))

@@ -39,8 +39,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What one compiler answered. `version` is empty if it is no clang; `flags` are what it needs to find HIP here
-    (None: nothing that was tried works); `error` is what it said without them."""
+    """The answers of one compiler. `version` is empty if it is no clang; `flags` are what it needs to find HIP here
+    (None: nothing that was tried works); `error` is its message without them."""
 
     compiler: str
     version: str = ""
@@ -56,7 +56,7 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where to look. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's."""
+    """The place to look at. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's."""
 
     runner: Runner
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ def rocm_roots(machine: Machine) -> list[Path]:
 
 
 def resolve(compiler: str, environ: Mapping[str, str]) -> str:
-    """The path of a compiler that was named as a shell would; empty where there is none."""
+    """The path of a compiler, found by its name as a shell would; empty if there is none."""
     return shutil.which(compiler, path=environ.get("PATH", os.defpath)) or ""
 
 
@@ -166,7 +166,7 @@ def _run(machine: Machine, argv: Sequence[str]) -> Completed:
 
 
 def _first_error(text: str) -> str:
-    """What follows "error: " in the first such line, else the last line."""
+    """The text behind "error: " in the first such line, else the last line."""
     for line in text.splitlines():
         _, found, message = line.partition("error: ")
         if found:

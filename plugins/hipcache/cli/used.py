@@ -1,4 +1,4 @@
-"""Which entries of a store the objects of one build have used: those that `hipcache gc --not-used-by` leaves, and
+"""The entries of a store that the objects of one build have used: those that `hipcache gc --not-used-by` leaves, and
 `hipcache export --used-by` takes.
 
 The record of a whole compile (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
@@ -61,7 +61,7 @@ class Used(NamedTuple):
 
 
 def all_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Names:
-    """As `by`. Raises HipcacheError also where it is not known of all objects."""
+    """As `by`. Raises HipcacheError also if it is not known of all objects."""
     names, unknown = by(build, store, basedir, progress)
     if unknown:
         count = f"{len(unknown)} objects" if len(unknown) > 1 else "an object"
@@ -73,7 +73,7 @@ def all_by(build: Build, store: LocalStore, basedir: str, progress: Callable[[in
 
 def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], object]) -> Used:
     """`basedir`: HIPCACHE_BASEDIR, or nothing; `progress` is given the number of records that were read. Raises
-    HipcacheError where the store knows no object of the build."""
+    HipcacheError if the store knows no object of the build."""
     if not build.objects:
         raise HipcacheError(f"'{build.name}' lists no HIP compile", "nothing was changed; name another build")
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
@@ -152,7 +152,7 @@ def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
 
 def _of_others(reader: LocalStore, last: Record | None) -> set[str] | None:
     """The entries of an object that no record of a whole compile tells of: those of a link's units, none of a command
-    that failed or was left to the compiler; None where they are not known. `last`: its last command."""
+    that failed or was left to the compiler; None if they are not known. `last`: its last command."""
     if last is None:
         return None
     names = {History.name(last)}

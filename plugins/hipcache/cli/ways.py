@@ -94,7 +94,7 @@ def check_hipcc(machine: Machine) -> Iterator[Check]:
 
 
 def _reads_launcher(hipcc: str) -> bool | None:
-    """None where it is no hipcc of ROCm's, but somebody's script."""
+    """Does hipcc read the variable of a launcher? None if it is not ROCm's, but somebody's script."""
     directory = os.path.dirname(os.path.realpath(hipcc))
     try:
         with open(hipcc, "rb") as file:
@@ -134,7 +134,7 @@ def check_architectures(machine: Machine) -> Iterator[Check]:
 
 
 def _cached(build: Path) -> dict[str, str]:
-    """What CMake has in its cache for the build directory; nothing where it has none."""
+    """The variables in the cache of CMake for the build directory; none if it has no cache."""
     try:
         return dict(_CACHED.findall((build / "CMakeCache.txt").read_text("utf-8", "replace")))
     except OSError:

@@ -1,4 +1,4 @@
-"""What the user gets, written whole or not at all."""
+"""The files that the user gets, each written completely or not at all."""
 
 from __future__ import annotations
 

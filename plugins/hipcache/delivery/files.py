@@ -15,7 +15,7 @@ from hipcache.storage import ContentStore
 
 
 def check_places(paths: Iterable[str]) -> None:
-    """Where the object cannot be written, clang fails, and leaves nothing beside it."""
+    """If the object cannot be written, clang fails and leaves nothing beside it."""
     for path in paths:
         is_special = os.path.exists(path) and not os.path.isfile(path)  # /dev/null
         kept = os.path.lexists(path) and os.path.isfile(path) and not os.access(path, os.W_OK)
@@ -60,7 +60,7 @@ def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> se
 
 
 def written(graph: Graph, ends: Mapping[str, End]) -> list[Delivery]:
-    """What is delivered: of two in one place the later one that was written."""
+    """The outputs to deliver: of two in one place the later one that was written."""
     last = {one.path: one for one in graph.deliveries if _is_there(one.output, ends[one.output.action])}
     return list(last.values())
 

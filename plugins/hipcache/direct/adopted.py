@@ -29,8 +29,8 @@ _NO_MEMOS = Memos(lambda key: None, lambda key, memo: None)
 
 @dataclass
 class Searches:
-    """Which of these names of variables the tools never ask for. Each set of tools is searched once for the same names,
-    by one thread. Nothing of it is stored: which tools these are is another machine's word."""
+    """Finds the names of variables that the tools never ask for. Each set of tools is searched once for the same names,
+    by one thread. Nothing of it is stored, since another machine says which tools these are."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: dict[tuple[object, ...], set[str]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Adoption:
         return invocation.key(argv, cwd, self._basedir.portable)
 
     def fitting(self, manifest: Manifest, argv: Sequence[str]) -> Invocation | None:
-        """What the command came to, as far as the project's own files tell."""
+        """The compile that the command stands for, as far as the project's own files show it."""
         for known in manifest.invocations:
             local = self._local(known)
             if invocation.plain(map(local, known.argv)) == invocation.plain(argv) and all(
@@ -78,7 +78,7 @@ class Adoption:
         return self.store.get_action(self._direct_key(known, cwd)) is not None
 
     def adopt(self, known: Invocation, cwd: str) -> bool:
-        """False where not all of its contents are in the store, or nothing can be written there."""
+        """False if not all of its contents are in the store, or nothing can be written there."""
         with suppress(StoreError):
             record = self.record(known, cwd)
             self.store.put_actions(record)
@@ -86,14 +86,14 @@ class Adoption:
         return False
 
     def record(self, known: Invocation, cwd: str) -> dict[str, bytes]:
-        """What `adopt` puts into the store, by its key; nothing where not all of its contents are there."""
+        """The record that `adopt` puts into the store, by its key; none if not all of its contents are there."""
         content = (self.content or self.store.get_blob)(known.record)
         if content is None or not all(map(self.store.has_blob, known.needs)):
             return {}
         return {self._direct_key(known, cwd): self._with_variables(content, known)}
 
     def _direct_key(self, known: Invocation, cwd: str) -> str:
-        """Where the direct record of this command belongs, whatever a manifest would have."""
+        """The key of the direct record of this command; no manifest can choose another one."""
         argv = tuple(map(self._local(known), known.argv))
         return elsewhere.key(argv, cwd, self.base) if known.everywhere else record.key(argv, cwd)
 
@@ -123,7 +123,7 @@ class Adoption:
         return self._basedir.local if known.everywhere else str
 
     def _digest(self, path: str) -> str:
-        """Empty where it cannot be read."""
+        """Empty if it cannot be read."""
         if path not in self._digests:
             self._digests[path] = ""
             with suppress(OSError, ValueError):

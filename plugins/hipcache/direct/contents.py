@@ -101,7 +101,7 @@ def _file(path: str, listed: object, state: bytes, digests: Mapping[Status, str]
 def known_contents(
     watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
 ) -> bytes:
-    """The same; empty where they are not known."""
+    """The same; empty if the contents are not known."""
     try:
         return pack_contents(watched, found, digests, old)
     except ContentsUnknown:

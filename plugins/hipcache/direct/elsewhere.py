@@ -53,7 +53,7 @@ def of(
     system: Sequence[str],
     named: frozenset[str],
 ) -> DirectRecord | None:
-    """The record for every checkout, of that for this one; None where there can be none. `environ` names the base
+    """The record for every checkout, made from that of this one; None if there can be none. `environ` names the base
     directory; `system`: the paths of the system that mattered; `named`: see `places`."""
     path = environ.get("HIPCACHE_BASEDIR", "")
     basedir = Basedir(path)
@@ -83,7 +83,8 @@ def of(
 
 
 def places(words: Iterable[str], environ: Mapping[str, str], tools: Iterable[str]) -> frozenset[str]:
-    """Where what matters may lie, wherever the checkout is: as words and variables say, and with the tools."""
+    """The directories in which inputs may lie wherever the checkout is: those that words and variables name, and those
+    of the tools."""
     named = [word[word.find("/") :] for word in words if "/" in word]
     named += [one for value in environ.values() for one in value.split(":")]
     named += [os.path.dirname(os.path.dirname(tool)) for tool in tools]

@@ -78,7 +78,7 @@ class _Directories:
         return ""
 
     def _guard(self, directory: str) -> str | None:
-        """None if there is no such directory, empty if it cannot be one."""
+        """The guard of a directory: None if there is no such directory, empty if it cannot have one."""
         if directory not in self._found:
             self._found[directory] = self._make(directory)
         return self._found[directory]

@@ -36,7 +36,7 @@ class Made:
     asked: tuple[str, ...]
 
     def keep(self, store: Store, argv: Sequence[str], cwd: str, base: str) -> str:
-        """Put it into the manifest of its command; the key of that, empty where it is there already. `base`: the base
+        """Put it into the manifest of its command; the key of that, empty if it is there already. `base`: the base
         directory. Raises StoreError, and ValueError as `DirectRecord.pack`."""
         basedir = Basedir(base)
         key = invocation.key(argv, cwd, basedir.portable)

@@ -29,7 +29,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     watched       string: list of the kind (1 byte) and the absolute path of each; and of guards, "d" with 32
                   hexadecimal digits (of the digest of what FILE gives for the directory) before the path: while that
                   is so, all that follows needs no look, up to the next that is neither "n" nor "a"
-    contents      string: of `watched` (`direct/contents.py`); empty where they are not known
+    contents      string: of `watched` (`direct/contents.py`); empty if they are not known
     system        32 bytes, BLAKE3 of SYSTEM_DOMAIN and, for each of the next, that text, NUL, and what
                   `watched.state` gives for it: so the digest means the same without the record (`native/ask.c`);
                   NO_STATE if not known
@@ -37,7 +37,7 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
                   because there is a process that can answer for them: then nobody reads it. Sources that include
                   the same of the system share one
     system contents  32 bytes: digest of a blob, the contents of those
-    rules         string: for each dependency file string: absolute path, empty where none is written (SCons keeps the
+    rules         string: for each dependency file string: absolute path, empty if none is written (SCons keeps the
                   content); string: list of its lines
 
     list          for each text: bytes that it shares with the one before (2 bytes), more bytes (2 bytes), these
@@ -64,7 +64,7 @@ STATE_DOMAIN = terminated(shared.STATE_DOMAIN)
 NO_STATE = bytes(32).hex()
 SYSTEM_DOMAIN = terminated(shared.SYSTEM_DOMAIN)
 _LONGEST = 0xFFFF
-# Where parts of the format lie.
+# Places of parts of the format.
 _DIGEST = 32
 _IGNORED_AT = 2 * _DIGEST + 8
 
@@ -85,7 +85,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Rule:
-    """A dependency file: absolute path (empty where none is written), content."""
+    """A dependency file: absolute path (empty if none is written), content."""
 
     path: str
     content: bytes
@@ -96,7 +96,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a compile wrote, the dependency files (at most one for each source) first."""
+    """The files that a compile wrote, the dependency files (at most one for each source) first."""
 
     rules: tuple[Rule, ...]
     files: tuple[Output, ...]
@@ -123,7 +123,7 @@ class DirectRecord:
     rules: tuple[Rule, ...]
 
     def pack(self) -> bytes:
-        """Raises ValueError where a path or a line is longer than any system allows."""
+        """Raises ValueError if a path or a line is longer than any system allows."""
         return b"".join(
             [
                 bytes.fromhex(self.variables),
@@ -146,8 +146,8 @@ class DirectRecord:
 
 
 def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
-    """Where the record of a command is: `argv` as typed, without hipcache itself. `terminal`: one with messages that
-    went to one."""
+    """The key of the record of a command: `argv` as typed, without hipcache itself. `terminal`: the record whose
+    messages went to a terminal."""
     words = [("word", word) for word in argv]
     kind = shared.DIRECT_KIND_ON_TERMINAL if terminal else shared.DIRECT_KIND
     return make_key(kind, [("version", __version__), ("directory", cwd), *of_project(cwd), *words]).digest

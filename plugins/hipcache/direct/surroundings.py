@@ -67,7 +67,7 @@ def _program(one: Unwrapped, command: Command, environ: Mapping[str, str]) -> It
 
 
 def tools_of(session: Session, asked: Asked | AskedToAssemble) -> Mapping[str, tuple[str, ...]]:
-    """Those that ran (digest -> files); none where there may have been others."""
+    """The tools that ran (digest -> files); none if there may have been others."""
     found = session.identities.contents()
     own = {os.path.realpath(files[0]) for files in found.values()}
     known = os.path.realpath(asked.program) in own and not session.command.unwrapped

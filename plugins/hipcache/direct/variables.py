@@ -1,4 +1,4 @@
-"""Which variables of the environment cannot reach a compile, so that a direct hit need not compare them.
+"""The variables of the environment that cannot reach a compile, so that a direct hit need not compare them.
 
 Sessions and CI jobs set dozens of variables that differ each time (GITHUB_RUN_ID, BUILD_NUMBER, SSH_CONNECTION), and
 any list of those that matter would be a guess. But a tool can only ask for a variable by its name: a name of which
@@ -47,7 +47,7 @@ _OF_THE_WAY = {
 def ignored(
     environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos, *, terminal: bool
 ) -> tuple[str, ...]:
-    """The names of all variables that a direct hit need not compare. `tools`: as below, empty where not all are known;
+    """The names of all variables that a direct hit need not compare. `tools`: as below, empty if not all are known;
     `terminal`: did messages go to one?"""
     from hipcache.planning.answers import VOLATILE  # the storage helper has no planning
 

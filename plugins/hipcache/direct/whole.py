@@ -18,16 +18,16 @@ from hipcache.model import Cache, End, Graph
 from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.values import dataclass
 
-# What the kernel says in a file there changes without the file's status.
+# The content of these files comes from the kernel, and changes without their status.
 _KERNELS = ("/proc/", "/sys/")
 
 
 @dataclass(frozen=True)
 class Whole:
     """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
-    what of the store it used (action or not, digest), the tools that ran (digest -> files; none where there may have
+    what of the store it used (action or not, digest), the tools that ran (digest -> files; none if there may have
     been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
-    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, where there is a remote."""
+    same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, if there is a remote."""
 
     began: float
     outputs: Outputs
@@ -47,8 +47,8 @@ def whole_of(
     ends: Mapping[str, End],
     comments: Sequence[bool] = (),
 ) -> Whole | None:
-    """None where not all is known that the graph's outputs depended on, or some of that has changed. `comments`: do
-    they matter, for each pass in the order of what is told?"""
+    """The compile; None if not all is known that the outputs of the graph depended on, or some of it has changed.
+    `comments`: do they matter, for each pass in the order of their messages?"""
     depends = _all_of(_depends(session, asked, graph, ends, comments))
     if depends is None:
         return None
@@ -100,7 +100,7 @@ def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]
 
 
 def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
-    """None where one is not known, or the kernel answers for it."""
+    """All of them; None if one is not known, or its content comes from the kernel."""
     try:
         found = watched.merge(depends)
     except (Untraceable, OSError):
@@ -109,8 +109,8 @@ def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
 
 
 def together(wholes: Sequence[Whole | None], observed: Iterable[Watched]) -> Whole | None:
-    """The compiles of one command, in their order, and what was `observed` for all of them. None where not all of it
-    is known, and where the order in which it is written matters (a dependency file that is another one's object)."""
+    """The compiles of one command, in their order, and what was `observed` for all of them. None if not all of it is
+    known, or if the order in which it is written matters (a dependency file that is another one's object)."""
     known = [one for one in wholes if one]
     rules = tuple(rule for one in known for rule in one.outputs.rules)
     files = tuple(file for one in known for file in one.outputs.files)

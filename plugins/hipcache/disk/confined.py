@@ -46,7 +46,7 @@ class Strange(OSError):
 
 
 class Confined:
-    """The files below `root`/v1. `umask`: as HIPCACHE_UMASK, None where it is not set."""
+    """The files below `root`/v1. `umask`: that of HIPCACHE_UMASK, None if it is not set."""
 
     def __init__(self, root: str | os.PathLike[str], umask: int | None = None) -> None:
         self.root = os.fspath(root)
@@ -171,7 +171,7 @@ class Confined:
             self.make_directory(name)
 
     def make_directory(self, name: str) -> None:
-        """Where it is missing, or a link is in its place; as open as the directory that it is in."""
+        """Make it if it is missing or a link is in its place, with the permissions of the directory that it is in."""
 
         def make(parent: int, last: str) -> None:
             try:
@@ -191,7 +191,7 @@ class Confined:
         self._at(name, make)
 
     def listing(self, name: str) -> list[tuple[str, os.stat_result]]:
-        """What is in a directory; nothing where there is none, or a link in its place."""
+        """The entries of a directory; none if there is no directory, or a link in its place."""
         try:
             directory = self._at(name, lambda parent, last: os.open(last, _LIST, dir_fd=parent))
         except (FileNotFoundError, NotADirectoryError):

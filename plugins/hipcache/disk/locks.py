@@ -53,7 +53,7 @@ def key_offset(key: str) -> int:
 def try_lock(fd: int, offset: int, *, shared: bool = False) -> bool:
     """Lock one byte now, or return False because another open file holds it.
 
-    Raises OSError where there are no such locks: ENOLCK, EINVAL, EOPNOTSUPP, EBADF for a read-only `fd`."""
+    Raises OSError if there are no such locks: ENOLCK, EINVAL, EOPNOTSUPP, EBADF for a read-only `fd`."""
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, offset, 1, 0))
@@ -147,7 +147,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def is_held_by(pid: int, fd: int, offset: int) -> bool:
-    """Does that process, one of this user's, hold a lock on that byte of the file? False where it cannot be asked."""
+    """Does that process, one of this user's, hold a lock on that byte of the file? False if it cannot be asked."""
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return False

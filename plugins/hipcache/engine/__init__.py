@@ -51,7 +51,7 @@ class Engine:
         return of_actions(self.store.get_action, self.keep_for_speed)
 
     def last(self, path: str) -> Record | None:
-        """How `path` was made before."""
+        """The last compile of `path`."""
         return self.history.load(path) if self.history else None
 
     def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:

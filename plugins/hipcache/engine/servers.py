@@ -29,9 +29,9 @@ def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client
 
 
 def queue_of(config: Config, environ: Mapping[str, str]) -> Callable[[str], object]:
-    """What takes the key of a record that is to be uploaded, some time: without the client, which takes longer to load
-    than a hit may take. The native program has asked the storage helper before the engine began, so there is one that
-    can be told."""
+    """The function that takes the key of a record to upload later. It does without the client, which takes longer to
+    load than a hit may take. The native program asked the storage helper before the engine began, so a helper is there
+    to be told."""
 
     def put(key: str) -> None:
         from hipcache.disk.confined import Confined

@@ -1,4 +1,5 @@
-"""Where actions run: `local` (a process of this machine) and `in_process` (a function or a step of this program)."""
+"""The executors of actions: `local` (a process of this machine) and `in_process` (a function or a step of this
+program)."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Way:
-    """How a pass is run: `argv` writes to `output`, and make's dependencies to `rule`. `began`: if not 0, since when
-    (seconds of the epoch) its files must be as they are; `headers`: of the preamble that it uses."""
+    """One way to run a pass: `argv` writes to `output`, and make's dependencies to `rule`. `began`: if not 0, since
+    when (seconds of the epoch) its files must be as they are; `headers`: of the preamble that it uses."""
 
     argv: list[str]
     output: Path

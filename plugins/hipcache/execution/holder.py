@@ -18,7 +18,7 @@ from hipcache.making import splice
 from hipcache.making.splice import UnknownObject
 from hipcache.planning.wrapper_plan import WrapperPlan
 
-# What the wrapper names its files after (--save-temps keeps them, in its directory).
+# The wrapper derives the names of its files from this one (--save-temps keeps them, in its directory).
 _NAME = "program"
 _BUNDLE, _OBJECT = f"{_NAME}.hipfb", f"{_NAME}.hip.image.wrapper.o"
 _TARGET = "hip-amdgcn-amd-amdhsa--"

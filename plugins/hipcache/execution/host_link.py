@@ -66,8 +66,8 @@ def run_command(session: Session, words: list[str], messages: str) -> Ran:
 
 @contextmanager
 def _as_found(output: str) -> Iterator[None]:
-    """Where the compiler itself is to link instead, it finds a link to no file as it was: GNU ld writes through such a
-    link, but replaces one to a file."""
+    """If the compiler itself has to link instead, it finds a symbolic link to no file as it was: GNU ld writes through
+    such a link, but replaces one to a file."""
     to = os.readlink(output) if os.path.islink(output) and not os.path.exists(output) else ""
     try:
         yield
@@ -81,7 +81,7 @@ def _as_found(output: str) -> Iterator[None]:
 
 
 def _name_in_messages(session: Session) -> str:
-    """What the driver calls itself (15 the file that it is, 19 what it was called by); empty where it does not say."""
+    """The name of the driver in its messages (15: its file, 19: the word that called it); empty if it has none."""
     prefixes = [word for word in session.command.arguments if word.endswith("-canonical-prefixes")]
     said = os.fsdecode(session.jobs.attempt([session.command.compiler, *prefixes]).stderr)
     return said.removesuffix(_NO_INPUT) if said.endswith(_NO_INPUT) and said.count("\n") == 1 else ""

@@ -13,8 +13,8 @@ from hipcache.processes.runner import Completed, Runner, Traced
 from hipcache.store import space
 from hipcache.values import dataclass, field
 
-# How far the wall clock may fall behind the monotonic one in a pass: less than a tick of file times, more than
-# what ntpd's slewing takes from a long pass.
+# The wall clock may fall behind the monotonic one so far in a pass: less than a tick of file times, more than what
+# ntpd's slewing takes from a long pass.
 CLOCK_SLACK = 0.005
 
 
@@ -124,7 +124,7 @@ class Jobs:
         return self.engine.clock() - started < done.seconds - CLOCK_SLACK
 
     def ended_well(self, name: str, done: Completed) -> Completed:
-        """Raises as `run`; StoreFull where the disk has no room for what the job writes."""
+        """Raises as `run`; StoreFull if the disk has no room for what the job writes."""
         if done.status != 0 and self._workdir is not None:
             lacking = space.lacking(str(self._workdir))
             if lacking or space.tells_of_full_disk(done.stderr):

@@ -64,7 +64,7 @@ def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, 
 
 
 def place(session: Session, name: str, inputs: Inputs) -> str:
-    """Where the input lies: the user's file, or that place in the scratch which has its name."""
+    """The path of the input: the user's file, or the place in the scratch that has its name."""
     held = inputs.of(name)
     if held.path is None:
         return str(session.jobs.scratch(name, held.read()))
@@ -82,6 +82,6 @@ def place(session: Session, name: str, inputs: Inputs) -> str:
 
 
 def said(session: Session, output: bytes) -> str:
-    """What a process printed. Where it names a temporary file, that is one of the driver's: with a name that is another
-    one each time, in the user's directory for such."""
+    """The messages of a process. A temporary file in them lies where the driver's would: in the user's directory for
+    such files, under a name that is another one each time."""
     return os.fsdecode(output).replace(str(session.jobs.workdir), session.engine.environ.get("TMPDIR") or "/tmp")

@@ -27,7 +27,7 @@ _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 
 class PassFailed(FailedInTurn):
     """A pass said what is wrong with the source, in the words that the user is to read. `dependencies`: what it read,
-    None where a header is missing (then clang removes the dependency file)."""
+    None if a header is missing (then clang removes the dependency file)."""
 
     def __init__(
         self, failed: JobFailed, front: FrontEnd, turn: int, text: str, dependencies: tuple[Dependency, ...] | None

@@ -1,4 +1,4 @@
-"""A pass with a precompiled preamble, where there is one to be trusted: else plainly, as if there were none.
+"""A pass with a precompiled preamble, if there is one to be trusted: else plainly, as if there were none.
 
 It counts only where it does not fail, where what it says is what a plain pass says (`planning.preamble.may_say`), and
 where all that the preamble was made of is as it was, before and after.
@@ -119,7 +119,7 @@ class PreambleUse:
             self.preambles.keep(kept, plain.done.seconds)
 
     def _attempt(self, one: Preamble, began: float) -> Attempt | str:
-        """Where what it made must not be used: why."""
+        """The attempt; or, in words, why its output must not be used."""
         session = self.preambles.session
         front, plain = self.work.front, self.way("-preamble")
         argv = preamble.using(plain.argv, str(one.pch), one.candidate.size)
@@ -161,7 +161,7 @@ class PreambleUse:
         return replace(one, reordered=True)
 
     def _object(self, made: Attempt) -> tuple[bytes, bytes] | None:
-        """What the back end makes of the bitcode, and says."""
+        """The object that the back end makes of the bitcode, and its messages."""
         output = made.output.with_suffix(".checked.o")
         try:
             argv = preamble.back_end(self.work.front, str(made.output), str(output))
@@ -176,7 +176,7 @@ class PreambleUse:
 
 def _names(bitcode: bytes) -> bytes:
     """The names in its table of strings, which has them in the module's order, but for those that are known to move;
-    empty where none of these is there. All is there that is always emitted of the preamble's headers, whatever the
+    empty if none of these is there. All is there that is always emitted of the preamble's headers, whatever the
     source uses."""
     found = next((run for run in _NAMES.findall(bitcode) if b"__cxa_pure_virtual" in run), b"")
     return _MOVED.sub(b"", found)

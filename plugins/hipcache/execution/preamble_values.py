@@ -85,9 +85,9 @@ class Preamble:
 
 @dataclass(frozen=True)
 class Offer:
-    """What there is for a pass. `began`: when the source was read for it (seconds of the epoch); `ready`: may be used;
-    `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made; `missed`: would have served better;
-    `why`: there is none ready."""
+    """The preambles that a pass may use. `began`: when the source was read for it (seconds of the epoch); `ready`: may
+    be used; `is_checked`: is it this one's turn to be compared?; `wanted`: is to be made; `missed`: would have served
+    better; `why`: there is none ready."""
 
     began: float
     ready: Preamble | None = None

@@ -147,7 +147,7 @@ class Preambles:
         return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 
     def _ready(self, one: Candidate, stem: str) -> Preamble | None:
-        """None where there is none, it is damaged, or a header is another one by now."""
+        """The stored preamble; None if there is none, it is damaged, or a header is another one by now."""
         session = self.session
         if len(one.outputs) != 3:
             return None

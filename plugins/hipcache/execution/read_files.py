@@ -1,4 +1,4 @@
-"""What a pass over a source has read, by what clang writes of it."""
+"""The files that a pass over a source has read, as clang lists them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LISTS = ("opened", "there", "directories", "absent", "links")
 
 @dataclass(frozen=True)
 class Headers:
-    """What a precompiled preamble was made of: the files that were `read`, in clang's order, all that was looked at,
-    and that as a read set (None until it is known)."""
+    """The inputs of a precompiled preamble: the files that were `read`, in clang's order, all paths that were looked
+    at, and these as a read set (None until it is known)."""
 
     read: tuple[str, ...]
     observed: Observed
@@ -59,8 +59,8 @@ def recorded(
     observed: Observed | None,
     started: float,
 ) -> ReadSet:
-    """What was looked at by a pass that began at `started` (seconds of the epoch). `read` and `user`: as of
-    `read_files`. Raises Untraceable, OSError."""
+    """The read set of a pass that began at `started` (seconds of the epoch). `read` and `user`: as of `read_files`.
+    Raises Untraceable, OSError."""
     return recording.record(
         session.files,
         read=list(read),
@@ -103,7 +103,7 @@ def read_files(
             raise PassThrough("job_output", f"'{name}' was read, but does not exist")
         # As in the dependency file: without a leading ./
         entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
-    # What -include names has no edge in the graph.
+    # A file of -include has no edge in the graph.
     places = ("", *search.quote, *search.angled)
     for name in front.included:
         entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]

@@ -53,7 +53,7 @@ class RemoteProcess:
         return self.local.run(bound, inputs)
 
     def _run_there(self, number: int, place: Slot, task: Task, action: Action) -> Ran | Failed | Slot | None:
-        """What came of it; or a slot, to run it here; or None, to look again."""
+        """The result of the worker; or a slot, to run it here; or None, to look again."""
         session = self.session
         with place:
             ended = self.executions.run(number, task, session.jobs.runner.check, session.engine.slots.attempt)
@@ -86,7 +86,7 @@ class RemoteProcess:
         return here
 
     def _task(self, action: Action, inputs: Inputs) -> Task | None:
-        """None where it must run here."""
+        """The task for a worker; None if it must run here."""
         work = action.work
         assert isinstance(work, Process)
         program, *words = work.command
@@ -113,7 +113,7 @@ class RemoteProcess:
         )
 
     def _files(self, program: str) -> tuple[str, ...]:
-        """What the program is made of: itself, and all that the loader maps for it. Empty where that is not known."""
+        """The files of the program: itself, and all that the loader maps for it. Empty if they are not known."""
         identities = self.session.identities
         files = identities.contents().get(self.session.tool(program), ())
         loaders = [path for path in files if os.path.basename(path).startswith("ld-")]

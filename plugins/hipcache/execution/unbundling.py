@@ -21,7 +21,7 @@ _EMPTY = b"!<arch>\n"
 
 
 def check_without_device_code(session: Session, one: Unbundle) -> None:
-    """Raises PassThrough where the library has device code for the arch, JobFailed where it is none."""
+    """Raises PassThrough if the library has device code for the arch, JobFailed if it is none."""
     key = _key(session, one)
     if session.shelves.shelf.records([key]).get(key) == _NOTHING:
         return

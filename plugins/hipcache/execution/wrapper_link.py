@@ -36,7 +36,7 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing
     """Have the user's command (where it does nothing but link), the wrapper, or the host's linker write the program.
     `codes`: paths of code objects by arch. Raises HostLinkFailed, JobFailed, PassThrough."""
     if any(":" in arch for arch in codes):
-        # Where the linker fails, the whole command is run again: what the driver says then is not known here.
+        # If the linker fails, the whole command runs again: the driver's message is not known here.
         made = holder.make(session, plan, codes, nothing)
         done = session.jobs.run_now("host link", plan.host_link(str(made)))
         return Ran({}, said(session, done.stderr), done.work)

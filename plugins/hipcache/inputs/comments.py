@@ -27,7 +27,7 @@ _PORTION = 1 << 20
 
 
 def without_comments(content: bytes, kept: Collection[int] = ()) -> bytes | None:
-    """The content with comments blanked, or None where it must be taken as it is. `kept`: lines (from 1) whose text
+    """The content with comments blanked, or None if it must be taken as it is. `kept`: lines (from 1) whose text
     follows as it stands, each with its end and with the lines that it is spliced to."""
     found = lexed.lex(content, lexed.BARE)
     if found.flags or _renumbers(found.bare):

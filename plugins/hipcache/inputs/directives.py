@@ -34,7 +34,7 @@ class Directives:
 
 @dataclass(frozen=True)
 class _Named:
-    """One name. `mark`: its first character, a quote or an angle; empty where the name is computed."""
+    """One name. `mark`: its first character, a quote or an angle; empty if the name is computed."""
 
     mark: bytes
     name: bytes

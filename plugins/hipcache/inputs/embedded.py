@@ -52,7 +52,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Embedded:
-    """What a file holds. `is_archive`: its images are taken as they are needed."""
+    """The device code in a file. `is_archive`: its images are taken as they are needed."""
 
     images: tuple[Image, ...]
     is_archive: bool

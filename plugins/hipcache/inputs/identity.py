@@ -1,4 +1,4 @@
-"""What a tool is: its content and that of the libraries it loads, not its name or version.
+"""The identity of a tool: its content and that of the libraries it loads, not its name or version.
 
 Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
@@ -55,7 +55,7 @@ class Identities:
         self._of_files: dict[str, str] = {}
 
     def digest(self, tool: str) -> str:
-        """Digest of the program at path `tool`. Raises OSError where it cannot be read."""
+        """Digest of the program at path `tool`. Raises OSError if it cannot be read."""
         if tool not in self._digests:
             self._digests[tool] = self._recall(tool) or self._take(tool)
         return self._digests[tool]
@@ -87,7 +87,7 @@ class Identities:
                 yield status, digest
 
     def watched(self) -> Iterator[Watched]:
-        """What the tools of this compile, and the libraries that they load, are known by."""
+        """The files that identify the tools of this compile, and the libraries that they load."""
         for path, status in self._watched.items():
             yield Watched(FILE, path, tuple(status)) if status else Watched(GONE, path)
 
@@ -212,7 +212,7 @@ def _status(path: str) -> Status | None:
 
 
 def _dynamic_paths(path: str) -> list[str] | None:
-    """Entries of DT_RPATH and DT_RUNPATH (System V ABI, chapter 5); None where `path` is not a dynamic ELF-64 file."""
+    """Entries of DT_RPATH and DT_RUNPATH (System V ABI, chapter 5); None if `path` is not a dynamic ELF-64 file."""
     with open(path, "rb") as file:
         head = file.read(64)
         if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:

@@ -28,14 +28,14 @@ _DEFINED_WORD = re.compile(rb"\w{1,200}")
 
 @dataclass(frozen=True)
 class Scan:
-    """What the text of one file says. `quoted`/`angled`: names of headers; `asks_computed`: it has a
-    `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP;
-    `assembler_files`: inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names
-    of #include_next and `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words
-    of code that may be put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a
-    file, all of them and those in macros. These three are not looked for in the compiler's own headers. `shown`: see
-    there. `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it
-    asks which of two files is newer."""
+    """The relevant words in the text of one file. `quoted`/`angled`: names of headers; `asks_computed`: it has a
+    `__has_include` whose name only the preprocessor knows; `time_macros`: of DATE, TIME, TIMESTAMP; `assembler_files`:
+    inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names of #include_next and
+    `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words of code that may be
+    put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of them and
+    those in macros. These three are not looked for in the compiler's own headers. `shown`: see there. `unclear`: why
+    its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two files is
+    newer."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -159,7 +159,7 @@ def _unclear(flags: int, code: set[str], strings: bytes) -> str:
 
 
 def scan_macro(value: str) -> Scan:
-    """What a macro given on the command line may do where it is used."""
+    """The scan of a macro on the command line: what it may do in the text that uses it."""
     raw = os.fsencode(value)
     times = frozenset(name.strip("_") for name in pasted.TIMES if name.encode() in raw)
     asks = b"__has_include" in raw or b"__has_embed" in raw

@@ -1,4 +1,4 @@
-"""What a pass really looked at: the list of the native observer (`native/observe.c`), as read sets have it.
+"""The paths that a pass really looked at: the list of the native observer (`native/observe.c`), as read sets have it.
 
 Nothing is guessed: each path is as the pass spelled it, and was there or not when the pass asked for it. An absent path
 is written down by its shortest missing part: clang asks once for a directory that is not there, and for nothing below.
@@ -41,7 +41,7 @@ class Observed:
         return plain(path) in self.opened or plain(path) in self.there
 
     def joined(self, other: Observed) -> Observed:
-        """What both looked at."""
+        """The paths that one or the other looked at."""
         return Observed(
             self.opened | other.opened,
             (self.there | other.there) - self.opened - other.opened,

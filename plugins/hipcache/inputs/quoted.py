@@ -40,8 +40,8 @@ _BROKEN = " " * 6
 
 
 def lines_of(text: str) -> Mapping[str, frozenset[int]] | None:
-    """By the names of files, as clang spells them, the lines that messages quote or give as a place. None where they
-    are not understood."""
+    """The lines that messages quote or give as a place, by the names of files as clang spells them. None if the
+    messages are not understood."""
     found: dict[str, set[int]] = {}
     name, unnumbered = "", list[str]()
     *lines, rest = _COLOURS.sub("", text).split("\n")
@@ -78,7 +78,7 @@ def quotes(
     local: Callable[[str], str],
     bare: Callable[[str, str, tuple[int, ...]], str],
 ) -> tuple[Quote, ...] | None:
-    """The quoted lines of the files that a pass read; None where each byte of them counts. `local`: a path as clang
+    """The quoted lines of the files that a pass read; None if each byte of them counts. `local`: a path as clang
     spells it; `bare`: see `Files`, whose errors are raised."""
     named = lines_of(text)
     if named is None:

@@ -28,7 +28,7 @@ def status_of(found: os.stat_result) -> Status:
 @dataclass(frozen=True)
 class ReadFile:
     """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
-    its text without comments; empty where comments may matter, and in headers of the system."""
+    its text without comments; empty if comments may matter, and in headers of the system."""
 
     path: str
     digest: str
@@ -60,8 +60,8 @@ class ReadSet:
     """All that a pass depends on outside its command. `files` are in clang's order, the source first. `alike`: each
     file whose content another one has too, and the first name of that very file (its own, or that of what it is a link
     to): `#pragma once` takes a file under two names once, and a copy of it twice. `besides`: what the pass opened,
-    and no dependency file lists; `links`: the text of what it read as a link, empty where that is none; `epoch`: the
-    SOURCE_DATE_EPOCH that a date in the text would be, empty where no text can show one."""
+    and no dependency file lists; `links`: the text of what it read as a link, empty if that is none; `epoch`: the
+    SOURCE_DATE_EPOCH that a date in the text would be, empty if no text can show one."""
 
     files: tuple[ReadFile, ...]
     absent: tuple[str, ...]

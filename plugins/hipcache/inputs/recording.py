@@ -1,4 +1,4 @@
-"""What a pass that has just run read and looked for, so that its result can be kept.
+"""Records what a pass has just read and looked for, so that its result can be kept.
 
 A file that changed while the pass ran, or just before, may be another one than the pass read: then the result must not
 be kept. Neither where it depends on more than files.
@@ -42,13 +42,13 @@ def record(
 ) -> ReadSet:
     """The read set of a pass that began at `started` (wall clock, seconds).
 
-    `observed`: what it looked at; None where that is not known, and is guessed from its texts; `is_tools`: is a path
+    `observed`: what it looked at; None if that is not known, and is guessed from its texts; `is_tools`: is a path
     known by a tool's identity?
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D; `dated`: the date is given by
     SOURCE_DATE_EPOCH.
-    Raises Untraceable where the result must not be kept.
+    Raises Untraceable if the result must not be kept.
     """
     began = (started - TICK) * 1e9
     given: set[str] = set()
@@ -67,7 +67,7 @@ def record(
         kind = Unobserved if name in pasted.QUESTIONS else Untraceable
         raise kind(f"its files may build {name} by token pasting")
     shown = dated and _shows_date(scans.values(), given, macros)
-    # What #embed reads is no C++.
+    # A file of #embed is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
     for path, (status, digest, _) in looked.items():
@@ -118,7 +118,7 @@ def _shows_date(scans: Collection[Scan], given: set[str], macros: Iterable[str])
 def _settled(
     files: Files, scans: Mapping[str, Scan], looked_for: Probes, besides: Iterable[OtherFile], began: float
 ) -> None:
-    """Raises Untraceable where something came while the compiler ran."""
+    """Raises Untraceable if something came while the compiler ran."""
     for path in looked_for.present:
         if "\\" in path:
             # Clang's dependency file writes it with a slash, which may be the name of another file.
@@ -144,7 +144,7 @@ def _observed(
         raise Untraceable(f"'{changed}' was created or removed while the compiler ran")
     there = {path for path in seen.there if path not in read and not files.is_named(path)}
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
-    # Where the loader looked for libraries is known with the tools, whose digest is that of the libraries it found.
+    # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
     asked = {path for path in seen.absent if os.path.basename(path) not in libraries}
     absent = observing.shortest(asked, files.is_directory)
@@ -152,7 +152,8 @@ def _observed(
 
 
 def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool], began: float) -> Iterator[OtherFile]:
-    """What was opened and is no header: with the digest of its content, as nobody knows what it was opened for."""
+    """The files that were opened and are no headers, with the digests of their contents: nobody knows what they were
+    opened for."""
     for path in sorted(opened):
         if is_tools(path) or files.is_named(path):
             continue

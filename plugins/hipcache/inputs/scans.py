@@ -1,4 +1,5 @@
-"""What earlier compiles found in files: digest and scan, by the file's status (as ccache's inode cache keeps digests).
+"""The results of earlier compiles for files: digest and scan, by the file's status (as ccache's inode cache keeps
+digests).
 
 To read, hash and scan its headers takes longer than all else that hipcache does for a compile; so the first one that
 meets a header does it. A status stands for the content only where it was old enough when the content was read.
@@ -36,7 +37,7 @@ class Scanned:
 
 
 class Scans:
-    """`load` gives the record of a key, None where there is none; `store` keeps one."""
+    """`load` gives the record of a key, None if there is none; `store` keeps one."""
 
     def __init__(self, load: Callable[[str], bytes | None], store: Callable[[str, bytes], None]) -> None:
         self._load = load

@@ -1,4 +1,4 @@
-"""What a pass looked for and did not find: names that would change it if they appeared.
+"""The names that a pass looked for and did not find: they would change it if they appeared.
 
 The dependency file names the headers that were read. A header that appears *earlier* in the search path, or a
 file that `__has_include` asked for in vain, changes the output as well; ccache and sccache go stale
@@ -63,7 +63,7 @@ class Listings:
     def __init__(self, resolve: Callable[[str], str], settled: Callable[[int], bool] = lambda _: False) -> None:
         self._resolve = resolve
         self._settled = settled
-        # Each with its status, None where the next change may not show in that.
+        # Each with its status; None if the status may not show the next change.
         self._listed: dict[str, tuple[object, frozenset[str] | None]] = {}
         self._found: dict[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]] = {}
         self._lock = threading.Lock()
@@ -71,8 +71,8 @@ class Listings:
 
     @contextmanager
     def up_to_date(self) -> Iterator[None]:
-        """What is said meanwhile is true now: what may have changed since it was listed is forgotten before. One at a
-        time, since what another one is listing may be older."""
+        """Answers given meanwhile are true now: listings that may have changed are forgotten before. One thread at a
+        time, since a listing of another thread may be older."""
         with self._lock:
             for path, (status, _) in list(self._listed.items()):
                 if status is None:
@@ -141,7 +141,7 @@ class Listings:
         return known[1]
 
     def _status(self, path: str) -> object:
-        """Not the same for two listings that differ; None where it may be."""
+        """A value that is not the same for two listings that differ; None if it might be."""
         try:
             found = os.stat(self._resolve(path))
         except OSError as error:
@@ -160,7 +160,7 @@ class Probes:
 
 
 def probes(scans: Mapping[str, Scan], first: Iterable[str], search: SearchPath, listings: Listings) -> Probes:
-    """What to look for besides the files that were read.
+    """The names to look for besides the files that were read.
 
     `scans`: path of each file that was read (as clang spells it) -> its scan. `first`: names of `-include`.
     """

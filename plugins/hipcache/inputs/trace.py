@@ -31,7 +31,7 @@ class Untraceable(Exception):
 
 
 class Unobserved(Untraceable):
-    """Which files it reads can only be observed, and that was not possible."""
+    """Only the observer can tell which files it reads, and observing was not possible."""
 
 
 class Files:
@@ -170,12 +170,12 @@ class Files:
         return status, found.digest, found.scan
 
     def scanned(self, path: str, digest: str) -> Scan | None:
-        """What was found in a file that this compile has read, where its content was that of the digest."""
+        """The scan of a file that this compile has read, if its content was that of the digest."""
         known = self._read.get(path)
         return known[2] if known and known[1] == digest else None
 
     def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
-        """Digest of the text without comments, but for those in `lines`; empty where it must be taken as it is.
+        """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
         `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
         with open(self.resolve(path), "rb") as file:
             content = file.read()
@@ -241,7 +241,7 @@ class Files:
         return ""
 
     def watched(self) -> Iterator[Watched]:
-        """What was looked at for the keys of this compile."""
+        """The files that were looked at for the keys of this compile."""
         for path, status in self._named.items():
             yield Watched(FILE, self.resolve(path), status)
         for path, (device, inode, *_) in self._numbers.items():
@@ -255,8 +255,8 @@ class Files:
                 yield Watched(MODE, self.resolve(path))
 
     def watched_reads(self, reads: ReadSet, *, exact: bool, quotes: tuple[Quote, ...] = ()) -> Iterator[Watched]:
-        """What a read set that holds depends on; as it was known when it was found to hold. `exact` and `quotes` as
-        there. Raises Untraceable where that is no longer so, OSError."""
+        """The inputs of a read set that holds, as they were when it was found to hold. `exact` and `quotes`: as of
+        `differs`. Raises Untraceable if it no longer holds, and OSError."""
         for file in reads.files:
             path = self.basedir.local(file.path)
             status, digest = self._digests.get(path, (file.status, file.digest))

@@ -1,4 +1,4 @@
-"""What a whole compile depended on in the file system, and one digest for the state of all of it.
+"""The paths that a whole compile depended on in the file system, and one digest for the state of all of them.
 
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
@@ -125,13 +125,13 @@ def _read_state(one: Watched) -> bytes | None:
 
 
 def entries_digest(directory: str) -> bytes:
-    """What ENTRIES gives. Raises OSError."""
+    """The state of ENTRIES. Raises OSError."""
     names = sorted(os.listdir(os.fsencode(directory)))
     return blake3(b"".join(name + b"\0" for name in names)).digest()
 
 
 def status_text(found: os.stat_result) -> bytes:
-    """What FILE gives."""
+    """The state of FILE."""
     return struct.pack(
         "<QQQQqq",
         found.st_dev,

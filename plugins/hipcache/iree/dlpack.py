@@ -1,4 +1,4 @@
-"""Which buffers the installed run time of IREE hands on to other libraries (DLPack), tried on a device.
+"""The buffers that the installed run time of IREE hands on to other libraries (DLPack), tried on a device.
 
 The fault of iree-org/iree#20170: before 3.3.0 `create_dlpack_capsule` raised "Unavailable HIP buffer type" for buffers
 of memory type DEVICE_LOCAL of the asynchronous path, which the results of calls are. iree-org/iree#20181 mended it.
@@ -63,7 +63,7 @@ def check(device: str, module: str, out: TextIO) -> int:
 
 
 def advice(version: str, device: str, *, failed: bool) -> str:
-    """What is known of that version, in one line; empty if nothing is."""
+    """The known facts about that version, in one line; empty if there are none."""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:3])
     if device == HIP and numbers < MENDED:
         return f"{_FAULT}: pip install '{_PACKAGE}>=3.3.0'"

@@ -7,7 +7,7 @@ import re
 from hipcache.iree.module import AMDGPU, HIP, LOCAL, Module
 from hipcache.values import dataclass
 
-# What iree-compile calls the targets of its products (IREE 3.13).
+# iree-compile's names for the targets of products (IREE 3.13).
 PRODUCTS = {
     **dict.fromkeys(["mi100", "cdna1"], "gfx908"),
     **dict.fromkeys(["mi210", "mi250", "mi250x", "cdna2"], "gfx90a"),
@@ -39,7 +39,7 @@ def claimed(path: str) -> Wanted:
 
 
 def flag(module: Module) -> str:
-    """For iree-run-module; empty where it is not clear."""
+    """For iree-run-module; empty if it is not clear."""
     device = module.devices[0] if len(module.devices) == 1 else ""
     return f"--device={LOCAL_DRIVERS[0] if device == LOCAL else device}" if device else ""
 

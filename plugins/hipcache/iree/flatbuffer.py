@@ -1,7 +1,7 @@
 """Reads FlatBuffers: tables, vectors and texts by the numbers of their fields, each within the bytes that there are.
 
 Format: flatbuffers.dev, "internals". All numbers are little-endian. A table begins with the distance (4 bytes, signed)
-to its list of offsets: bytes of that list and of the table (2 each), then 2 bytes for each field, 0 where it is not
+to its list of offsets: bytes of that list and of the table (2 each), then 2 bytes for each field, 0 if it is not
 there. A vector is reached by 4 bytes (distance), and begins with its length (4 bytes).
 """
 
@@ -13,7 +13,7 @@ from hipcache.values import dataclass
 
 
 class Malformed(ValueError):
-    """What was to be read lies outside."""
+    """The bytes to be read lie outside."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Table:
     at: int
 
     def number(self, field: int, kind: str = "I") -> int:
-        """0 where it is not there, as FlatBuffers have it. `kind`: of `struct`."""
+        """0 if it is not there, as FlatBuffers have it. `kind`: of `struct`."""
         place = self._place(field)
         return unpack(self.data, place, kind) if place else 0
 

@@ -22,7 +22,7 @@ from hipcache.iree.flatbuffer import Malformed
 from hipcache.values import dataclass
 
 HIP, AMDGPU, LOCAL = "hip", "amdgpu", "local"
-# What an executable is: by its first bytes -> the device that loads it.
+# The first bytes of an executable -> the device that loads it.
 _ELF = b"\x7fELF"
 CONTAINERS = {b"HIP1": HIP, b"AMD1": AMDGPU}
 _RODATA, _EMBEDDED, _OFFSET, _SIZE = 9, 2, 3, 4
@@ -88,7 +88,7 @@ def parse(path: str, raw: bytes) -> Module:
 
 
 def _start(path: str, raw: bytes) -> int:
-    """Where the FlatBuffer's size is."""
+    """The offset of the FlatBuffer's size."""
     if raw[8:12] == b"IREE":
         return 0
     if not raw.startswith(b"PK"):

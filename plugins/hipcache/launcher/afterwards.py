@@ -56,7 +56,7 @@ def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call:
 
 
 def verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:
-    """Where all was a hit, and it is its turn, compare it with what the compiler makes."""
+    """If all was a hit and it is this compile's turn, compare it with what the compiler makes."""
     if call.config.verify and all(one.outcome.outcome == HIT for one in done) and call.config.is_drawn():
         from hipcache.launcher import checking
 

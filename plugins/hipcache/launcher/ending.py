@@ -1,4 +1,4 @@
-"""How the launcher's process ends: by a signal, by becoming the user's command, or with that command's status."""
+"""The end of the launcher's process: by a signal, by becoming the user's command, or with that command's status."""
 
 from __future__ import annotations
 

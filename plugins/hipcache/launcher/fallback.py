@@ -1,4 +1,4 @@
-"""How a command ends if hipcache does not compile it: the compiler runs it, and hipcache counts it with the reason."""
+"""The end of a command that hipcache does not compile: the compiler runs it, and hipcache counts it with the reason."""
 
 from __future__ import annotations
 

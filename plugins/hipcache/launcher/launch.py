@@ -69,7 +69,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
 
 
 def _check_temporary_directory(environ: Mapping[str, str]) -> None:
-    """Raises PassThrough where the compiler will not be able to write its own temporary files. LLVM takes the first
+    """Raises PassThrough if the compiler will not be able to write its own temporary files. LLVM takes the first
     of these variables that is set (llvm/lib/Support/Unix/Path.inc: `getEnvTempDir`)."""
     place = next((environ[name] for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR") if name in environ), "/tmp")
     if not (os.path.isdir(place or ".") and os.access(place or ".", os.W_OK | os.X_OK)):

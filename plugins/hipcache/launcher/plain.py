@@ -87,7 +87,7 @@ def _below(environ: Mapping[str, str], variable: str, below_home: str) -> str:
 
 
 def _count(root: str, text: bytes) -> bool:
-    """Append to the log of the statistics; False where that takes more than one write."""
+    """Append to the log of the statistics; False if that takes more than one write."""
     content = b"\n%08x\t%s\n" % (binascii.crc32(text), text)
     store = Confined(root)
     try:

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: what a
-    direct hit needs, None where not all of that is known; `files`: all that its passes read, as clang names them;
-    `jobs`: how many processes the driver would run for a compile;
-    `has_messages`: did the driver say something itself?"""
+    """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `whole`: for a
+    direct hit, None if not all of its inputs are known; `files`: all that its passes read, as clang names them; `jobs`:
+    how many processes the driver would run for a compile; `has_messages`: did the driver say something itself?"""
 
     outcome: CompileOutcome
     messages: str
@@ -67,7 +66,7 @@ def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, Co
 
 
 def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) -> Record:
-    """How `path` was made this time."""
+    """The record of this compile of `path`."""
     engine, command = session.engine, session.command
     notes = dict.fromkeys([*session.notes, *session.served, *([native.OUTDATED] if native.is_outdated() else [])])
     variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}

@@ -52,7 +52,7 @@ def of(command: Command) -> Kind:
 
 
 def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Config) -> tuple[Command, ...]:
-    """The commands that the user's `argv` stands for, one for each source; none where a program in the compiler's place
+    """The commands that the user's `argv` stands for, one for each source; none if a program in the compiler's place
     (hipcc) must be asked for them (`unwrapped`). Raises PassThrough, Refused, OSError."""
     words = tools.behind(argv)
     if tools.is_hipcc(words[0]):

@@ -1,4 +1,5 @@
-"""What a front end's bitcode says to a back end: all but where the source lies, and which CUID its object has.
+"""The part of a front end's bitcode that matters to a back end: all but the place of the source and the CUID of its
+object.
 
 CMake names a source from the root, SCons and Meson from a directory, and each front end notes the name in its bitcode
 (`source_filename`). No back end for AMD GPUs writes it. It moves all that stands behind it, so two digests of the
@@ -31,7 +32,7 @@ _NAMED = re.compile(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 @dataclass(frozen=True)
 class Bitcode:
     """`digest`: of what it says to a back end. `neutral`: the same but for its CUID, `mark`, which is the hash in the
-    name of that variable; both empty where it has no such variable, or may have the hash elsewhere too."""
+    name of that variable; both empty if it has no such variable, or may have the hash elsewhere too."""
 
     digest: str
     neutral: str = ""

@@ -54,8 +54,8 @@ Source = Output | File | Literal
 
 
 class Cache(Enum):
-    """How an action's result is looked up: not at all; by the digest of its parts; or by that digest and a trace of the
-    files that it read (`manifest`: a pass over a source; `observed`: any other program)."""
+    """The way to look up an action's result: not at all; by the digest of its parts; or by that digest and a trace of
+    the files that it read (`manifest`: a pass over a source; `observed`: any other program)."""
 
     NEVER = "never"
     CONTENT = "content"
@@ -64,8 +64,8 @@ class Cache(Enum):
 
 
 class Diagnostics(Enum):
-    """What happens to an action's standard error: it is stored with the result (and the graph says whether the user
-    reads it), or the whole command passes through, because the compiler would print another text."""
+    """The use of an action's standard error: it is stored with the result (and the graph says whether the user reads
+    it), or the whole command passes through, because the compiler would print another text."""
 
     KEPT = "kept"
     REFUSED = "refused"
@@ -90,7 +90,7 @@ EACH_TIME = Policy(Cache.NEVER, Diagnostics.REFUSED, slot=False)
 
 
 class Work:
-    """What an action does. Each type of work has an executor."""
+    """The work of an action. Each type has an executor."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How an action ended in this build: found in a cache, or run here (its outputs may still be in the scratch)."""
+"""The end of an action in this build: found in a cache, or run here (its outputs may still be in the scratch)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class End:
 
     @classmethod
     def looked_up(cls, bound: Bound, found: ActionResult | Missing | None) -> End:
-        """By what a cache has said of it; None where none was asked, or it said nothing."""
+        """The end by the answer of a cache. `found`: None if no cache was asked, or it had no answer."""
         found = found or Missing(bound.action.missing)
         if isinstance(found, Missing):
             return cls(replace(bound, why=found.why), _NOTHING, found.why, {}, found)
@@ -33,7 +33,7 @@ class End:
 
     @classmethod
     def of_run(cls, bound: Bound, ran: Ran, result: ActionResult | None = None) -> End:
-        """`result`: as it was published; None where it is not, or not yet."""
+        """`result`: as it was published; None if it was not, or not yet."""
         action = bound.action
         result = result or ActionResult({}, ran.text, ran.seconds, ran.named(action.passing))
         why = "it runs every time" if action.policy.cache is Cache.NEVER else bound.why

@@ -42,7 +42,7 @@ class Rule:
 @dataclass(frozen=True)
 class Unit:
     """A part that is counted and explained: as `label` in messages, and under `names` in the statistics. `action`:
-    its last one; `passes` over the source, where there are any; `makers`: those that make the code of what the passes
+    its last one; `passes` over the source, if there are any; `makers`: those that make the code of what the passes
     give (one that is found suffices). `backend`: does it have a back end? `inputs`: what it is made from, as `explain`
     shows it (empty: as in the key)."""
 

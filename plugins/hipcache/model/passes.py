@@ -6,14 +6,15 @@ from hipcache.model.action import Bound, Work
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass
 
-# The outputs of passes: of a front end what its bitcode says, and that but for its CUID (empty where there is none).
+# The outputs of passes: of a front end the essence of its bitcode, and the same without its CUID (empty if it has
+# none).
 BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
 
 
 @dataclass(frozen=True)
 class Pass(Work):
     """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
-    back end? `gpubinary`: the input that is to be its fat binary, empty where it takes none; `shared`: may its result
+    back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
     serve other spellings of its paths?"""
 
     front: FrontEnd

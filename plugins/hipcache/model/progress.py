@@ -9,7 +9,7 @@ from hipcache.model.action import Action, Bound, File, Output
 from hipcache.model.end import End
 from hipcache.model.graph import Graph
 
-# How often one action may run again for lost content. Beyond that, something deletes all stored content.
+# One action may run again so often for lost content. Beyond that, something deletes all stored content.
 _TRIES = 5
 
 

@@ -1,5 +1,5 @@
-"""The native library: the C files of this directory, called in this process. Not there where it was not built, or
-where it was built from older sources than these."""
+"""The native library: the C files of this directory, called in this process. It is missing if it was not built, or
+if it was built from older sources than these."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def hit(
 
 
 def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
-    """Which of the texts, all of one length, stand in the file; None where that cannot be found out."""
+    """Those of the texts, all of one length, that stand in the file; None if the search is not possible."""
     library = load()
     if library is None or not texts:
         return None
@@ -130,7 +130,7 @@ def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
 
 
 def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes] | None:
-    """Which of the texts, all of one length, stand in the content; None where that cannot be found out."""
+    """Those of the texts, all of one length, that stand in the content; None if the search is not possible."""
     library = load()
     if library is None or not texts or {len(text) for text in texts} != {len(texts[0])}:
         return None
@@ -142,7 +142,7 @@ def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes] | None:
 
 
 def bitcode(content: bytes) -> bytes | None:
-    """What a module says to a back end, as `bitcode.c` writes it; None where that is not known."""
+    """The part of a module that matters to a back end, as `bitcode.c` writes it; None if it is not known."""
     library = load()
     if library is None:
         return None

@@ -16,7 +16,7 @@ _BYTES = 32
 
 
 class OwnBlake3:
-    """As `blake3.blake3`. Raises ImportError where there is no native library either."""
+    """As `blake3.blake3`. Raises ImportError if there is no native library either."""
 
     def __init__(
         self, data: bytes = b"", /, *, key: bytes | None = None, derive_key_context: str | None = None

@@ -44,7 +44,7 @@ class Observing:
     ) -> tuple[int, float, bytes, str]:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
         a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
-        threads run meanwhile. Raises OSError where it did not run."""
+        threads run meanwhile. Raises OSError if it did not run."""
         seen, status, used = native.Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
@@ -64,6 +64,6 @@ class Observing:
 
 
 def new() -> Observing | None:
-    """None where there is no native library."""
+    """An observer; None if there is no native library."""
     library = native.load()
     return Observing(library) if library else None

@@ -24,10 +24,10 @@ Ends = Mapping[str, End]
 
 @dataclass(frozen=True)
 class Planned:
-    """`direct`: what a direct hit of the same command needs, once the graph is built; None where not all is known.
+    """`direct`: what a direct hit of the same command needs, once the graph is built; None if not all is known.
     `files`: what is read besides what passes read, as clang names it; `jobs`: how many processes the driver would run;
     `failed`: a failure of a job as the compiler would tell it; `then`: the graph that is built after this one, of which
-    the command's output comes; None where this is the last."""
+    the command's output comes; None if this is the last."""
 
     graph: Graph
     files: tuple[str, ...] = ()

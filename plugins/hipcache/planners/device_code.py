@@ -1,6 +1,6 @@
 """The code of one offload arch, from the source: its passes, its back end and its link, as actions.
 
-    front end -> back end -> device link    (the back end of any CUID, and the change to this one's, where it has one)
+    front end -> back end -> device link    (the back end of any CUID, and the change to this one's, if it has one)
     one step  -> device link                where bitcode between would show, and by device LTO
 
 A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints

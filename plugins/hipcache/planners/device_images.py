@@ -69,7 +69,7 @@ def _check_incompatible(archs: Set[str]) -> None:
 
 
 def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
-    """None if the wrapper finds no file there."""
+    """The file of an input; None if the wrapper finds none there."""
     name = _library(session, plan, one.name) if one.library else one.name
     path = session.files.resolve(name)
     if not os.path.exists(path) or os.path.isdir(path):

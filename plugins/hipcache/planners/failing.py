@@ -67,7 +67,7 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
 
 
 def _has_read_all(session: Session, failed: PassFailed) -> bool:
-    """False where it may have read what the user's compiler has and it has not: standard input, or a file that can be
+    """False if it may have read what the user's compiler has and it has not: standard input, or a file that can be
     read but once."""
     command = session.command
     try:

@@ -14,7 +14,7 @@ from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.memos import Memos
 from hipcache.planning.answers import VOLATILE
 
-# What they lead to is seen otherwise: programs that are looked for by the observer, the directory in what was made.
+# Their effects are seen otherwise: the observer sees programs that are looked for, the output names the directory.
 _SEEN = frozenset(["PATH", "PWD"])
 _CPUINFO = "/proc/cpuinfo"
 _LINES = (b"model name", b"flags", b"Features", b"CPU part")
@@ -30,7 +30,7 @@ def parts(environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memo
 
 
 def _processor() -> str:
-    """What the first one says of itself; all of a machine are alike."""
+    """The description of the first processor; all of a machine are alike."""
     try:
         with open(_CPUINFO, "rb") as file:
             first = file.read().partition(b"\n\n")[0]

@@ -14,8 +14,8 @@ from hipcache.planning.wrapper_plan import WrapperPlan
 
 
 def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:
-    """What each key has of the wrapper, of the clang that it runs, and of the lld that this runs. (What of that differs
-    from arch to arch follows from the arch.)"""
+    """The parts of each key for the wrapper, for the clang that it runs, and for the lld that this runs. (Differences
+    between architectures follow from the arch.)"""
     beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.job.program)))
     clang = os.path.join(beside, "clang")
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")

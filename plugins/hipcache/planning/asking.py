@@ -39,10 +39,10 @@ class AskedToAssemble:
 def ask(
     command: Command, cuid: str, engine: Engine, runner: Runner, *, columns: int | None, scratch: Callable[[], Path]
 ) -> Asked:
-    """The plan for `command`. `cuid` is empty where the user has chosen one; `columns`: the width of the terminal
+    """The plan for `command`. `cuid` is empty if the user has chosen one; `columns`: the width of the terminal
     that messages go to, None if they do not go to one; `scratch` gives a directory for what the driver leaves behind
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
-    where the driver refuses the command."""
+    if the driver refuses the command."""
     command, messages = _without_messages_file(command)
     words = driver.words_for(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
@@ -71,7 +71,7 @@ def _without_messages_file(command: Command) -> tuple[Command, str]:
 
 
 def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]) -> AskedToAssemble:
-    """The plan for a source of a GPU's assembler. As `ask`; raises PassThrough also where the driver has something to
+    """The plan for a source of a GPU's assembler. As `ask`; raises PassThrough also if the driver has something to
     say, which it would say in another look on a terminal."""
     if messages_file(("", *command.arguments))[0]:
         raise PassThrough("side_output", SERIALIZE[0])
@@ -87,9 +87,9 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
 
 
 def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tuple[Observation, ...]]:
-    """How many jobs the driver plans for a command of several sources, and all that it looked at for that (nothing
-    where that is not known). Raises JobFailed, and PassThrough also where it has something to say: it says that once,
-    for all sources."""
+    """The number of jobs that the driver plans for a command of several sources, and all that it looked at for that
+    (nothing if that is not known). Raises JobFailed, and PassThrough also if it has something to say: it says that
+    once, for all sources."""
     if messages_file(argv)[0]:
         raise PassThrough("several_sources", SERIALIZE[0])
     words = [argv[0], "-###", *argv[1:]]

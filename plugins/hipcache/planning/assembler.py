@@ -65,7 +65,7 @@ class AssemblerJob:
         return (self.program, "-cc1as", *(word for option in self.options for word in option))
 
     def inputs(self, content: bytes, digest: str) -> list[tuple[str, str]]:
-        """What of the job and of its source, whose `content` has that digest, is in the output."""
+        """The parts of the job and of its source, whose `content` has that digest, that the output depends on."""
         shows = _DEBUG_DIRECTIVE.search(content.lower()) or any(_DEBUGS.match(option[0]) for option in self.options)
         counted = (option for option in self.options if shows or not option[0].startswith(_NAMES))
         named = [("source", self.source)] if shows else []

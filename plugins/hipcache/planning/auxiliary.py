@@ -29,7 +29,7 @@ def of(job: Cc1Job) -> list[Option]:
 
 
 def check(plan: Plan, path: Callable[[str], str]) -> None:
-    """Raises PassThrough where what the user would get is not known. `path` makes a name absolute."""
+    """Raises PassThrough if what the user would get is not known. `path` makes a name absolute."""
     jobs = [*(device.compile for device in plan.devices), *([plan.host] if plan.host else [])]
     for job in jobs:
         _check_job(job)

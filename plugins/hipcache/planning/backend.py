@@ -49,7 +49,7 @@ _LANGUAGE = (
     *("signed-wchar", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "threadsafe-statics"),
     *("trigraphs", "use-cxa-atexit", "wchar", "wchar-type"),
 )
-# How messages look, and where a front end gives up. (How hot code is, a back end says.)
+# The look of messages, and the point where a front end gives up. (A back end reports hot code.)
 _MESSAGES = (
     *("ansi-escape-codes", "bracket-depth", "caret-diagnostics", "color-diagnostics", "constexpr-backtrace-limit"),
     *("constexpr-depth", "constexpr-steps", "error-limit", "macro-backtrace-limit", "message-length"),

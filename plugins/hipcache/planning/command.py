@@ -64,7 +64,7 @@ class Command:
 
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
     is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
-    `output` is empty where the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
+    `output` is empty if the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
     script), the first first. `part_of`: what the compiler gets for several sources, of which this is one. `hint`: what
     to write instead, where the compiler fails and says this.
     """
@@ -195,14 +195,14 @@ def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
 
 
 def _language(word: str, value: str) -> str:
-    """What an option of `_LANGUAGES` says; `value`: the next word."""
+    """The language that an option of `_LANGUAGES` sets; `value`: the next word."""
     if word in _LANGUAGES:
         return value
     return word[2:] if word.startswith("-x") else word.partition("=")[2]
 
 
 def messages_file(argv: Sequence[str]) -> tuple[int, str]:
-    """Index and name of the file that gets all messages (the last one counts); (0, "") where there is none."""
+    """Index and name of the file that gets all messages (the last one counts); (0, "") if there is none."""
     named = [(at + 2, value) for at, word, value in _words(tuple(argv[1:])) if word in SERIALIZE]
     return named[-1] if named else (0, "")
 

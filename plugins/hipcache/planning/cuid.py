@@ -53,8 +53,8 @@ def make_cuid(
 
 
 def clangs_hash(cuid: str) -> str:
-    """What clang 18 and newer put into a symbol's name. Those with all 16 digits can stand for each other (`bitcode`);
-    clang leaves out leading zeros."""
+    """The hash that clang 18 and newer put into a symbol's name. Those with all 16 digits can stand for each other
+    (`bitcode`); clang leaves out leading zeros."""
     return f"{int.from_bytes(hashlib.md5(cuid.encode(), usedforsecurity=False).digest()[:8], 'little'):x}"
 
 

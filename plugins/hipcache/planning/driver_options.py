@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class Side(Enum):
-    """What a command line asks for."""
+    """The sides that a command line asks for."""
 
     BOTH = auto()
     DEVICE = auto()

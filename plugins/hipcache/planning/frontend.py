@@ -123,7 +123,7 @@ class FrontEnd:
 
     @property
     def included(self) -> list[str]:
-        """What -include names."""
+        """The files that -include names."""
         return [option.value for option in self.job.options if option.role is Role.INCLUDE]
 
     @property
@@ -161,7 +161,7 @@ class FrontEnd:
 
 
 def auxiliary_file(output: Path, option: Option) -> Path:
-    """Where a pass that writes `output` puts what the option asks for."""
+    """The file that the option asks for, beside the `output` of a pass."""
     return output.with_name(output.name + option.name.rstrip("="))
 
 

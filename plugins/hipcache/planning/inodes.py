@@ -21,7 +21,7 @@ _WIDTH = 0xFFFFFFFF  # they are printed with %x
 
 
 def keyed(job: Cc1Job, files: Files) -> Iterable[tuple[str, str]]:
-    """What the key of a pass has of it."""
+    """The inode of the source, as a part of a pass's key; nothing if no name depends on it."""
     number = _number(job, files)
     return [("number of the source's file", number)] if number else []
 
@@ -33,7 +33,7 @@ def names_another_file(job: Cc1Job, files: Files, output: bytes) -> bool:
 
 
 def _number(job: Cc1Job, files: Files) -> str:
-    """Empty where no name depends on it."""
+    """Empty if no name depends on it."""
     if job.value(Role.CUID) or all(option.name != "-fgpu-rdc" for option in job.options):
         return ""
     try:

@@ -90,7 +90,7 @@ def options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def positional(arguments: Sequence[str]) -> Iterator[str]:
-    """What may be an input: the words that are no options, and no value of -o."""
+    """The words that may be inputs: those that are no options, and no value of -o."""
     ended = False
     for before, word in zip(("", *arguments), arguments, strict=False):
         if not ended and word == "--":

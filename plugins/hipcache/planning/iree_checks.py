@@ -17,7 +17,7 @@ HIP, AMDGPU = "hip", "amdgpu"
 _DEVICE, _TARGET = "iree-hal-target-device", "iree-rocm-target"
 _CONTAINER, _BACKENDS = "iree-rocm-container-type", "iree-hal-target-backends"
 _CONTAINERS = {HIP: ("auto", "hip"), AMDGPU: ("auto", "amdgpu")}
-# What IREE 3.13 takes as a target, for hints only: iree-compile itself says what it does not know.
+# The targets of IREE 3.13, for hints only: iree-compile itself rejects the others.
 TARGETS = (
     *("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1101", "gfx1103", "gfx1150", "gfx1151", "gfx1200"),
     *("gfx1201", "gfx1250", "mi100", "mi210", "mi250", "mi250x", "mi300a", "mi300x", "mi325x", "mi355x"),

@@ -1,4 +1,4 @@
-"""Which program compiles where iree-compile is the script of IREE's package: that script's own answer.
+"""The program that compiles if iree-compile is the script of IREE's package: that script's own answer.
 
 The script (`console_scripts` of iree-base-compiler) finds the program with `iree.compiler.tools.binaries.find_tool`, by
 IREE_TOOL_PATH or beside its package, and runs it with the same words. So its interpreter is asked for that, once: the

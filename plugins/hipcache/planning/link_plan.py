@@ -68,12 +68,12 @@ class LinkPlan:
     messages: str
 
     def origin(self, name: str) -> str:
-        """The file of the user that the temporary file `name` is taken from; empty where it is none."""
+        """The file of the user that the temporary file `name` is taken from; empty if it is none."""
         return next((one.source for one in self.unbundles if name in one.outputs), "")
 
 
 def parse(text: str) -> LinkPlan:
-    """Raises PassThrough where the jobs do not have the shape above."""
+    """Raises PassThrough if the jobs do not have the shape above."""
     return of_jobs(*split_script(text))
 
 
@@ -137,7 +137,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
 
 def rename_in_script(script: str, suffixes: Mapping[str, str]) -> str:
     """The script as the driver would have written it for objects of other CUIDs. `suffixes`: those of names that are to
-    be others; the driver sorts all of them. Raises PassThrough where the script lacks one."""
+    be others; the driver sorts all of them. Raises PassThrough if the script lacks one."""
     before = {suffix for _, suffix in _NAME.findall(script)}
     after = (before - suffixes.keys()) | set(suffixes.values())
     if not before:  # before 18
@@ -196,7 +196,7 @@ def _value(job: ToolJob, name: str) -> str:
 
 
 def value_after(job: ToolJob, option: str) -> str:
-    """The one value of `option`. Raises PassThrough where it has none, or several."""
+    """The one value of `option`. Raises PassThrough if it has none, or several."""
     after = zip(("", *job.arguments), job.arguments, strict=False)
     values = [word for before, word in after if before == option]
     if len(values) != 1:

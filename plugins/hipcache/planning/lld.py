@@ -7,8 +7,8 @@ import re
 from hipcache.errors import PassThrough
 from hipcache.planning.cc1 import REFUSED_LLVM
 
-# What the driver itself tells lld. What users add (-Xoffload-linker) may write files (-Map=), or put the name of lld's
-# temporary output into the code object (--version-script=).
+# The options that the driver itself gives lld. Options of users (-Xoffload-linker) may write files (-Map=), or put the
+# name of lld's temporary output into the code object (--version-script=).
 _KNOWN = re.compile(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
     r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
@@ -18,7 +18,7 @@ _PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
 
 
 def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Raises PassThrough where the device linker gets an option that is not the driver's own."""
+    """Raises PassThrough if the device linker gets an option that is not the driver's own."""
     for word in arguments:
         if not _KNOWN.match(word):
             option = _PLUGIN_OPTION.sub("", word, count=1)
@@ -28,7 +28,7 @@ def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def file_in(word: str) -> str:
-    """What in a word of the device linker's may name a file that it reads; empty if nothing."""
+    """The part of a word of the device linker that may name a file to read; empty if there is none."""
     if word.startswith("-"):
         name, _, value = word.removeprefix("-plugin-opt=").partition("=")
         return "" if name == "mcpu" else value

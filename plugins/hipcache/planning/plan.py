@@ -34,8 +34,8 @@ _OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
 
 @dataclass(frozen=True)
 class DevicePass:
-    """What makes the code of one offload arch: `compile` writes `obj`, `link` turns it into `code`. Without a link
-    (bitcode, assembly) both names are one."""
+    """The jobs that make the code of one offload arch: `compile` writes `obj`, `link` turns it into `code`. Without a
+    link (bitcode, assembly) both names are one."""
 
     arch: str
     compile: Cc1Job
@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def first(self) -> Cc1Job:
-        """The pass that represents all, where they agree: which dependency file they write."""
+        """The pass that represents all, if they agree: which dependency file they write."""
         return self.host or self.devices[0].compile
 
     @property
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def jobs(self) -> int:
-        """How many processes the driver would run."""
+        """The number of processes that the driver would run."""
         links = sum(device.link is not None for device in self.devices)
         return len(self.devices) + links + (self.bundle is not None) + (self.host is not None)
 
@@ -105,7 +105,7 @@ class Plan:
 
 
 def parse(text: str, side: Side = Side.BOTH) -> Plan:
-    """The plan for `side`. Raises PassThrough where the jobs do not have one of the shapes above."""
+    """The plan for `side`. Raises PassThrough if the jobs do not have one of the shapes above."""
     jobs, messages = split(text)
     return of_jobs(jobs, side, messages, clang_version(text))
 

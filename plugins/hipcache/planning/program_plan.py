@@ -70,7 +70,7 @@ class ProgramPlan:
 
 
 def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
-    """Raises PassThrough where the jobs do not have the shape above."""
+    """Raises PassThrough if the jobs do not have the shape above."""
     jobs, messages = split(text)
     version = clang_version(text)
     compiles: list[Plan | Other] = []
@@ -178,7 +178,7 @@ def moved(found: ProgramPlan, places: Mapping[str, str]) -> ProgramPlan:
 
 
 def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
-    """The plan with other CUIDs, where it has some. `cuid_of`: by source. Raises PassThrough."""
+    """The plan with other CUIDs, if it has some. `cuid_of`: by source. Raises PassThrough."""
     compiles: list[Plan | Other] = []
     hashes: dict[str, str] = {}
     for one in found.compiles:
@@ -195,12 +195,12 @@ def with_cuids(found: ProgramPlan, cuid_of: Mapping[str, str]) -> ProgramPlan:
 
 
 def with_cuid(found: Plan, cuid: str) -> Plan:
-    """The plan with another CUID, where it has one."""
+    """The plan with another CUID, if it has one."""
     option = Option(Role.CUID, "-cuid=", cuid, (f"-cuid={cuid}",))
     devices = tuple(replace(one, compile=_with_option(one.compile, option)) for one in found.devices)
     return replace(found, devices=devices, host=_with_option(found.host, option) if found.host else None)
 
 
 def _with_option(job: Cc1Job, option: Option) -> Cc1Job:
-    """The job with `option` in the place of the one of its role, where it has one."""
+    """The job with `option` in the place of the one of its role, if it has one."""
     return replace(job, options=tuple(option if one.role is option.role else one for one in job.options))

@@ -1,4 +1,4 @@
-"""How a command spells the directories of a pass, and the key of that pass however they are spelled.
+"""The spelling of a pass's directories in a command, and the key of that pass for every spelling.
 
 CMake names the source and the include directories from the root, SCons and Meson from the directory that they compile
 in. Clang spells what it reads by these names: a directory as given, and behind it the rest as the text has it. So a
@@ -72,7 +72,7 @@ class Spelling:
         return tuple(whole for whole, _ in self._places(path))
 
     def absolute(self, read: Mapping[str, Collection[str]], names: Collection[str]) -> dict[str, str]:
-        """The absolute spelling of each file that a pass read, the source first; nothing where one is not clear.
+        """The absolute spelling of each file that a pass read, the source first; nothing if one is not clear.
 
         `read`: by path, in the order of reading, the names of headers that a file may have looked for beside itself;
         `names`: all names of headers, which clang puts behind those of directories."""
@@ -112,13 +112,14 @@ class Spelling:
 
 
 def _only(found: Iterator[str]) -> str:
-    """What all of them are; empty where they differ."""
+    """The value that all of them have; empty if they differ."""
     different = set(found)
     return different.pop() if len(different) == 1 else ""
 
 
 def of(job: Cc1Job, cwd: str) -> Spelling | None:
-    """None where the output may show a path that no text names, or a directory is spelled in no clear way."""
+    """The spelling; None if the output may show a path that no text names, or a directory is spelled in no clear
+    way."""
     if job.emits != "-emit-obj" or not job.value(Role.CUID) or not all(map(_is_without_paths, job.options)):
         return None
     source = job.value(Role.INPUT)
@@ -160,7 +161,7 @@ def _trimmed(directory: str) -> str:
 
 
 def _absolute(directory: str, cwd: str) -> str:
-    """The directory from the root, empty where only the file system could tell it. `cwd` has no links in it."""
+    """The directory from the root, empty if only the file system could tell it. `cwd` has no links in it."""
     if directory.endswith("//"):
         return ""  # of which clang leaves out some
     if directory.startswith("/"):

@@ -27,7 +27,7 @@ def keep() -> None:
 
 
 def content() -> tuple[bytes, str]:
-    """What `keep` has kept, and its digest. Raises PassThrough."""
+    """The content that `keep` has kept, and its digest. Raises PassThrough."""
     try:
         with open(_AGAIN, "rb") as file:
             kept = file.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-# What takes a compiler's command behind itself.
+# Programs that take a compiler's command behind their own name.
 _BEFORE_A_COMPILER = frozenset(["ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache"])
 
 
@@ -34,7 +34,7 @@ def is_iree_compile(program: str) -> bool:
 
 
 def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
-    """Its path, as exec would find it; empty where it finds none."""
+    """Its path, as exec would find it; empty if it finds none."""
     if "/" in program:
         return os.path.join(cwd, program)
     for directory in environ.get("PATH", os.defpath).split(":"):

@@ -75,9 +75,9 @@ class DeviceUnit:
 
 @dataclass(frozen=True)
 class ObjectUnit:
-    """What all passes come to together: their code bundled, and that put into the host's object; where `host` is named
-    (as the plan names its output), that is in the bundle instead. `tools_beside`: are the programs that the bundler
-    starts beside it, and so not looked for on PATH?"""
+    """The object of all passes together: their code is bundled, and the bundle is put into the host's object; if `host`
+    is named (as the plan names its output), the host's output is in the bundle instead. `tools_beside`: are the
+    programs that the bundler starts beside it, and so not looked for on PATH?"""
 
     bundle: ToolJob
     codes: tuple[str, ...]
@@ -101,8 +101,8 @@ class ObjectUnit:
 
 @dataclass(frozen=True)
 class Units:
-    """`object` is None where nothing is to be done with what the passes have made: each has an output of its own, or
-    the host's pass took the others'."""
+    """`object` is None if the outputs of the passes are left as they are: each is delivered itself, or the host's pass
+    took the others'."""
 
     devices: tuple[DeviceUnit, ...]
     host: FrontEnd | None
@@ -115,7 +115,7 @@ class Units:
 
 
 def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, str]) -> Units:
-    """Raises PassThrough where a tool or a file that an option names cannot be read."""
+    """Raises PassThrough if a tool or a file that an option names cannot be read."""
     parts = KeyParts(identities, files)
     return Units(
         tuple(_device(one, parts) for one in plan.devices),
@@ -145,7 +145,7 @@ def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ:
 
 
 def _bundler_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    """What the bundler is told by the environment, since 18 (OFFLOAD_BUNDLER_COMPRESS)."""
+    """The variables that the bundler reads, since 18 (OFFLOAD_BUNDLER_COMPRESS)."""
     return [(f"variable {name}", environ[name]) for name in sorted(environ) if name.startswith("OFFLOAD_BUNDLER_")]
 
 

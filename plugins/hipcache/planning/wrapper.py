@@ -102,7 +102,7 @@ def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
 def _behind(
     engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
 ) -> tuple[Unwrapped, tuple[str, ...], Engine]:
-    """What `program` runs for `argv`, and the engine with the environment that it runs that in."""
+    """The command that `program` runs for `argv`, and the engine with the environment of that command."""
     question = answers.question("wrapper", program, argv, cwd, engine.environ)
     answer = answers.recall(engine, question)
     if answer is None:

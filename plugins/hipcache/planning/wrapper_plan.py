@@ -20,9 +20,9 @@ from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
 _VERSIONS = (19,)
-# What each device link gets as it stands.
+# Options that each device link gets unchanged.
 _OF_DEVICES = re.compile(r"--(opt-level=O[0-3]|host-triple=.*|device-debug)$")
-# What no device link depends on: what the wrapper reads, and the host's linker does not get, too.
+# Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
 _OF_WRAPPER = re.compile(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
 # Of these, what the bundle of the code objects depends on.
 _OF_BUNDLE = re.compile(r"--compress")
@@ -71,7 +71,8 @@ class WrapperPlan:
 
 
 def parse(text: str) -> WrapperPlan | None:
-    """None where it is no plan with the linker wrapper. Raises PassThrough where it is one that is not understood."""
+    """The plan; None if it is no plan with the linker wrapper. Raises PassThrough if it is one that is not
+    understood."""
     jobs, messages = split(text)
     if not any(is_wrapper(words[0]) for words in jobs):
         return None

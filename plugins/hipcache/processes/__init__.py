@@ -2,5 +2,5 @@
 
 import signal
 
-# What ends a compile.
+# The signals that end a compile.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

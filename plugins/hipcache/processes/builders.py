@@ -84,7 +84,7 @@ _BUILDERS = (
 
 
 def room(environ: Mapping[str, str], working_directory: Callable[[], str] = os.getcwd) -> Room | None:
-    """That of the builder which runs this process; None where there is none, or it works elsewhere."""
+    """The directory of the builder that runs this process; None if there is no builder, or it works elsewhere."""
     here = [builder for builder in _BUILDERS if builder.is_here(environ)]
     if not here:
         return None

@@ -25,7 +25,7 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """What the process left behind; `status` is its exit status."""
+    """The end of the process, and its output; `status` is its exit status."""
 
     status: int
     stdout: bytes
@@ -54,7 +54,7 @@ class Reached:
 
 
 def sign(how: str, path: str) -> str:
-    """What a process that looks at `path` in this way can see; empty where it is absent."""
+    """All that a process sees that looks at `path` in this way; empty if it is absent."""
     try:
         if how == LIST:
             return blake3("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape")).hexdigest()
@@ -91,7 +91,7 @@ def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
 def run(
     program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str
 ) -> tuple[Ended, tuple[Observation, ...]] | None:
-    """Run `program` (an absolute path) with `argv` and observe it; None where that cannot be done.
+    """Run `program` (an absolute path) with `argv` and observe it; None if that cannot be done.
 
     Nothing below directory `ignore` counts (the process's own scratch files)."""
     from hipcache.processes import watch  # a hit runs nothing

@@ -1,4 +1,4 @@
-"""How many compilers this machine has room for: its cores, and its memory.
+"""The number of compilers that this machine has room for, by its cores and its memory.
 
 A device compile of a large kernel takes 1 to 3 GB. With fewer than 2 GiB for each core (a laptop, a CI container) as
 many compilers as cores would be ended by the kernel, and with them the build.
@@ -20,7 +20,7 @@ def compilers(cores: int, memory: int) -> int:
 
 
 def memory(limits: Iterable[str] = LIMITS) -> int:
-    """Bytes that this process may use, 0 where that is not known."""
+    """Bytes that this process may use, 0 if that is not known."""
     found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for limit in limits:
         try:

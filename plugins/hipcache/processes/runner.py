@@ -23,9 +23,9 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Completed:
-    """What a process left behind. `status` is as in `subprocess.Popen.returncode` (negative: a signal).
+    """The end of a process, and its output. `status` is as in `subprocess.Popen.returncode` (negative: a signal).
 
-    `seconds` is wall-clock time; `used` is processor time of the process and those that it waited for, None where it
+    `seconds` is wall-clock time; `used` is processor time of the process and those that it waited for, None if it
     is not known: how much work a hit saves does not depend on what else the machine does.
     """
 
@@ -124,7 +124,7 @@ class Runner(Protocol):
         self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
     ) -> Observed | None:
         """Run `program` (a short process that starts no others) and tell which paths it looked at, apart from those
-        below `ignore`; None where that cannot be done."""
+        below `ignore`; None if that cannot be done."""
         ...
 
     def until(
@@ -144,7 +144,7 @@ class Runner(Protocol):
     def trace(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
     ) -> Traced:
-        """As `run`, for a pass in a thread of its own; and tell what it looked at, where that can be done."""
+        """As `run`, for a pass in a thread of its own; and tell what it looked at, if that can be done."""
         ...
 
     def kill(self) -> None:
@@ -178,7 +178,7 @@ class SubprocessRunner:
         env: Mapping[str, str] | None = None,
         stdin: int = subprocess.DEVNULL,
     ) -> Completed:
-        """Run `argv`, without a `stdin` on nothing. Raises OSError where it cannot be started, Killed after `kill`."""
+        """Run `argv`, without a `stdin` on nothing. Raises OSError if it cannot be started, Killed after `kill`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             # Nobody would be told how it ended, and `subprocess` takes that for success.
             raise OSError(errno.ECHILD, "SIGCHLD is ignored")
@@ -215,7 +215,7 @@ class SubprocessRunner:
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, why)
 
     def _trace(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int) -> tuple[Traced | None, str]:
-        """None, and why, where the process was not run."""
+        """The trace; or None, and why the process was not run."""
         one = observing.new()
         if one is None or signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
             return None, observing.NO_LIBRARY

@@ -1,4 +1,4 @@
-"""How many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
+"""Limits how many compilers run at once: one limit for all hipcache processes of a user, or make's jobserver.
 
 A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`disk/locks.py`): the
 kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
@@ -36,7 +36,7 @@ Check = Callable[[], None]
 class Slots(Protocol):
     """`hold` waits until one more compiler may run, and counts it as running until it ends. `check` is called while it
     waits, and raises where that has become pointless: who has been told to end must not take what others wait for.
-    `attempt` is `hold` for who does not wait: None where no more compiler may run now."""
+    `attempt` is `hold` for who does not wait: None if no more compiler may run now."""
 
     limit: int
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 from hipcache.values import dataclass
 
-# How a path is looked at.
+# The ways to look at a path.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"
-# Where the kernel tells which AMD GPUs there are: files that can be looked at again, unlike all else that is asked of
-# the machine.
+# The kernel lists the AMD GPUs here: files that can be looked at again, unlike all else that is asked of the machine.
 GPUS = "/sys/class/kfd/"
 
 OPEN_FLAGS_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -68,8 +67,8 @@ _AARCH64 = {
     437: Call(READ, 1, 0, how_at=2),  # openat2
     439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
-# What no process of a tree may do: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their newer forms;
-# setpgid and setsid.
+# Calls that no process of a tree may make: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their
+# newer forms; setpgid and setsid.
 _X86_64_CHANGES = dict.fromkeys([76, *range(82, 89), 109, 112, 258, 263, 264, 265, 266, 316])
 _AARCH64_CHANGES = dict.fromkeys([34, 35, 36, 37, 38, 45, 154, 157, 276])
 # Machine -> its number for auditing, its calls with a path, its calls that change something.

@@ -55,7 +55,7 @@ _Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class End:
-    """How the watch ended: `status` is the program's exit status. `seen`: (how, path) -> was it there? `reached`:
+    """The end of a watch: `status` is the program's exit status. `seen`: (how, path) -> was it there? `reached`:
     program, argv, environment of the process that was looked for, and the commands of the other processes."""
 
     status: int

@@ -60,7 +60,7 @@ class Condition:
 
 
 def find(environ: Mapping[str, str]) -> tuple[Condition, ...]:
-    """All conditions under these variables; none where the user has switched hipcache off."""
+    """All conditions under these variables; none if the user has switched hipcache off."""
     try:
         settings = config.load(environ)
     except ConfigError as error:
@@ -108,8 +108,8 @@ def locked(settings: Config, seconds: float) -> Condition:
 
 
 def owned_by_others(settings: Config) -> str:
-    """Which part of the store belongs to another user, and so may be closed to this one, or to that one, at any time;
-    empty where all is this user's."""
+    """The part of the store that belongs to another user, and so may become closed to one of the two at any time; empty
+    if all is this user's."""
     layout = Layout(settings.dir)
     found = {path: _owner(path) for path in (layout.root, layout.base, layout.tmp, layout.blobs, layout.actions)}
     confined = Confined(settings.dir)
@@ -133,7 +133,7 @@ def of_native() -> Iterator[Condition]:
 
 
 def _denied(place: str) -> str:
-    """Why nothing can be stored there; empty where that can be done. Nothing is made."""
+    """The reason why nothing can be stored there; empty if there is none. Nothing is created."""
     layout = Layout(Path(place))
     there = [path for path in (place, layout.base, layout.tmp, layout.blobs, layout.actions) if os.path.lexists(path)]
     nearest = place

@@ -78,12 +78,12 @@ class History:
 
     @staticmethod
     def of_store(root: Path) -> History:
-        """To read; empty where there is no store."""
+        """Read-only; empty if there is no store."""
         return History(LocalStore(root, max_bytes=0, read_only=True).notes(HISTORY))
 
     @staticmethod
     def name(record: Record) -> str:
-        """Where the record is, below `v1/`."""
+        """The path of the record, below `v1/`."""
         return f"history/{_place(record)}"
 
     def save(self, record: Record) -> bool:

@@ -23,7 +23,7 @@ class NoMark(HipcacheError):
 
 
 def since(numbers: Statistics, mark: Path) -> Statistics:
-    """What was counted after the mark; `since` of it is the time when the mark was written. Raises NoMark."""
+    """The counts after the mark; their `since` is the time when the mark was written. Raises NoMark."""
     before = _read(mark)
     if before.get("since") not in (None, numbers.since):
         raise NoMark(

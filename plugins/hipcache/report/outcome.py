@@ -15,7 +15,7 @@ MISS = "miss"
 PASSED_THROUGH = "passed_through"
 FAILED = "failed"
 OUTCOMES = (HIT, PARTIAL, MISS, PASSED_THROUGH, FAILED)
-# What people read, of one and of several.
+# The words for people, of one and of several.
 WORDS = {
     HIT: ("hit", "hits"),
     PARTIAL: ("partial hit", "partial hits"),
@@ -36,7 +36,7 @@ HOST, LINK = "host", "link"
 class UnitOutcome:
     """One unit of a compile: `name` is an offload arch ("gfx90a:xnack+"), "host" or "link".
 
-    `frontend` and `backend` are True for a hit, False for a miss, None where the job was not needed
+    `frontend` and `backend` are True for a hit, False for a miss, None if the job was not needed
     or does not exist (a host unit has no back end of its own). `hit` is True when the product
     (a code object, the host object) was served. `why` says in words why it missed.
     """
@@ -56,7 +56,7 @@ class UnitOutcome:
 @dataclass(frozen=True)
 class CompileOutcome:
     """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary; `preambles`: what
-    became of how many precompiled preambles; `took`: seconds of the whole compile, 0 where that is not known;
+    became of how many precompiled preambles; `took`: seconds of the whole compile, 0 if that is not known;
     `check`: is it one of a configure check?"""
 
     outcome: str

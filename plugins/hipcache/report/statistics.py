@@ -54,7 +54,7 @@ _MANY_LOGS = 64
 
 
 def record(root: Path, outcome: CompileOutcome, umask: int | None = None) -> bool:
-    """Count one compile in the store at `root`. False where that could not be written. `umask`: see `Confined`."""
+    """Count one compile in the store at `root`. False if that could not be written. `umask`: see `Confined`."""
     return _append(Confined(root, umask), b"".join(_line(text.split("\t")) for text in sums.texts(outcome)))
 
 
@@ -123,7 +123,7 @@ def read(root: Path) -> Statistics:
     with contextlib.suppress(OSError):
         since = store.status(_LOCK).st_mtime
         lock = store.open(_LOCK, MOST_STATISTICS)
-        # Where the lock stays taken, the sums may lack what is being folded right now.
+        # If the lock stays taken, the sums may lack what is being folded right now.
         _wait_lock(lock, fcntl.LOCK_SH)
     try:
         counts, folded, zeroed = _read_totals(store)

@@ -5,10 +5,10 @@ direct hit. A line that begins with "#" is a comment, as in ccache's.
 
     format     1
     began      seconds of the epoch; at a hit that the launcher serves, when it began to look
-    seconds    from then to the end of the compile (0 where it was left to the compiler, which went on in its place)
+    seconds    from then to the end of the compile (0 if it was left to the compiler, which went on in its place)
     pid        of the process
     directory  the working directory, absolute
-    object     the output, absolute; "" where it is not known
+    object     the output, absolute; "" if it is not known
     direct     was it served by the native launcher?
     counted    list of the texts that the store's statistics get: `outcome TAB reason TAB milliseconds *(TAB unit)`
                (report/statistics.py)
@@ -66,7 +66,7 @@ class Compile:
 def line(
     end: CompileOutcome, *, began: float, now: float, cwd: str, path: str, command: Sequence[str] | None = None
 ) -> str:
-    """`path`: of the object, "" where it is not known; `command`: only where it is to be in the line."""
+    """`path`: of the object, "" if it is not known; `command`: only where it is to be in the line."""
     told: dict[str, object] = {
         "format": FORMAT,
         "began": round(began, 6),
@@ -96,7 +96,7 @@ def served(counted: bytes, *, began: float, now: float, cwd: str, path: str, com
 
 
 def read(path: Path) -> Iterator[Compile]:
-    """The compiles of a log, as they ended. What is damaged is skipped. Raises NoLog where nothing is a line of it."""
+    """The compiles of a log, as they ended. What is damaged is skipped. Raises NoLog if nothing is a line of it."""
     found, lines = False, 0
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:

@@ -65,7 +65,7 @@ def _point(root: Path, size: StoreSize, now: float) -> Point:
 
 
 def record(root: Path, umask: int | None, size: StoreSize, clock: Callable[[], float]) -> bool:
-    """Note what the store at `root` holds now. False where that could not be written."""
+    """Note what the store at `root` holds now. False if that could not be written."""
     store, now = Confined(root, umask), clock()
     points = _points(store)
     if points and abs(now - points[-1].seconds) < STEP:

@@ -24,8 +24,8 @@ VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", 
 # Of entries that were removed: how many, and their bytes on disk.
 EVICTED = "evicted"
 OF_EVICTIONS = ("entries", "bytes")
-# What stands behind the units of a line, in their form, so that older versions pass over it: how many microseconds it
-# took, and that it was a configure check, which counts nowhere else. `native/statistics.c` writes the first.
+# Fields behind the units of a line, in their form, so that older versions pass over them: the microseconds that it
+# took, and the mark of a configure check, which counts nowhere else. `native/statistics.c` writes the first.
 _TOOK, _CHECK, _NO_MARKS = "took ", "configure check", "..."
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
@@ -87,7 +87,7 @@ class Statistics:
 
     @property
     def unit_hits(self) -> tuple[int, int]:
-        """How many units were served, and of how many."""
+        """The number of units that were served, and of all."""
         hits = sum(tally.hits for tally in self.units.values())
         return hits, hits + sum(tally.misses for tally in self.units.values())
 
@@ -119,7 +119,7 @@ class Statistics:
 
 
 def texts(outcome: CompileOutcome) -> list[str]:
-    """What is between checksum and end of each line of the log that a compile adds (`statistics`)."""
+    """The texts of the lines that a compile adds to the log, without checksum (`statistics`)."""
     fields = [outcome.outcome, outcome.reason, str(round(outcome.seconds_saved * 1000))]
     for unit in outcome.units:
         fields.append(f"{unit.name} {_MARKS[unit.hit]}{_MARKS[unit.frontend]}{_MARKS[unit.backend]}")
@@ -132,7 +132,7 @@ def texts(outcome: CompileOutcome) -> list[str]:
 
 
 def counters(text: str) -> Counter[str]:
-    """The counters that one line of the log adds to. Raises ValueError where it does not follow the grammar
+    """The counters that one line of the log adds to. Raises ValueError if it does not follow the grammar
     (`statistics`)."""
     outcome, reason, milliseconds, *units = text.split("\t")
     if outcome in (VERIFIED, PREAMBLES):

@@ -145,7 +145,7 @@ def _name_of(path: str) -> str:
 
 
 def _json(directory: str, name: str) -> Any:
-    """A document. Raises OSError, ValueError; who reads it raises LookupError, TypeError where it has another shape."""
+    """A document. Raises OSError, ValueError; who reads it raises LookupError, TypeError if it has another shape."""
     import json  # the statistics have this module, and need no document
 
     path = os.path.join(directory, name)

@@ -27,7 +27,7 @@ _TIMED = (HIT, PARTIAL, MISS)
 
 
 def columns(environ: Mapping[str, str]) -> int | None:
-    """The width clang would wrap its messages at (0: it would not), or None where they do not go to a terminal. With
+    """The width clang would wrap its messages at (0: it would not), or None if they do not go to a terminal. With
     glibc it asks COLUMNS alone, not the terminal. Whether they have colours is another question (`driver.ask`)."""
     if not os.isatty(2):
         return None
@@ -57,7 +57,7 @@ def record(
     began: float | None = None,
 ) -> None:
     """Count a compile that ended, and note and log how. `command`: what the build tool ran, in `cwd`; `told`: what
-    the engine knows about it, None where it left the compile to the compiler; `began`: when, in seconds of the epoch
+    the engine knows about it, None if it left the compile to the compiler; `began`: when, in seconds of the epoch
     (None: with this process)."""
     path = told.object if told else os.path.join(cwd, _output(command))
     end = replace(end, check=is_check(path))

@@ -35,7 +35,7 @@ class NotedActions:
 
     @contextmanager
     def noting(self) -> Iterator[dict[str, bytes | None]]:
-        """What this thread asks for meanwhile, and what it gets."""
+        """The keys that this thread asks for meanwhile, and the records that it gets."""
         noted: dict[str, bytes | None] = {}
         self._of_thread.noted = noted
         try:

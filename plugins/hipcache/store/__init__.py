@@ -19,7 +19,7 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class StoreSize:
-    """What the store holds: bytes on disk, number of entries, and the bound in bytes (0: no bound)."""
+    """The size of the store: bytes on disk, number of entries, and the bound in bytes (0: no bound)."""
 
     bytes: int
     entries: int
@@ -42,7 +42,7 @@ class Store(Protocol):
     def put_action(self, key: str, record: bytes, *, own: bool = False) -> None: ...
 
     def put_actions(self, records: Mapping[str, bytes]) -> None:
-        """Several at once, which costs less. Each is stored or not; StoreError where one could not be."""
+        """Several at once, which costs less. Each is stored or not; StoreError if one could not be."""
         ...
 
     def remove_action(self, key: str) -> None: ...

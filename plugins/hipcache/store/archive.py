@@ -38,7 +38,7 @@ MOST_CONTENT, MOST_RECORD = 256 << 20, 16 << 20
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ZSTD, b"\x1f\x8b": GZIP}
 _NAME = re.compile(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
-# What a packer may ask for in memory to unpack: more than zstd's levels up to 19 do.
+# A packer may ask for so much memory to unpack: more than zstd's levels up to 19 do.
 _MOST_WINDOW = 1 << 27
 _NO_ZSTD = "install the Python package: pip install zstandard"
 
@@ -68,7 +68,7 @@ def write(path: Path, entries: Iterable[Entry]) -> int:
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """The entries, as the file has them: nothing in them is checked but names and sizes. Raises HipcacheError where it
+    """The entries, as the file has them: nothing in them is checked but names and sizes. Raises HipcacheError if it
     is no archive of hipcache, or not a whole one; OSError."""
     with _to_read(path) as stream:
         while True:
@@ -96,7 +96,7 @@ _HINT = "import a file that 'hipcache export' has made"
 
 
 def _take(stream: IO[bytes], size: int, path: Path) -> bytes:
-    """Raises HipcacheError where there are not so many bytes."""
+    """Raises HipcacheError if there are not so many bytes."""
     parts, left = [], size
     while left and (part := stream.read(min(left, 1 << 20))):
         parts.append(part)

@@ -1,4 +1,4 @@
-"""What the operating system refuses, in words that say what to do about it."""
+"""The errors of the operating system, in words that say what to do about them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ LEDGER, LOCKS = "ledger", "locks"
 _TAG = "CACHEDIR.TAG"
 _HEX = "0123456789abcdef"
 
-# What an entry answers when it, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
+# Errors that mean that the entry, not the machine, is at fault. EMFILE or ENOMEM say nothing about the entry.
 _DAMAGE = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EUCLEAN})
 
 

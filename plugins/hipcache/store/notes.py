@@ -39,7 +39,7 @@ class Notes:
                 self._entries.touch(self._name(name))
 
     def put(self, name: str, content: bytes, *, when: float | None = None) -> bool:
-        """`when`: its modification time. False where it cannot be kept."""
+        """`when`: its modification time. False if it cannot be kept."""
         if self._entries.read_only or len(content) > MOST_NOTE:
             return False
         try:

@@ -31,7 +31,7 @@ def open_store(config: Config, *, read_only: bool = False) -> LocalStore:
 
 
 def open_to_write(config: Config) -> LocalStore:
-    """Raises StoreError, also where this user may not write it."""
+    """Raises StoreError, also if this user may not write it."""
     refused = None if config.readonly else access.why_not_writable(Confined(config.dir))
     if refused:
         raise StoreError(

@@ -1,4 +1,4 @@
-"""What is put into a local store: what the bound takes, in portions, and the upkeep that is due behind it."""
+"""Puts entries into a local store: those that the bound allows, in portions, and then does the upkeep that is due."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ _HINT = "make one with: (umask 077; head -c 32 /dev/urandom > FILE), and give it
 
 @dataclass(frozen=True)
 class Seal:
-    """`secret`: empty where records carry none."""
+    """`secret`: empty if records carry none."""
 
     secret: bytes = b""
 
     def name(self, key: str) -> str:
-        """What the file of `key`'s record is named by."""
+        """The name of the file of `key`'s record."""
         return blake3(NAME_DOMAIN + key.encode("ascii"), key=self.secret).hexdigest() if self.secret else key
 
     def within(self, namespace: str) -> Seal:

@@ -1,4 +1,4 @@
-"""How much room the disk of a store has: seen before the work begins, so that no work is done for nothing."""
+"""The free space on the disk of a store: checked before the work begins, so that no work is done for nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 # Less than this is "full": a compile's intermediate files take some megabytes, and a dozen files.
 FLOOR_BYTES = 4 << 20
 FLOOR_FILES = 16
-# How the operating system says so, and how a compiler passes it on.
+# The errors of the operating system, and the words of a compiler that passes them on.
 ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _WORDS = tuple(os.strerror(error).encode() for error in ERRORS)
 
 
 def lacking(path: str) -> str:
-    """What the disk of `path`, or of the nearest directory above it that is there, lacks: "3.1 MiB are left" or "5
-    files can still be made"; empty where there is enough, or nobody can know."""
+    """The shortage on the disk of `path`, or of the nearest directory above it that is there: "3.1 MiB are left" or "5
+    files can still be made"; empty if there is enough, or nobody can know."""
     while True:
         try:
             disk = os.statvfs(path)

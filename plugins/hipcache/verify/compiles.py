@@ -57,7 +57,7 @@ def commands(build: Path, environ: Mapping[str, str]) -> list[Command]:
 
 
 def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]:
-    """None for what hipcache would leave to the compiler."""
+    """The commands of an entry; none if hipcache would leave it to the compiler."""
     try:
         words = entry.get("arguments") or shlex.split(entry["command"])
         directory = os.path.normpath(file.absolute().parent / entry["directory"])

@@ -36,7 +36,7 @@ class CompilerFails(Exception):
 
 def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:
     """Check all outputs of `commands`, which have been served; afterwards they are the compiler's, or as good.
-    `argv` as the user typed it. Raises CompilerFails; and HipcacheError where the command cannot be compared, with
+    `argv` as the user typed it. Raises CompilerFails; and HipcacheError if the command cannot be compared, with
     nothing done."""
     for command in commands:
         if not (command.links or command.makes_program):

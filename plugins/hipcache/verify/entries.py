@@ -48,8 +48,8 @@ class Fault(NamedTuple):
 
 @dataclass
 class Checked:
-    """How many entries there were, and which of them were damaged. `evicted`: records of which blobs were evicted, all
-    removed where the store may be written."""
+    """The number of entries, and those that were damaged. `evicted`: records of which blobs were evicted, all removed
+    if the store may be written."""
 
     blobs: int = 0
     records: int = 0
@@ -107,7 +107,7 @@ class _Place:
         return True
 
     def remove(self) -> bool:
-        """As what it is; False where it cannot be."""
+        """As what it is; False if it cannot be."""
         try:
             self._confined.discard(self.name)
         except FileNotFoundError:

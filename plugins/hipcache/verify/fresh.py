@@ -18,8 +18,8 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Fresh:
-    """How to compile `command` as hipcache's launcher would have it compiled. `words`: without the program; `outputs`
-    and `rule` (the dependency file, or empty): absolute paths; `plan`: of a source of HIP."""
+    """The way to compile `command` as hipcache's launcher would have it compiled. `words`: without the program;
+    `outputs` and `rule` (the dependency file, or empty): absolute paths; `plan`: of a source of HIP."""
 
     command: Command
     words: tuple[str, ...]

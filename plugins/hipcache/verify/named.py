@@ -1,4 +1,4 @@
-"""What a record of the store names: the blobs without which it is of no use to anybody.
+"""The names in a record of the store: the blobs without which it is of no use to anybody.
 
 A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
 objects, links: `cache/entries.py`, `cache/content.py`; memos), zlib (remembered answers and scans, which name no
@@ -22,7 +22,7 @@ _LONGEST_ANSWER = 1 << 28
 
 
 class Whole(NamedTuple):
-    """What the record of a whole compile names: its outputs (path, digest), the entries that its units used (is it an
+    """The names in the record of a whole compile: its outputs (path, digest), the entries that its units used (is it an
     action, digest), records of the history (paths below `v1/`), and the other blobs without which it is of no use."""
 
     outputs: tuple[tuple[str, str], ...]

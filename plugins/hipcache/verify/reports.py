@@ -23,7 +23,7 @@ MOST_BYTES = 64 << 20
 
 
 def keep(root: Path, difference: Difference, now: float) -> Path | None:
-    """The directory of the report in the store at `root`; None where it cannot be written. `now`: seconds of the
+    """The directory of the report in the store at `root`; None if it cannot be written. `now`: seconds of the
     epoch."""
     store = Confined(root)
     report = f"{_HERE}/{int(now * 1e9):020d}-{random_name()}"

@@ -1,4 +1,4 @@
-"""What the store would serve for a compile: the graph of its source, built of what is stored and nothing else."""
+"""The object that the store would serve for a compile: the graph of its source, built only from stored results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hipcache.values import dataclass, replace
 
 
 def store(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:
-    """What the store serves; in words why it does not."""
+    """The object that the store serves; or, in words, why it serves none."""
     with Session(engine, command) as session:
         graph = source.graph(source.source_graph(session, plan))
         delivered = tuple(replace(one, path=str(path)) for one in graph.deliveries)
