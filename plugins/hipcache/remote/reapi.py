@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import grpc
-
 from hipcache.remote import reapi_pb2 as pb
+from hipcache.remote import unneeded
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
     ANSWER,
@@ -25,7 +24,11 @@ from hipcache.remote.backend import (
     RemoteError,
 )
 from hipcache.remote.credentials import Credentials
-from hipcache.remote.reapi_errors import as_remote_error, is_status
+
+with unneeded.put_off("asyncio", "grpc.aio"):
+    import grpc
+
+    from hipcache.remote.reapi_errors import as_remote_error, is_status
 
 BATCH = 3 << 20  # bytes
 _PIECE = 1 << 20  # bytes of a stream's message
