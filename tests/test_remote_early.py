@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pytest
 from hip import settle
+from hipcache.helper import compilers as module
 from hipcache.helper.ahead import Listed
 from hipcache.helper.asks import Asked
 from hipcache.helper.compilers import Compilers
 from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
 from hipcache.helper.start import Greeter
+from hipcache.inputs.keys import digest_file
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, SECONDS, Team, free_port, remote_counts, uploaded
@@ -186,6 +189,29 @@ def test_a_file_that_is_young_or_changes_or_is_none_is_not_noted(tmp_path: Path)
     assert claims(tmp_path / "store") == {}
     Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda: old.stat().st_ctime + 9).read([str(old)])
     assert len(claims(tmp_path / "store")) == 2, "its content, and that it was read"
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read beside each other; that all were read is noted when they all were."""
+    files = [tmp_path / f"lib{number}" for number in range(5)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * ((2 << 20) + number))
+
+    def broken(path: str) -> str:
+        if path == str(files[2]):
+            raise OSError(errno.EIO, "I/O error")
+        return digest_file(path)
+
+    store = LocalStore(tmp_path / "store", max_bytes=1 << 30)
+    compilers = Compilers(store, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda: files[-1].stat().st_ctime + 9)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "digest_file", broken)
+        compilers.read(list(map(str, files)))
+    assert len(claims(tmp_path / "store")) == len(files) - 1
+    compilers.read(list(map(str, files)))
+    assert len(claims(tmp_path / "store")) == len(files) + 1
 
 
 def test_a_hit_that_is_remembered_anew_is_queued_without_the_client(tmp_path: Path) -> None:

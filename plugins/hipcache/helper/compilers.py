@@ -6,7 +6,8 @@ files these are is known from the manifest, a round trip before the record is he
 program would note (`native/reading.c`), the digest of a file's content by its status: so a manifest that names other
 files costs time, and nothing else.
 
-Who reads holds the turn that the native program would take, so that it waits instead of reading the same.
+Who reads holds the turn that the native program would take, so that it waits instead of reading the same. Several files
+are read at once, by as many threads as there are processors: they have little else to do while a remote is waited for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hipcache import shared
@@ -64,15 +66,23 @@ class Compilers:
                 return
             turn = self._take_turn()
             try:
-                for path, status in found.items():
-                    self._note(path, status, digest_file(path))
-                self.store.put_action(key, _CLAIMED)
+                largest_first = sorted(found, key=lambda path: -found[path][3])
+                with ThreadPoolExecutor(min(len(found), os.cpu_count() or 1), "compilers") as beside:
+                    read = list(beside.map(self._read_one, largest_first, map(found.__getitem__, largest_first)))
+                if all(read):
+                    self.store.put_action(key, _CLAIMED)
             finally:
                 if turn is not None:
                     os.close(turn)
 
     def _is_worth_it(self, status: tuple[int, ...]) -> bool:
         return status[3] >= shared.LARGE_CONTENT and max(status[4:]) < (self.clock() - _RACY) * 1e9
+
+    def _read_one(self, path: str, status: tuple[int, ...]) -> bool:
+        with suppress(OSError, ValueError, StoreError):
+            self._note(path, status, digest_file(path))
+            return True
+        return False
 
     def _note(self, path: str, status: tuple[int, ...], digest: str) -> None:
         if _status(path) == status:
