@@ -19,9 +19,9 @@ from hipcache.helper import uploading
 from hipcache.helper.remotes import open_remotes
 from hipcache.helper.uploading import Uploads
 from hipcache.remote import queue, sockets
-from hipcache.remote.place import place_of
+from hipcache.remote.place import destination_of, place_of
 from hipcache.store.local import LocalStore
-from remote_lab import HIT, SECONDS, Server, Team, free_port, uploaded_from
+from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, uploaded_from
 from remote_lab import sockets as sockets_of
 from test_remote import patient, web
 
@@ -43,10 +43,10 @@ def filled(root: Path, count: int) -> LocalStore:
     return store
 
 
-def put(store: LocalStore, number: int) -> None:
+def put(store: LocalStore, number: int, to: str = "") -> None:
     key, digest = f"{number:064x}", store.put_blob(b"content %d" % number)
     store.put_action(key, json.dumps({"outputs": [digest], "passing": [], "text": "", "seconds": 1.0}).encode())
-    assert queue.add(store.confined, [key], [])
+    assert queue.add(store.confined, [key], [], to)
 
 
 def begun(store: LocalStore, *urls: str) -> Uploads:
@@ -141,3 +141,61 @@ def test_a_hit_after_which_the_machine_ends_is_uploaded_by_the_next_helper(compi
     assert not sockets_of(compiled_once), "nobody was there to upload it"
     assert compiled_once.run([sys.executable, "-m", "hipcache", "sync"], env=env).status == 0
     assert list((web.place / "www/team/ac").iterdir())
+
+
+def test_a_helper_of_other_settings_leaves_what_is_not_its_own(tmp_path: Path, web: Server) -> None:
+    """One of another remote would send it there; one that may only read would remove it."""
+    store = filled(tmp_path / "store", 0)
+    own = Config(dir=store.root, remote=(patient(web.url),))
+    put(store, 1, destination_of(own))
+    before = queue.names(store.confined)
+    elsewhere = web.url.replace("/team", "/another")
+    others = [begun(store, patient(elsewhere)), begun(store, f"{patient(web.url)}&read-only")]
+    for uploads in others:
+        said: list[object] = []
+        uploads.sync(said.append)
+        assert said == [{"left": 0, "told": None}]
+        uploads.ended = True
+    assert queue.names(store.confined) == before
+    assert not (web.place / "www/another").exists()
+    uploads = begun(store, *own.remote)
+    await_records(web, 1)
+    uploads.ended = True
+
+
+def test_a_new_token_is_no_new_destination_but_another_server_or_namespace_is(tmp_path: Path) -> None:
+    def to(*remote: str, **more: str) -> str:
+        return destination_of(Config(dir=tmp_path, remote=remote, **more))  # type: ignore[arg-type]
+
+    assert to("s3://team/main") == to("s3://team/main?token-file=/token&timeout=3")
+    assert to("grpc://a:1", "grpc://b:1") == to("grpc://b:1", "grpc://a:1")
+    assert to("grpc://a:1", "grpc://b:1?read-only") == to("grpc://a:1")
+    others = [
+        *(to("s3://team/main"), to("s3://team/main?endpoint=https://here"), to("s3://team/main?read-only")),
+        *(to("s3://team/pulls"), to("s3://team/main", namespace="nightly")),
+    ]
+    assert len(set(others)) == len(others)
+
+
+def test_what_nobody_fetches_is_removed_after_some_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(tmp_path, 0)
+    put(store, 1, "a" * 16)
+    put(store, 2, "b" * 16)
+    queue.drop_old(store.confined, "a" * 16)
+    assert len(queue.names(store.confined)) == 2
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now + 8 * 86400 * 10**9)
+    queue.drop_old(store.confined, "a" * 16)
+    assert [item.keys for item in queue.read(store.confined, 10)] == [(f"{1:064x}",)]
+
+
+def test_a_remote_that_was_only_read_gets_all_that_is_made_when_it_may_be_written(tmp_path: Path, web: Server) -> None:
+    """Though the helper that may only read still lives."""
+    team = Team(tmp_path, f"{web.url}?read-only")
+    first = team.machine()
+    assert first.compile("-O2").outcome == MISS
+    first.environ["HIPCACHE_REMOTE"] = web.url
+    assert first.compile("-O1").outcome == MISS
+    uploaded_from(first.store)
+    assert team.machine().compile("-O1").outcome == HIT
+    team.end()

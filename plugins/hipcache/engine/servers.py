@@ -36,9 +36,10 @@ def queue_of(config: Config, environ: Mapping[str, str]) -> Callable[[str], obje
     def put(key: str) -> None:
         from hipcache.disk.confined import Confined
         from hipcache.remote import needs, notice, queue
-        from hipcache.remote.place import place_of
+        from hipcache.remote.place import destination_of, place_of
 
-        if not needs.missing_packages(config.remote) and queue.add(Confined(config.dir, config.umask), [key], []):
+        store = Confined(config.dir, config.umask)
+        if not needs.missing_packages(config.remote) and queue.add(store, [key], [], destination_of(config)):
             with suppress(OSError):  # no place for a socket: then there is no helper
                 notice.give(place_of(config, environ))
 

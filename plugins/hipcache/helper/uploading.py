@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from hipcache.config import Config
 from hipcache.helper.remotes import Remote
 from hipcache.remote import queue
+from hipcache.remote.place import destination_of
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
@@ -46,9 +48,15 @@ class Uploads:
     _lines: list[_Line] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @cached_property
+    def _to(self) -> str:
+        return destination_of(self.config)
+
     def run(self, ready: threading.Event, used: Callable[[], object]) -> None:
         """`ready`: the remotes are open; `used` is told of each upload."""
         ready.wait()
+        with suppress(OSError):
+            queue.drop_old(self.store.confined, self._to)
         lines = [_Line(remote) for remote in self.remotes]
         self._lines += [line for line in lines if line.remote.address.writes]
         for line in lines:
@@ -94,7 +102,7 @@ class Uploads:
         """Some items of the queue. False where there is nothing to do, or nothing can be done now."""
         with line.uploading:
             try:
-                items = queue.read(self.store.confined, _BATCH, line.got)
+                items = queue.read(self.store.confined, _BATCH, line.got, self._to)
             except OSError:
                 return False
             line.fault = self._upload(line.remote, items) if items else ""
@@ -127,7 +135,7 @@ class Uploads:
 
     def _names(self) -> set[str]:
         with suppress(OSError):
-            return set(queue.names(self.store.confined))
+            return set(queue.names(self.store.confined, self._to))
         return set()
 
     def _drop_unwanted(self) -> None:

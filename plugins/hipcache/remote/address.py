@@ -72,6 +72,8 @@ def parse(text: str) -> Address:
         if option in given and parts.scheme != "grpcs":
             hint = "remove it; https:// and clouds use the system's certificates, or those of SSL_CERT_FILE"
             raise ConfigError(f"remote '{name}': only grpcs:// has the option '{option}'", hint)
+    if ("cert-file" in given) != ("key-file" in given):  # grpc ends the whole process
+        raise ConfigError(f"remote '{name}' has only one of cert-file and key-file", "name both files, or none")
     return Address(
         name,
         parts.scheme,
@@ -99,8 +101,6 @@ def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
     given = dict(options)
     if all(flag in given for flag in _FLAGS):
         raise ConfigError(f"remote '{shown}' may be neither read nor written", "remove one of the two options")
-    if ("cert-file" in given) != ("key-file" in given):  # grpc ends the whole process
-        raise ConfigError(f"remote '{shown}' has only one of cert-file and key-file", "name both files, or none")
     return given
 
 

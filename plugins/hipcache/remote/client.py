@@ -36,7 +36,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes.runner import start_detached
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
-from hipcache.remote.place import place_of
+from hipcache.remote.place import destination_of, place_of
 from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field
 
@@ -150,7 +150,8 @@ class Client:
         """Have the records uploaded, some time. Raises nothing."""
         if self.why_not():
             return
-        if queue.add(self.store, keys, following) and not self._given_up and self.is_up():
+        added = queue.add(self.store, keys, following, destination_of(self.config))
+        if added and not self._given_up and self.is_up():
             with suppress(OSError), self.connected() as connection:
                 connection.sendall(queue.TOLD)
 

@@ -1,9 +1,12 @@
 """What is to be uploaded: a queue on disk, in the store, so that a build that ends at once loses nothing.
 
-`v1/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-RANDOM`, put there by rename: JSON
+`v1/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-DESTINATION-RANDOM`, put there by
+rename. Users of one store may name different remotes at the same time, or another one from now on, while a helper of
+the one before still lives: a helper takes what is for its own destination (see `place`), and removes what is for
+another and older than _DAYS. Files of earlier versions have no DESTINATION, and are anybody's. Each is JSON
 {"keys": [key, ...], "next": [key, ...]}. `keys` are those of the records that it has stored, `next` all that it has
 asked for. The records and contents themselves are in the store, as long as they are not evicted. An item leaves when
-all remotes that may be written have it. The queue has at most MOST items: from then on nothing is added.
+all remotes that may be written have it. A destination has at most MOST items: from then on nothing is added.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ MOST = 10_000
 TOLD = b'{"op": "upload"}\n'
 _ITEM = "item-"
 _MOST_BYTES = 1 << 20
+_DAYS = 7
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,14 @@ class Item:
     next: tuple[str, ...]
 
 
-def add(store: Confined, keys: Sequence[str], following: Sequence[str]) -> bool:
-    """False where it could not be written, or there are too many."""
-    name = f"{DIRECTORY}/{_ITEM}{time.time_ns():020d}-{os.urandom(6).hex()}"
+def add(store: Confined, keys: Sequence[str], following: Sequence[str], to: str = "") -> bool:
+    """False where it could not be written, or there are too many. `to`: the destination; empty: any."""
+    middle = f"{to}-" if to else ""
+    name = f"{DIRECTORY}/{_ITEM}{time.time_ns():020d}-{middle}{os.urandom(6).hex()}"
     new = f"{DIRECTORY}/new-{os.urandom(12).hex()}"
     content = json.dumps({"keys": list(keys), "next": list(following)}).encode()
     try:
-        if len(content) > _MOST_BYTES or (os.urandom(1)[0] < 8 and len(names(store)) >= MOST):
+        if len(content) > _MOST_BYTES or (os.urandom(1)[0] < 8 and len(names(store, to)) >= MOST):
             return False
         try:
             store.write(new, content)
@@ -55,16 +60,33 @@ def add(store: Confined, keys: Sequence[str], following: Sequence[str]) -> bool:
     return True
 
 
-def names(store: Confined) -> list[str]:
-    """Of the files, the oldest first. Raises OSError."""
-    found = store.listing(DIRECTORY)
-    return sorted(last for last, status in found if last.startswith(_ITEM) and stat.S_ISREG(status.st_mode))
+def names(store: Confined, to: str = "") -> list[str]:
+    """Of the files for that destination, the oldest first; without one, of all. Raises OSError."""
+    found = sorted(last for last, status in store.listing(DIRECTORY) if _is_item(last, status))
+    return [name for name in found if _is_for(name, to)] if to else found
 
 
-def read(store: Confined, most: int, but: Collection[str] = ()) -> list[Item]:
-    """The oldest items, but those; what does not read is removed. Raises OSError."""
+def drop_old(store: Confined, to: str) -> None:
+    """What nobody has fetched for days, and is for another destination. Raises OSError."""
+    before = f"{_ITEM}{time.time_ns() - _DAYS * 86400 * 10**9:020d}"
+    for name in names(store):
+        if name < before and not _is_for(name, to):
+            remove(store, name)
+
+
+def _is_item(name: str, status: os.stat_result) -> bool:
+    return name.startswith(_ITEM) and stat.S_ISREG(status.st_mode)
+
+
+def _is_for(name: str, to: str) -> bool:
+    parts = name.removeprefix(_ITEM).split("-")
+    return len(parts) < 3 or parts[1] == to
+
+
+def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") -> list[Item]:
+    """The oldest items for that destination, but those; what does not read is removed. Raises OSError."""
     found = []
-    for name in [name for name in names(store) if name not in but][:most]:
+    for name in [name for name in names(store, to) if name not in but][:most]:
         try:
             data = json.loads(store.read(f"{DIRECTORY}/{name}", _MOST_BYTES))
             keys, following = tuple(data["keys"]), tuple(data["next"])
