@@ -13,7 +13,7 @@ from hipcache import shared  # noqa: E402
 
 HEADER = ROOT / "plugins/hipcache/native/shared.h"
 FRAME = """\
-/* What Python and C both need to know. Written by scripts/shared_header.py from shared.py, where the reasons are. */
+/* Values that Python and C share. Written by scripts/shared_header.py from shared.py, where the reasons are. */
 #ifndef HIPCACHE_SHARED_H
 #define HIPCACHE_SHARED_H
 

@@ -100,7 +100,7 @@ _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def left_by(error: Exception) -> PassThrough:
+def pass_through_after(error: Exception) -> PassThrough:
     """The reason why the command passes through after `error`."""
     cause = error.__cause__ if isinstance(error, PassThrough) else error
     if isinstance(cause, OSError) and cause.errno in _LIMITS:

@@ -22,7 +22,15 @@ from hipcache.direct.record import Rule
 from hipcache.direct.remember import remember
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
-from hipcache.errors import CommandFailed, ConfigError, HipcacheError, JobFailed, PassThrough, StoreError, left_by
+from hipcache.errors import (
+    CommandFailed,
+    ConfigError,
+    HipcacheError,
+    JobFailed,
+    PassThrough,
+    StoreError,
+    pass_through_after,
+)
 from hipcache.inputs.readset import ReadSet
 from hipcache.loop import several
 from hipcache.loop.account import Compiled
@@ -89,9 +97,9 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
     try:
         config = settings.load(known)
     except ConfigError as error:
-        _notice([conditions.of_settings(error)])
+        _notice([conditions.of_wrong_settings(error)])
         return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ, known)
-    _notice(conditions.of(config))
+    _notice(conditions.under(config))
     try:
         engine = replace(open_engine(config, known), environ=environ)
     except StoreError as error:
@@ -144,7 +152,7 @@ def _guarded(
     except Killed:
         return _interrupted(signal.SIGINT)
     except Exception as error:  # the user's compile comes first; the fault is counted and logged
-        left = left_by(error)
+        left = pass_through_after(error)
         if left.reason == "internal":
             telling.log_fault(cache.config, error)
         elif left.reason == "store_full":

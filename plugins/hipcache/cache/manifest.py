@@ -120,7 +120,7 @@ class ManifestCache:
             return result
         outputs = tuple(result.outputs[name].hash if name in result.outputs else "" for name in bound.action.stored)
         passing = tuple(result.passing[name] for name in bound.action.passing)
-        base = self.files.basedir.name if trace.bound else ""
+        base = self.files.basedir.name if trace.names_base else ""
         reads = self.reads.keep(trace.reads)
         quotes = self._quotes(front, trace.reads, ran.text)
         entry = Entry(reads, outputs, passing, ran.text, front.message_format, ran.seconds, base, quotes=quotes)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    found = conditions.of(settings)
+    found = conditions.under(settings)
     if options.stats_log and (options.since or options.zero):
         raise HipcacheError("--stats-log cannot be combined with --since or --zero", "give one of them alone")
     if options.stats_log == _SET and not settings.stats_log:

@@ -64,13 +64,13 @@ def whole_of(
     uses += [(False, digest) for digest in sorted(read)]
     sets = [found for found in map(session.shelves.reads.get, read) if found]
     used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
-    everywhere = bool(comments) and _is_everywhere(session, asked, cached)
+    everywhere = bool(comments) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
     anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
     return Whole(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 
-def _is_everywhere(session: Session, asked: Asked | AskedToAssemble, cached: Sequence[End]) -> bool:
+def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
     command, path = session.command, session.files.basedir.path
     named = [word for word in command.arguments if path in word]

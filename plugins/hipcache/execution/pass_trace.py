@@ -49,13 +49,13 @@ def trace(
         return PassTrace(None, (), False), "hipcache cannot observe what it reads"
     check_streams(read)
     reads: ReadSet | None = None
-    why_not, bound = "", False
+    why_not, names_base = "", False
     try:
         if set_back:
             # Then the change time of a file does not tell whether it changed while the pass ran.
             raise Untraceable("the clock was set back while the compiler ran")
         reads = recorded(session, front, read, user, observed, started)
-        bound = place.binds(
+        names_base = place.binds(
             session.files, read=read, macros=front.macros, search=front.search, maps=front.macro_prefix_maps
         )
         if observed is None and any(option.name == "-fms-compatibility" for option in front.job.options):
@@ -64,4 +64,4 @@ def trace(
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)
-    return PassTrace(reads, listed(read, user), bound), why_not
+    return PassTrace(reads, listed(read, user), names_base), why_not

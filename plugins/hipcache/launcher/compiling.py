@@ -19,7 +19,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
     config = call.config
     try:
         take_signals()
-        notices.tell(conditions.of(config), call.environ)
+        notices.tell(conditions.under(config), call.environ)
         engine = open_engine(config, call.environ, racy=racy)
         commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
         columns = telling.columns(call.environ)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, left_by
+from hipcache.errors import CommandFailed, JobFailed, PassThrough, Refused, pass_through_after
 from hipcache.launcher import ending
 from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become, die
@@ -28,7 +28,7 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
         if isinstance(error, JobFailed):
             _hint(commands, error)
         return status
-    left = left_by(error)  # the user's compile comes first; the fault is counted and logged
+    left = pass_through_after(error)  # the user's compile comes first; the fault is counted and logged
     if left.reason == "internal":
         telling.log_fault(call.config, error)
     if left.reason == "store_full":  # it has room by now for all but this compile

@@ -61,7 +61,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
         become(argv)
     # A compile that is none of ours says nothing: configure scripts take each word for a warning about their flag.
     if fault:
-        notices.tell([conditions.of_settings(fault)], environ)
+        notices.tell([conditions.of_wrong_settings(fault)], environ)
         become(argv)
     from hipcache.launcher.compiling import compile_each
 

@@ -52,12 +52,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class PassTrace:
-    """The trace of a pass. `reads` is None if its result must not be stored. `bound`: may the output depend on the base
-    directory?"""
+    """The trace of a pass. `reads` is None if its result must not be stored. `names_base`: may the output depend on the
+    base directory?"""
 
     reads: ReadSet | None
     files: tuple[Dependency, ...]
-    bound: bool
+    names_base: bool
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-/* Asks the resident whether the system's files are as they were, and starts it where there is none.
+/* Asks the resident whether the system's files are as they were, and starts it if there is none.
  *
  * The resident is a process of this user that watches the files of compilers and libraries (`resident.c`). The packets,
  * over a Unix socket in a directory that only this user can enter:
@@ -119,7 +119,7 @@ static bool is_package_build(void) {
     return domain && strcmp(domain, MAKEPKGS_TEXTDOMAIN) == 0;
 }
 
-/* Where it cannot run, not every compile is to try. */
+/* If it cannot run, not every compile is to try. */
 static bool may_start(void) {
     char mark[PATH_MAX];
     struct stat found;

@@ -1,9 +1,10 @@
-/* What a module's bitcode says apart from where its source lies and where in the file things stand; see
- * making/bitcode.py. Format: LLVM Language Reference, "LLVM Bitcode File Format" (llvm.org/docs/BitCodeFormat.html).
+/* The part of a module's bitcode that matters to a back end, without the place of its source and the offsets in the
+ * file; see making/bitcode.py. Format: LLVM Language Reference, "LLVM Bitcode File Format"
+ * (llvm.org/docs/BitCodeFormat.html).
  *
  * The text that comes out: the block of identification as it is; of the module each block at its top as it is (its
  * number first, and of the symbols' block the records), each record as its numbers; the names in the block of names
- * that records have. Nothing else of a module is anything to a back end. */
+ * that records have. A back end uses nothing else of a module. */
 #include "direct.h"
 
 #include <setjmp.h>
@@ -226,7 +227,7 @@ static void module_record(reader *r) {
     write_numbers(r, 'r', r->record.at, r->record.count);
 }
 
-/* Which functions have bodies, and where: from the first one on. */
+/* The functions that have bodies, and the places of these: from the first one on. */
 static void symbols(reader *r, unsigned width) {
     uint64_t first = UINT64_MAX;
     r->here = r->symbols;

@@ -27,8 +27,8 @@ static const uint8_t SCHEDULE[7][16] = {
     {12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4}, {9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7},
     {11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13}};
 
-/* What the inputs that are hashed side by side are: the first one's counter and how it grows, the flags of each first
- * and last block, and of all. */
+/* The inputs that are hashed side by side: the first one's counter and how it grows, the flags of each first and last
+ * block, and of all. */
 typedef struct {
     const mode *of;
     uint64_t counter;
@@ -106,7 +106,7 @@ static void chunk(const mode *of, const uint8_t *content, size_t size, uint64_t 
 
 enum { NOT_ASKED, BASE, AVX2, AVX512 };
 
-/* What this machine's vectors can do: Intel's manual, "Detection of AVX instructions". Each CPUID is a microsecond in a
+/* This machine's vector units: Intel's manual, "Detection of AVX instructions". Each CPUID is a microsecond in a
  * virtual machine, where it is the hypervisor's: so it is asked once, for content that is worth it, and not by the
  * compiler's own way (`__builtin_cpu_supports`, `target_clones`), which asks a dozen times as the program starts. */
 static int machine(void) {

@@ -115,7 +115,7 @@ static bool see_file(survey *of, const char *path, const struct stat *found) {
     return true;
 }
 
-/* Which of the paths was the first with this device and inode? */
+/* The first of the paths with this device and inode. */
 static bool see_same(survey *of, const struct stat *found) {
     const uint64_t numbers[2] = {found->st_dev, found->st_ino};
     size_t place = 0;
@@ -277,7 +277,7 @@ bool system_contents_hold(record *found) {
         system_claim(found, found->new_system, &claim);
         const bool claims = of.lasting && !claim.failed;
         if (!(claims && claim_is_known(found, claim))) {
-            /* Where nothing can be noted, nobody is served by the others' reading. */
+            /* If nothing can be noted, nobody is served by the others' reading. */
             const bool notes = claims && faccessat(found->store, "actions", W_OK, AT_EACCESS) == 0;
             const int turn = notes ? take_turn() : -1;
             good = (turn >= 0 && claim_is_known(found, claim)) || read_files(&of);

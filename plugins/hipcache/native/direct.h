@@ -47,7 +47,7 @@ typedef struct {
     bool resident; /* may the resident be asked? */
     const uint8_t *secret; /* KEY_BYTES, with which records are sealed (seal.c); NULL: they are not */
     const char *base;      /* the base directory, if records for every checkout are to be tried; else NULL */
-    const char *project;   /* the project's config file (project.c); empty where there is none */
+    const char *project;   /* the project's config file (project.c); empty if there is none */
 } request;
 
 /* A record, read and checked; the parts point into `content`. */
@@ -98,7 +98,7 @@ void refresh(record *found);
 /* action.c: actions of the store (store/layout.py). `key`: 64 hexadecimal digits, as `seal_name` gives them. */
 bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */
 bool action_write(const record *of, const char *key, const bytes *content); /* domain, key and payload, as it was read */
-/* What was found out of files by their status: a claim is known if there is an action under its digest. */
+/* Facts about files, by their status: a claim is known if there is an action under its digest. */
 bool claim_is_known(const record *of, bytes claim);
 void claim_keep(const record *of, bytes claim);
 /* A short text under the digest of another one; a text that is kept begins with '{'. */
@@ -110,7 +110,7 @@ typedef enum { RESIDENT_ABSENT, RESIDENT_CANNOT_SAY, RESIDENT_HOLDS, RESIDENT_DI
 resident_answer resident_ask(record *found);
 void resident_start(void);
 
-/* hit.c: false where there is no hit. `direct_release` after `direct_find` gave true. */
+/* hit.c: false if there is no hit. `direct_release` after `direct_find` gave true. */
 bool direct_system_holds(record *found);
 bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);

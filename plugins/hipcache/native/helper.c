@@ -1,4 +1,4 @@
-/* Asks the storage helper for a whole compile that the local store does not have, and starts the helper where there is
+/* Asks the storage helper for a whole compile that the local store does not have, and starts the helper if there is
  * none. What is said: helper/asks.py; what a helper is: helper/process.py.
  *
  * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket whose
@@ -136,7 +136,7 @@ static bool start_helper(int lock, int door, const char *path, void (*start_engi
     return between > 0;
 }
 
-/* Makes the door, and starts the helper; true where there is a door now, made by another process perhaps. */
+/* Makes the door, and starts the helper; true if there is a door now, made by another process perhaps. */
 static bool open_door(int directory, const char *name, const char *path, void (*start_engine)(char **words)) {
     char locked[80];
     struct stat found;
@@ -199,7 +199,7 @@ static bool send_all(int fd, const bytes *text, int64_t end) {
     return true;
 }
 
-/* The answer: 'y' or 'n'; 0 where there was none, and '\n' where the helper was still at it. `text`: what follows a 'y'. */
+/* The answer: 'y' or 'n'; 0 if there was none, and '\n' if the helper was still at it. `text`: what follows a 'y'. */
 static char answer_of(int fd, int64_t end, bytes *text) {
     char said = 0, come[4096];
     for (;;) {
@@ -233,7 +233,7 @@ static bool is_down(const request *asked) {
            (stat(path, &found) == 0 && llabs((long long)time(NULL) - found.st_mtime) < REMOTE_DOWN);
 }
 
-/* As `answer_of`, of a question of this kind, that may take so many milliseconds; 'n' where it cannot be asked. */
+/* As `answer_of`, of a question of this kind, that may take so many milliseconds; 'n' if it cannot be asked. */
 static char ask(const request *asked, const char *kind, bytes config, int64_t patience,
                 void (*start_engine)(char **words), bytes *text) {
     char name[64], path[PATH_MAX], said = 'n';

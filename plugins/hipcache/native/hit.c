@@ -92,7 +92,7 @@ static bool unpack(record *found, bytes rest) {
 /* A file to be written: an output is a blob of the store, a dependency file is a list of lines. */
 typedef struct {
     const char *base;    /* as in `record` */
-    char path[PATH_MAX]; /* empty where no file is written */
+    char path[PATH_MAX]; /* empty if no file is written */
     bytes blob, lines;
     uint64_t size;
     bool executable;

@@ -204,7 +204,7 @@ static bool serve(const settings *set, char *const *argv) {
     sigemptyset(&ending);
     sigaddset(&ending, SIGINT), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGHUP);
     sigprocmask(SIG_BLOCK, &ending, &before);
-    /* Where a file may not grow so large, or nobody can read the messages, the engine ends as the compiler would. */
+    /* If a file may not grow so large, or nobody can read the messages, the engine ends as the compiler would. */
     void (*const on_size)(int) = signal(SIGXFSZ, SIG_IGN);
     const bool done = direct_deliver(&found);
     PHASE("outputs");
@@ -224,7 +224,7 @@ static bool serve(const settings *set, char *const *argv) {
     return said;
 }
 
-/* The engine compiles what was served anew, and compares. Returns where there is none: the hit is as good as any. */
+/* The engine compiles what was served anew, and compares. Returns if there is none: the hit is as good as any. */
 static void compare(int argc, char **argv) {
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (words) {

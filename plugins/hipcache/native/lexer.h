@@ -1,4 +1,4 @@
-/* What the lexer gives, and what it can be asked for: see lexer.c. */
+/* The lexer's results, and the questions that it answers: see lexer.c. */
 #ifndef HIPCACHE_LEXER_H
 #define HIPCACHE_LEXER_H
 

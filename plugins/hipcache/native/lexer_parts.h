@@ -1,4 +1,4 @@
-/* What the files of the lexer share. */
+/* Declarations that the files of the lexer share. */
 #ifndef HIPCACHE_LEXER_PARTS_H
 #define HIPCACHE_LEXER_PARTS_H
 
@@ -9,7 +9,7 @@ enum class { OTHER, BLANK, NEWLINE, LETTER, DIGIT, ODD, BACKSLASH, SLASH, QUOTE,
 
 extern const uint8_t LEX_CLASSES[256];
 
-/* Where a line stands: before its first token; behind the # of a directive; in code; in a directive. */
+/* The place in a line: before its first token; behind the # of a directive; in code; in a directive. */
 enum place { BEGIN, NAME, CODE, DIRECTIVE };
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* What Python calls in its own process: a direct hit (the SCons front), and a search in large files. */
+/* The functions that Python calls in its own process: a direct hit (the SCons front), a search in large files. */
 #define _GNU_SOURCE
 #include "direct.h"
 
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Which functions there are: __init__.py takes no others. */
+/* The version of these functions: __init__.py takes no others. */
 int hipcache_interface(void) { return 8; }
 
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
@@ -38,7 +38,7 @@ void hipcache_free(bytes *text) {
 
 static size_t pair(const uint8_t *at) { return (size_t)at[0] << 8 | at[1]; }
 
-/* Which of `count` texts (of `size` bytes each, one after the other) stand anywhere in the content: `found[i]` becomes 1.
+/* Finds those of `count` texts (`size` bytes each, one after the other) that are in the content: `found[i]` becomes 1.
  * -1 where that cannot be found out. Wu and Manber, "A fast algorithm for multi-pattern searching" (1994): the last two
  * bytes of the place that is looked at tell how far away the next one is. */
 int hipcache_search_in(const uint8_t *content, size_t length, const uint8_t *texts, size_t size, size_t count,
@@ -81,7 +81,7 @@ int hipcache_search_in(const uint8_t *content, size_t length, const uint8_t *tex
     return 0;
 }
 
-/* The same in a file; -1 also where it cannot be read. */
+/* The same in a file; -1 also if it cannot be read. */
 int hipcache_search(const char *path, const uint8_t *texts, size_t size, size_t count, uint8_t *found) {
     struct stat status;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

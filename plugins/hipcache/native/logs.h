@@ -16,7 +16,7 @@ typedef struct {
     char *const *argv;
     uint64_t began; /* nanoseconds of the epoch; 0: just now */
     bytes counted;
-    const record *served; /* NULL where it was not served */
+    const record *served; /* NULL if it was not served */
 } ended_compile;
 
 void logs_append(const logs *to, const ended_compile *told);

@@ -5,7 +5,7 @@
  * told to all processes below, in a variable ("clang++=/usr/lib/ccache/clang++"): the second search begins
  * behind it, and each one is further on than the one before. PATH itself stays: clang finds linkers there.
  *
- * masquerade.py does the same where there is no native launcher. */
+ * masquerade.py does the same if there is no native launcher. */
 #define _GNU_SOURCE
 #include "masquerade.h"
 #include "shared.h"
@@ -85,7 +85,7 @@ static bool is_compiler_name(const char *name) {
     return is_version(name + (strncmp(name, "++", 2) == 0 ? 2 : 0));
 }
 
-/* The place in PATH behind the program `path`, of that name; NULL where it is not on PATH. */
+/* The place in PATH behind the program `path`, of that name; NULL if it is not on PATH. */
 static const char *behind(const char *name, const char *path) {
     char found[PATH_MAX];
     const char *at = path_variable();

@@ -1,4 +1,4 @@
-/* Which program a command means: found on PATH, and never this one (masquerade.c). */
+/* The program that a command means: found on PATH, and never this one (masquerade.c). */
 #ifndef HIPCACHE_MASQUERADE_H
 #define HIPCACHE_MASQUERADE_H
 
@@ -14,7 +14,7 @@ static inline bool starts(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The words of the command, the real compiler second. Ends this process where there is no such compiler. */
+/* The words of the command, the real compiler second. Ends this process if there is no such compiler. */
 char **unmask(int *argc, char **argv);
 
 #endif

@@ -53,7 +53,7 @@ typedef struct {
     volatile int failed, filtered; /* errno of the start; was the filter set? */
 } start;
 
-/* One message: a byte, and with it a descriptor where there is one. */
+/* One message: a byte, and with it a descriptor if there is one. */
 static bool send_descriptor(int socket, int fd) {
     char byte = 0, room[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {&byte, 1};

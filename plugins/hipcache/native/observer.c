@@ -149,7 +149,7 @@ static int receive_descriptor(int socket) {
     return fd;
 }
 
-/* The length of the path at `at` in the memory of a thread; NONE where it cannot be read, PATH_MAX where it is too long.
+/* The length of the path at `at` in the memory of a thread; NONE if it cannot be read, PATH_MAX if it is too long.
  * A piece never goes beyond its page, behind which there may be none. */
 static int read_path(pid_t thread, uint64_t at, char path[PATH_MAX]) {
     for (size_t size = 0; size < PATH_MAX;) {

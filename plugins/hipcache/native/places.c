@@ -1,4 +1,4 @@
-/* Which files a command writes. A direct record names what it would write, and whoever may write into the store may have
+/* The files that a command writes. A direct record names outputs, and whoever may write into the store may have
  * written the record: so nothing is written but what the words of the command name, or what clang derives from them:
  *
  *     -o FILE                            the output; without it, for each input: its name with another ending, in the
@@ -32,7 +32,7 @@ static bool is_one_of(const char *word, const char *const *words) {
     return false;
 }
 
-/* What follows `start` in the word; NULL where it begins otherwise. */
+/* The rest of the word behind `start`; NULL if it begins otherwise. */
 static const char *after(const char *word, const char *start) {
     const size_t size = strlen(start);
     return strncmp(word, start, size) == 0 ? word + size : NULL;
@@ -107,7 +107,7 @@ places places_of(const char *directory, char *const *argv) {
     return found;
 }
 
-/* What follows the working directory in the path; all of it if `name` is absolute. NULL: it lies elsewhere. */
+/* The rest of the path behind the working directory; all of it if `name` is absolute. NULL: it lies elsewhere. */
 static const char *in_directory(const places *of, const char *name, const char *path) {
     if (name[0] == '/')
         return path;
@@ -201,7 +201,7 @@ static bool is_directive(const uint8_t *line, size_t size) {
     return false;
 }
 
-/* What clang writes has rules only: targets, a colon, and names. A recipe would begin with a tab or follow a semicolon,
+/* clang's file has rules only: targets, a colon, and names. A recipe would begin with a tab or follow a semicolon,
  * a variable have "=", a function "$"; names with one of these are rare, and the engine's affair. */
 bool is_harmless_rule(const uint8_t *text, size_t size) {
     unsigned bad = size && text[size - 1] != '\n';

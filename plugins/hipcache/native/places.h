@@ -1,4 +1,4 @@
-/* What a command may write, read from the command itself: places.c. */
+/* The files that a command may write, read from the command itself: places.c. */
 #ifndef HIPCACHE_PLACES_H
 #define HIPCACHE_PLACES_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the words of a command say of its outputs; the texts are the command's. NULL: it does not say. */
+/* The outputs that the words of a command name; the texts are the command's. NULL: it names none. */
 typedef struct {
     const char *directory;
     char *const *argv;

@@ -5,7 +5,7 @@
  * itself: its words are told, and its status. All else is the engine's affair (planners/failing.py).
  *
  * So that the driver leaves nothing behind, it is given a place for temporary files in which none can be made; it
- * complains of that, where it would have planned. */
+ * complains of that instead of planning. */
 #define _GNU_SOURCE
 #include "direct.h"
 #include "masquerade.h"
@@ -136,7 +136,7 @@ static bool is_unknown_option(const char *line) {
                      (starts(said, "unsupported option '--") && !strstr(said, "' for target")));
 }
 
-/* Leaves of the text what the user is to read; false where it is not known what that is. */
+/* Reduces the text to the part for the user; false if that part is not known. */
 static bool take_errors(char *text, size_t *size) {
     static const char *const banner[] = {"Target: ", "Thread model: ", "InstalledDir: ", "Build config: ", NULL};
     char *to = text, *from = text, *const end = text + *size;

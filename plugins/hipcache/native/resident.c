@@ -35,7 +35,7 @@ enum {
     PACKET = 1 << 18, /* bytes: the longest list */
 };
 
-/* What was told, until there is time for it. */
+/* The messages that were told, until there is time for them. */
 typedef struct told {
     struct told *next;
     size_t size;
@@ -48,7 +48,7 @@ typedef struct {
     int listener, lock;
     seen files;
     time_t restless; /* until then nothing is learned */
-    table known;     /* state -> 'y' if it holds, or 'n' where it cannot be watched */
+    table known;     /* state -> 'y' if it holds, or 'n' if it cannot be watched */
     told *first, **end;
     size_t unread;
     struct sockaddr_un address;

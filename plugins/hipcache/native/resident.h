@@ -1,4 +1,4 @@
-/* What the resident and those who ask it have in common: where it is, and what is said (ask.c). */
+/* The socket and the protocol of the resident, for itself and for those who ask it (ask.c). */
 #ifndef HIPCACHE_RESIDENT_H
 #define HIPCACHE_RESIDENT_H
 
@@ -21,7 +21,7 @@ typedef struct {
     uint8_t system[DIGEST_BYTES];
 } question;
 
-/* A path in a directory that only this user can enter; false where there is none. */
+/* A path in a directory that only this user can enter; false if there is none. */
 bool runtime_place(char path[PATH_MAX], const char *name, const char *suffix);
 bool close_from(unsigned first); /* all open files from that number on */
 /* The path of the socket (and of what lies beside it), in a directory that is only this user's. */

@@ -11,7 +11,7 @@ enum { MAGIC_BYTES = 8, LEAST = 16, MOST = 4096, MOST_NAMESPACE = 64 }; /* bytes
 static const uint8_t PLAIN[MAGIC_BYTES] = {0x89, 'h', 'c', 'A', '1', '\r', '\n', 0x1a};
 static const uint8_t SEALED[MAGIC_BYTES] = {0x89, 'h', 'c', 'K', '1', '\r', '\n', 0x1a};
 
-/* Where the file is not as it should be, the engine says why. */
+/* If the file is not as it should be, the engine says why. */
 bool seal_read_secret(const char *path, uint8_t secret[KEY_BYTES]) {
     uint8_t content[MOST + 1];
     struct stat found;

@@ -18,7 +18,7 @@ static const char *value(const char *name) {
     return found ? found : "";
 }
 
-/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false where it is not known. */
+/* "BASE/hipcache" and what follows, as config.py finds the user's directories; false if it is not known. */
 static bool below(char path[PATH_MAX], const char *variable, const char *below_home, const char *rest) {
     const char *base = value(variable), *home = value("HOME");
     if (base[0] == '/')
@@ -34,7 +34,7 @@ static bool is_yes(const char *word) {
     return false;
 }
 
-/* As config.py reads it; none where it is no share: the engine says so. */
+/* As config.py reads it; none if it is no share: the engine says so. */
 static void share_of(const char *text, settings *found) {
     char more;
     found->part = 0, found->of = 1;
@@ -49,7 +49,7 @@ static bool is_address(const char *text) {
     return strspn(text, plain) == strlen(text);
 }
 
-/* What config.py takes for a log; what else it knows to read (~), or refuses, is its affair. */
+/* A path that config.py takes for a log. Other forms (~), and those that it refuses, are left to it. */
 static bool set_log(char path[PATH_MAX], const char *text) {
     return text[0] == '/' && snprintf(path, PATH_MAX, "%s", text) < PATH_MAX;
 }

@@ -1,4 +1,4 @@
-/* What the launcher has to know of the settings: the rules are those of config.py and settings_files.py. */
+/* The settings that the launcher has to know: the rules are those of config.py and settings_files.py. */
 #ifndef HIPCACHE_SETTINGS_H
 #define HIPCACHE_SETTINGS_H
 
@@ -7,7 +7,7 @@
 
 typedef struct {
     char directory[PATH_MAX]; /* the working directory */
-    char store[PATH_MAX], project[PATH_MAX]; /* the project's config file; empty where there is none */
+    char store[PATH_MAX], project[PATH_MAX]; /* the project's config file; empty if there is none */
     bool file;     /* is there a config file? */
     bool silent;   /* have they nothing to say: is there none (nor should be), or is the user's empty? */
     bool resident; /* may the resident be asked, and started? */
@@ -18,8 +18,8 @@ typedef struct {
     unsigned long part, of; /* how many hits of how many are compared with a compile anew */
     bool sealed;            /* have records a seal? Then with this secret: */
     uint8_t secret[KEY_BYTES];
-    char namespace[128]; /* empty where there is none */
-    char key[PATH_MAX]; /* the file that it is in; empty where there is none */
+    char namespace[128]; /* empty if there is none */
+    char key[PATH_MAX]; /* the file that it is in; empty if there is none */
     logs logs;
 } settings;
 

@@ -1,4 +1,4 @@
-/* What Python and C both need to know. Written by scripts/shared_header.py from shared.py, where the reasons are. */
+/* Values that Python and C share. Written by scripts/shared_header.py from shared.py, where the reasons are. */
 #ifndef HIPCACHE_SHARED_H
 #define HIPCACHE_SHARED_H
 

@@ -17,10 +17,10 @@
 
 enum { ENTRY_NAME_BYTES = 96 };
 
-/* A descriptor of STORE/v1, for the functions below and for close(2); -1 where there is none. */
+/* A descriptor of STORE/v1, for the functions below and for close(2); -1 if there is none. */
 int store_base(const char *store);
 
-/* A regular file of at most `most` bytes, opened without waiting; -1 where it is anything else. `flags`: O_RDONLY, or
+/* A regular file of at most `most` bytes, opened without waiting; -1 if it is anything else. `flags`: O_RDONLY, or
  * O_WRONLY or O_RDWR with O_APPEND and O_CREAT; what is written in place has no second name. `found`: its status, may be
  * NULL. A new file has the permissions of STORE/v1, less those to execute. */
 int store_open(int base, const char *name, int flags, off_t most, struct stat *found);

@@ -119,7 +119,7 @@ bool watching_is_quiet(watching *self) {
     return quiet && size < 0 && errno == EAGAIN;
 }
 
-/* The watch of `path`, which is resolved, without links; 0 where it cannot be watched. */
+/* The watch of `path`, which is resolved, without links; 0 if it cannot be watched. */
 static int watch(watching *self, const char *path, bool directory) {
     uint8_t digest[DIGEST_BYTES];
     blake3((const uint8_t *)path, strlen(path), digest);

@@ -59,23 +59,23 @@ class Condition:
         return f"{self.describe()}\n  {self.hint}"
 
 
-def find(environ: Mapping[str, str]) -> tuple[Condition, ...]:
+def detect(environ: Mapping[str, str]) -> tuple[Condition, ...]:
     """All conditions under these variables; none if the user has switched hipcache off."""
     try:
         settings = config.load(environ)
     except ConfigError as error:
-        return (of_settings(error),)
-    return of(settings)
+        return (of_wrong_settings(error),)
+    return under(settings)
 
 
-def of(settings: Config) -> tuple[Condition, ...]:
+def under(settings: Config) -> tuple[Condition, ...]:
     if settings.disable:
         return ()
     unknown = [Condition("unknown_variable", *warning.split("; ", 1)) for warning in settings.warnings]
     return (*unknown, *of_store(settings), *of_native())
 
 
-def of_settings(error: ConfigError) -> Condition:
+def of_wrong_settings(error: ConfigError) -> Condition:
     return Condition("settings", error.message, error.hint)
 
 

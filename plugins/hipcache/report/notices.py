@@ -49,7 +49,7 @@ def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
     """Say those that nobody has said yet in this build; they count as said now."""
     found = tuple(those)
     if found:
-        build = _build(os.getpid())
+        build = build_of_this_process()
         text = "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
         with suppress(OSError):
             telling.say(text)
