@@ -76,9 +76,41 @@ def test_an_executor_in_the_file_that_is_none_is_told_with_its_line(tmp_path: Pa
         config.load({"HOME": "/h", "HIPCACHE_CONFIG": str(file)})
 
 
+def test_a_mistyped_option_of_an_executor_is_told_as_its_own() -> None:
+    for words, what, hint in (
+        ("wieght=3", "unknown option 'wieght'", "did you mean 'weight'?"),
+        ("perfer", "unknown option 'perfer'", "did you mean 'prefer'?"),
+        ("tokenfile=/t", "unknown option 'tokenfile'", "did you mean 'token-file'?"),
+        ("prefer=1", "'prefer' takes no value", "write 'prefer' alone"),
+    ):
+        with pytest.raises(ConfigError) as told:
+            workers.parse(f"grpc://a:1?{words}")
+        assert (told.value.message, told.value.hint) == (f"executor 'grpc://a:1': {what}", hint)
+    with pytest.raises(ConfigError, match="executor 'non' is neither an address nor 'none'"):
+        workers.parse("non")
+    with pytest.raises(ConfigError, match="executor 'grpc://a' has no port"):
+        workers.parse("grpc://a?jobs=4")
+
+
+def test_an_option_that_is_switched_off_in_the_file_is_not_set(tmp_path: Path) -> None:
+    file = tmp_path / "hipcache.yaml"
+    file.write_text("executor:\n  - address: grpc://a:1\n    prefer: false\n    installed: true\n")
+    (found,) = map(workers.parse, config.load({"HOME": "/h", "HIPCACHE_CONFIG": str(file)}).executor)
+    assert (found.prefer, found.installed) == (False, True)
+
+
+@pytest.mark.parametrize("key", ["remote", "executor"])
+def test_an_address_without_a_list_is_told_how_to_write_one(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "hipcache.yaml"
+    file.write_text(f"{key}:\n  address: grpc://a:1\n")
+    with pytest.raises(ConfigError, match=f"key '{key}' needs an address, or a list of them") as told:
+        config.load({"HOME": "/h", "HIPCACHE_CONFIG": str(file)})
+    assert "'- address: ...'" in told.value.hint
+
+
 @pytest.mark.parametrize("weight", ["0", "-1", "1.5", "1001", "many"])
 def test_a_weight_is_a_number(weight: str) -> None:
-    with pytest.raises(ConfigError, match="is not a valid weight"):
+    with pytest.raises(ConfigError, match=f"'{weight}' is not a valid value of 'weight'"):
         workers.parse(f"grpc://a:1?weight={weight}")
 
 

@@ -187,6 +187,9 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
             texts[setting.key] = Text(" ".join(_address(node, place) for node in value_node.value), place, origin)
             continue
         if not isinstance(value_node, yaml.ScalarNode):
+            if setting.kind == "addresses":
+                hint = f"write '{name}: grpc://HOST:PORT', or below '{name}:' a line '- address: ...' for each"
+                raise ConfigError(f"{place} needs an address, or a list of them", hint)
             raise ConfigError(f"{place} needs one value", f"for example '{name}: {setting.default or '/path'}'")
         if value_node.value and value_node.tag != "tag:yaml.org,2002:null":
             texts[setting.key] = Text(value_node.value, place, origin)
@@ -214,7 +217,8 @@ def _address(node: Node, place: str) -> str:
     for name, value in pairs.items():
         several = {key: one.value for key, one in (_pairs(value) or {}).items() if isinstance(one, ScalarNode)}
         if isinstance(value, ScalarNode):
-            words.append(name if value.value in ("true", "yes") else f"{name}={quote(value.value)}")
+            if value.value not in ("false", "no"):
+                words.append(name if value.value in ("true", "yes") else f"{name}={quote(value.value)}")
         elif several and len(several) == len(value.value):
             words += [f"{name}={quote(f'{key}:{one}')}" for key, one in several.items()]
         else:

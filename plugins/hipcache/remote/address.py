@@ -13,6 +13,7 @@ A secret has no place in an address: it would be seen in lists of processes and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit
 
 from hipcache.errors import ConfigError, nearest
@@ -23,6 +24,8 @@ _FILES = ("token-file", "header-file", "ca-file", "cert-file", "key-file")
 _TLS = ("ca-file", "cert-file", "key-file")
 _OTHERS = ("endpoint", "timeout")
 _FLAGS = ("read-only", "write-only")
+# Options of an executor's address, which `workers` reads.
+EXECUTORS = ("jobs", "limit", "weight", "platform", "prefer", "installed")
 TIMEOUT, MOST_TIMEOUT = 1.0, 60.0
 _HINT = "for example grpc://cache.example.com:9092/main, https://cache.example.com/rocm or s3://bucket/prefix"
 
@@ -44,36 +47,37 @@ class Address:
     timeout: float = TIMEOUT
 
 
-def parse(text: str) -> Address:
-    """Raises ConfigError."""
+def parse(text: str, kind: str = "remote", own: Sequence[str] = ()) -> Address:
+    """`kind` of server, for messages, and the names of `own` options that it has besides, for hints: the caller has
+    read these. Raises ConfigError."""
     try:
         parts = urlsplit(text)
         port = parts.port
         options = [_option(word) for word in filter(None, parts.query.split("&"))]
     except ValueError as error:
-        raise ConfigError(f"remote '{shown(text)}' is not an address: {error}", _HINT) from error
+        raise ConfigError(f"{kind} '{shown(text)}' is not an address: {error}", _HINT) from error
     name = shown(text)
     if parts.scheme not in SCHEMES:
         near = nearest(parts.scheme, SCHEMES) if "://" in text else ""
         hint = f"did you mean '{near}://'?" if near else _HINT
-        raise ConfigError(f"remote '{name}' begins with none of {', '.join(SCHEMES)}", hint)
+        raise ConfigError(f"{kind} '{name}' begins with none of {', '.join(SCHEMES)}", hint)
     if parts.scheme != "unix" and "://" not in text:
-        raise ConfigError(f"remote '{name}' has no '//' after '{parts.scheme}:'", _HINT)
+        raise ConfigError(f"{kind} '{name}' has no '//' after '{parts.scheme}:'", _HINT)
     if "@" in parts.netloc:
         hint = "put a token into a file, and name it: ?token-file=/path; a user's name and password: ?header-file=/path"
-        raise ConfigError(f"remote '{name}' contains a user or a password, which others could see", hint)
+        raise ConfigError(f"{kind} '{name}' contains a user or a password, which others could see", hint)
     if parts.scheme == "grpc" and port is None:
-        raise ConfigError(f"remote '{name}' has no port", _HINT)
+        raise ConfigError(f"{kind} '{name}' has no port", _HINT)
     host, path = (parts.path, "") if parts.scheme == "unix" else (parts.netloc, parts.path)
     if not host or parts.fragment:
-        raise ConfigError(f"remote '{name}' is not an address", _HINT)
-    given = _options(name, options)
+        raise ConfigError(f"{kind} '{name}' is not an address", _HINT)
+    given = _options(f"{kind} '{name}'", options, own)
     for option in _TLS:
         if option in given and parts.scheme != "grpcs":
             hint = "remove it; https:// and clouds use the system's certificates, or those of SSL_CERT_FILE"
-            raise ConfigError(f"remote '{name}': only grpcs:// has the option '{option}'", hint)
+            raise ConfigError(f"{kind} '{name}': only grpcs:// has the option '{option}'", hint)
     if ("cert-file" in given) != ("key-file" in given):  # grpc ends the whole process
-        raise ConfigError(f"remote '{name}' has only one of cert-file and key-file", "name both files, or none")
+        raise ConfigError(f"{kind} '{name}' has only one of cert-file and key-file", "name both files, or none")
     return Address(
         name,
         parts.scheme,
@@ -87,20 +91,24 @@ def parse(text: str) -> Address:
     )
 
 
-def _options(shown: str, options: list[tuple[str, str]]) -> dict[str, str]:
-    known = (*_FLAGS, *_FILES, *_OTHERS)
+def _options(server: str, options: list[tuple[str, str]], own: Sequence[str]) -> dict[str, str]:
+    known = (*_FLAGS, *_FILES, *_OTHERS, *own)
     for name, value in options:
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean '{near}'?" if near else f"known are {', '.join(known)}"
-            raise ConfigError(f"remote '{shown}': unknown option '{name}'", hint)
+            if name in EXECUTORS:
+                hint = "only executors have it: write it after the address in HIPCACHE_EXECUTOR"
+            raise ConfigError(f"{server}: unknown option '{name}'", hint)
+        if name in _FLAGS and value:
+            raise ConfigError(f"{server}: '{name}' takes no value", f"write '{name}' alone, or leave it out")
         if name in _FILES and not value.startswith("/"):
-            raise ConfigError(f"remote '{shown}': '{name}' needs an absolute path", f"write {name}=/path")
+            raise ConfigError(f"{server}: '{name}' needs an absolute path", f"write {name}=/path")
         if name == "timeout" and not _is_timeout(value):
-            raise ConfigError(f"remote '{shown}': '{value}' is not a timeout", "write seconds, such as timeout=0.5")
+            raise ConfigError(f"{server}: '{value}' is not a timeout", "write seconds, such as timeout=0.5")
     given = dict(options)
     if all(flag in given for flag in _FLAGS):
-        raise ConfigError(f"remote '{shown}' may be neither read nor written", "remove one of the two options")
+        raise ConfigError(f"{server} may be neither read nor written", "remove one of the two options")
     return given
 
 

@@ -88,17 +88,22 @@ def _options(text: str) -> list[str]:
 def parse(text: str) -> Executor:
     """Raises ConfigError."""
     place, _, options = text.partition("?")
+    if ":" not in place:
+        raise ConfigError(f"executor '{place}' is neither an address nor '{NONE}'", _HINT)
     own, others = dict[str, str](), list[str]()
     platform = []
     for word in filter(None, options.split("&")):
         name, equals, value = word.partition("=")
         if name == "platform":
             platform.append(_property(text, unquote(value)))
-        elif name in ("jobs", "limit", "weight") or (name in ("prefer", "installed") and not equals):
+        elif name in ("prefer", "installed") and equals:
+            raise ConfigError(f"executor '{address.shown(text)}': '{name}' takes no value", f"write '{name}' alone")
+        elif name in address.EXECUTORS:
             own[name] = unquote(value)
         else:
             others.append(word)
-    found = address.parse("?".join([place, "&".join(others)] if others else [place]))
+    rest = "?".join([place, "&".join(others)] if others else [place])
+    found = address.parse(rest, "executor", address.EXECUTORS)
     if found.scheme not in _SCHEMES or not (found.reads and found.writes):
         raise ConfigError(f"executor '{found.name}' is not a Remote Execution API server", _HINT)
     jobs = _number(found, "jobs", own.get("jobs", str(JOBS)), MOST_JOBS)
@@ -121,9 +126,8 @@ def order(those: Sequence[Executor], draw: Callable[[], float]) -> list[int]:
 
 def _number(found: Address, name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= most):
-        raise ConfigError(
-            f"executor '{found.name}': '{text}' is not a valid {name}", f"write a number from 1 to {most}"
-        )
+        what = f"executor '{found.name}': '{text}' is not a valid value of '{name}'"
+        raise ConfigError(what, f"write a number from 1 to {most}")
     return int(text)
 
 
