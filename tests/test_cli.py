@@ -531,6 +531,22 @@ def test_a_mistyped_subcommand_is_not_taken_for_a_compiler(tmp_path: Path) -> No
         ]
 
 
+def test_mistyped_words_of_config_and_help_are_told_in_few_words(shell: Shell) -> None:
+    for words, told in (
+        (("config", "get"), "write 'get KEY', not 'get', in 'hipcache config'"),
+        (("config", "set", "max_size"), "write 'set KEY VALUE', not 'set max_size', in 'hipcache config'"),
+        (
+            ("config", "set", "max_size", "20", "GB"),
+            "write 'set KEY VALUE', not 'set max_size 20 GB', in 'hipcache config'",
+        ),
+        (("config", "ste", "max_size", "20G"), "unknown command 'ste'; did you mean 'set'?, in 'hipcache config'"),
+        (("help", "statz"), "there is no subcommand 'statz'"),
+    ):
+        assert shell(*words) == 2
+        assert shell.err.splitlines()[0] == f"hipcache: {told}"
+    assert shell.err.splitlines()[1] == "  did you mean 'stats'?"
+
+
 def test_a_mistyped_compiler_is_told_the_nearest_on_path(tmp_path: Path) -> None:
     for name in ("clang++-15", "amdclang++", "hipcc"):
         (tmp_path / name).touch(mode=0o755)

@@ -271,3 +271,14 @@ def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:
         assert (ended.status, ended.out) == (1, b"")
         assert b"the store has no record of a compile" in ended.err.splitlines()[0]
         assert b"HIPCACHE_DIR" in ended.err.splitlines()[1]
+
+
+def test_a_source_is_answered_with_the_object_that_was_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ("clang++", "-c", "kernel.hip", "-o", "build/made.o")
+    mine = replace(record("miss"), object=f"{tmp_path}/build/made.o", directory=str(tmp_path), command=command)
+    lines = shown(tmp_path, [mine], "kernel.hip", status=1).splitlines()
+    assert lines[1] == "  name the object that was made of it: 'hipcache explain build/made.o'"
+    assert "HIPCACHE_DIR" in shown(tmp_path, [mine], "another.hip", status=1)

@@ -84,7 +84,10 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
     word, rest = argv[0], list(argv[1:])
     if word == "help":
         # As git and cargo have it.
-        word, rest = (rest[0], ["--help", *rest[1:]]) if rest and rest[0] in VERBS else ("--help", rest)
+        if rest and rest[0] not in VERBS:
+            near = _hint_for(rest[0], VERBS, "hipcache --help")
+            return _wrong_usage(f"there is no subcommand '{rest[0]}'", near, session)
+        word, rest = (rest[0], ["--help", *rest[1:]]) if rest else ("--help", rest)
     if word in VERBS:
         return _run_verb(word, rest, session)
     if word not in OPTIONS:

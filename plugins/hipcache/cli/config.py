@@ -34,11 +34,16 @@ class _Command(argparse.Action):
     ) -> None:
         name, *rest = [str(word) for word in words or ()] or [""]
         if name and len(rest) != len(_COMMANDS.get(name, ("no", "such", "command"))):
-            known = ", ".join(" ".join((key, *value)) for key, value in _COMMANDS.items())
-            near = "" if name in _COMMANDS else nearest(name, _COMMANDS)
-            asked = f": did you mean '{near}'?" if near else ""
-            parser.error(f"'{' '.join((name, *rest))}' is none of {known}{asked}")
+            parser.error(_wrong(name, rest))
         options.command = [name, *rest] if name else []
+
+
+def _wrong(name: str, rest: Sequence[str]) -> str:
+    if name in _COMMANDS:
+        return f"write '{' '.join((name, *_COMMANDS[name]))}', not '{' '.join((name, *rest))}'"
+    near = nearest(name, _COMMANDS)
+    known = "get KEY, set KEY VALUE, unset KEY"
+    return f"unknown command '{name}'; " + (f"did you mean '{near}'?" if near else f"known are {known}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

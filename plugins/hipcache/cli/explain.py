@@ -71,6 +71,14 @@ def _near(typed: str, history: History) -> str:
     return nearest(typed, known, 0.8)
 
 
+def _object_of(source: str, history: History) -> str:
+    """The object that was made of that source; nothing if none was."""
+    path = os.path.abspath(source)
+    made = (one.object for one in history.each() if path in (os.path.join(one.directory, word) for word in one.command))
+    found = next(made, "")
+    return os.path.relpath(found) if found else ""
+
+
 def _hint(record: Record, history: History, settings: config.Config) -> str:
     """Of an object that was compiled for the first time: the same one may have been compiled in another checkout."""
     if not any(why.startswith(FIRST_COMPILE) for unit in record.units for why in unit.why):
@@ -98,6 +106,9 @@ def recorded(settings: config.Config, path: str | None) -> Record:
     if record is None:
         which = f"the store has no record of a compile of '{path}'" if path else "the store has no record of a compile"
         hint = f"is HIPCACHE_DIR ('{settings.dir}') the one that the build used?"
+        made = _object_of(path, history) if path else ""
+        if made:
+            hint = f"name the object that was made of it: 'hipcache explain {made}'"
         raise HipcacheError(which, hint)
     return record
 
