@@ -25,18 +25,8 @@ from hipcache.values import dataclass
 # Variables that a build tool or a shell changes with every command, and that no compiler reads.
 VOLATILE = frozenset(
     [
-        "_",
-        "OLDPWD",
-        "SHLVL",
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "MAKE_TERMERR",
-        "MAKE_TERMOUT",
-        "NINJA_STATUS",
-        "TMPDIR",
-        "COLUMNS",
-        "LINES",
+        *("_", "OLDPWD", "SHLVL", "TMPDIR", "COLUMNS", "LINES"),
+        *("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKE_TERMERR", "MAKE_TERMOUT", "NINJA_STATUS"),
     ]
 )
 

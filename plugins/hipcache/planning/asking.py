@@ -52,14 +52,17 @@ def ask(
         words = driver.words_for(command, [], engine, columns)
         program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
         observations = (*observations, *found.observations) if observations and found.observations else ()
-    driver.check_options(
-        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_passed_through(word)
-    )
+    driver.check_options(found.text, engine.environ, _why_passed_through)
     text = driver.as_typed(found.text, words, command)
     text = driver.with_messages_to(text, messages) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
     return Asked(parsed, program, observations)
+
+
+def _why_passed_through(option: str) -> str:
+    """The same for options that are not in the command: a file for messages among them is not known before."""
+    return "side_output" if option in SERIALIZE else why_passed_through(option)
 
 
 def _without_messages_file(command: Command) -> tuple[Command, str]:
@@ -77,9 +80,7 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
         raise PassThrough("side_output", SERIALIZE[0])
     words = driver.words_for(command, [], engine, None)
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-    driver.check_options(
-        found.text, engine.environ, lambda word: "side_output" if word in SERIALIZE else why_passed_through(word)
-    )
+    driver.check_options(found.text, engine.environ, _why_passed_through)
     jobs, messages = split(found.text)
     if messages:
         raise PassThrough("job_output", f"the driver printed: {messages.strip()[:200]}")

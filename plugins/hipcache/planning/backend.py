@@ -17,18 +17,8 @@ from hipcache.planning.cc1 import Option, Role
 
 # Roles that only concern the front end.
 _FRONT_ONLY = {
-    Role.OUTPUT,
-    Role.DEPENDENCIES,
-    Role.DEPENDENCY_STYLE,
-    Role.BITCODE,
-    Role.CUID,
-    Role.SEARCH,
-    Role.INCLUDE,
-    Role.MACRO,
-    Role.LANGUAGE,
-    Role.INPUT,
-    Role.PRESENTATION,
-    Role.DIRECTORY,
+    *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.BITCODE, Role.CUID, Role.SEARCH, Role.INCLUDE),
+    *(Role.MACRO, Role.LANGUAGE, Role.INPUT, Role.PRESENTATION, Role.DIRECTORY),
 }
 
 # Options that only the front end uses (-fX and -fno-X, with or without a value).

@@ -47,84 +47,33 @@ class Option:
     text: tuple[str, ...]
 
 
-_SEPARATE: dict[str, Role] = {
-    "-o": Role.OUTPUT,
-    "-dependency-file": Role.DEPENDENCIES,
-    "-MT": Role.DEPENDENCIES,
-    "-MQ": Role.DEPENDENCIES,
-    "-mlink-builtin-bitcode": Role.BITCODE,
-    "-mlink-bitcode-file": Role.BITCODE,
-    "-fcuda-include-gpubinary": Role.GPUBINARY,
-    "-I": Role.SEARCH,
-    "-isystem": Role.SEARCH,
-    "-iquote": Role.SEARCH,
-    "-idirafter": Role.SEARCH,
-    "-internal-isystem": Role.SEARCH,
-    "-internal-externc-isystem": Role.SEARCH,
-    "-cxx-isystem": Role.SEARCH,
-    "-c-isystem": Role.SEARCH,
-    "-include": Role.INCLUDE,
-    "-imacros": Role.INCLUDE,
-    "-D": Role.MACRO,
-    "-U": Role.MACRO,
-    "-x": Role.LANGUAGE,
-    "-triple": Role.PLAIN,
-    "-aux-triple": Role.PLAIN,
-    "-main-file-name": Role.PLAIN,
-    "-mrelocation-model": Role.PLAIN,
-    "-pic-level": Role.PLAIN,
-    "-aux-target-cpu": Role.PLAIN,
-    "-aux-target-feature": Role.PLAIN,
-    "-target-cpu": Role.PLAIN,
-    "-target-feature": Role.PLAIN,
-    "-target-abi": Role.PLAIN,
-    "-tune-cpu": Role.PLAIN,
-    "-target-linker-version": Role.PLAIN,
-    "-mllvm": Role.PLAIN,
-    "-mfloat-abi": Role.PLAIN,
-    "-mfpmath": Role.PLAIN,
-    "-mregparm": Role.PLAIN,
-    "-mtp": Role.PLAIN,
-    "-mthread-model": Role.PLAIN,
-    "-mlimit-float-precision": Role.PLAIN,
-    "-meabi": Role.PLAIN,
-    "-msmall-data-limit": Role.PLAIN,
-    "-fvisibility": Role.PLAIN,
-    "-ftype-visibility": Role.PLAIN,
-    "-resource-dir": Role.PLAIN,
-    "-isysroot": Role.PLAIN,
-    "-ferror-limit": Role.PLAIN,
-    "-fdiagnostics-format": Role.PLAIN,
-    "-fdiagnostics-hotness-threshold": Role.PLAIN,
-    "-fdiagnostics-show-category": Role.PLAIN,
-    "-ftemplate-depth": Role.PLAIN,
-    "-ftemplate-backtrace-limit": Role.PLAIN,
-    "-fconstexpr-depth": Role.PLAIN,
-    "-fconstexpr-steps": Role.PLAIN,
-    "-fconstexpr-backtrace-limit": Role.PLAIN,
-    "-fmacro-backtrace-limit": Role.PLAIN,
-    "-fspell-checking-limit": Role.PLAIN,
-    "-fbracket-depth": Role.PLAIN,
-    "-foperator-arrow-depth": Role.PLAIN,
-    "-split-dwarf-output": Role.AUXILIARY,
-    "-split-dwarf-file": Role.PLAIN,
-    "-opt-record-file": Role.AUXILIARY,
-    "-opt-record-format": Role.PLAIN,
-    "-opt-record-passes": Role.PLAIN,
-    "-stack-usage-file": Role.AUXILIARY,
-    "-serialize-diagnostic-file": Role.AUXILIARY,
-    "-coverage-notes-file": Role.AUXILIARY,
-    "-coverage-data-file": Role.PLAIN,
-    "-stack-protector": Role.PLAIN,
-    "-stack-protector-buffer-size": Role.PLAIN,
-    "-source-date-epoch": Role.PLAIN,
-    "-exception-model": Role.PLAIN,
-    "-fmessage-length": Role.PRESENTATION,
-    "-dumpdir": Role.OUTPUT,
-    "-Rpass": Role.PLAIN,
-    "-dwarf-debug-flags": Role.PLAIN,
-    "-record-command-line": Role.PLAIN,
+# Options whose value is the next word.
+_NAMES = {
+    Role.OUTPUT: "-o -dumpdir",
+    Role.AUXILIARY: """
+        -split-dwarf-output -opt-record-file -stack-usage-file -serialize-diagnostic-file -coverage-notes-file
+    """,
+    Role.DEPENDENCIES: "-dependency-file -MT -MQ",
+    Role.PRESENTATION: "-fmessage-length",
+    Role.BITCODE: "-mlink-builtin-bitcode -mlink-bitcode-file",
+    Role.GPUBINARY: "-fcuda-include-gpubinary",
+    Role.SEARCH: "-I -isystem -iquote -idirafter -internal-isystem -internal-externc-isystem -cxx-isystem -c-isystem",
+    Role.INCLUDE: "-include -imacros",
+    Role.MACRO: "-D -U",
+    Role.LANGUAGE: "-x",
+    Role.PLAIN: """
+        -triple -aux-triple -main-file-name -mrelocation-model -pic-level -aux-target-cpu -aux-target-feature
+        -target-cpu -target-feature -target-abi -tune-cpu -target-linker-version -mllvm -mfloat-abi -mfpmath -mregparm
+        -mtp -mthread-model -mlimit-float-precision -meabi -msmall-data-limit -fvisibility -ftype-visibility
+        -resource-dir -isysroot -ferror-limit -fdiagnostics-format -fdiagnostics-hotness-threshold
+        -fdiagnostics-show-category -ftemplate-depth -ftemplate-backtrace-limit -fconstexpr-depth -fconstexpr-steps
+        -fconstexpr-backtrace-limit -fmacro-backtrace-limit -fspell-checking-limit -fbracket-depth
+        -foperator-arrow-depth -split-dwarf-file -opt-record-format -opt-record-passes -coverage-data-file
+        -stack-protector -stack-protector-buffer-size -source-date-epoch -exception-model -Rpass -dwarf-debug-flags
+        -record-command-line
+    """,
 }
+_SEPARATE = {name: role for role, names in _NAMES.items() for name in names.split()}
 
 #: Options whose value is the user's command line (-grecord-command-line, -frecord-command-line).
 COMMAND_LINES = ("-dwarf-debug-flags", "-record-command-line")

@@ -17,6 +17,7 @@ from hipcache.planning.driver_options import (
     SERIALIZE,
     SIDES,
     Side,
+    refuse_options,
     why_passed_through,
     why_passed_through_in_link,
     why_passed_through_in_program,
@@ -114,7 +115,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         reason = why_passed_through(word)
         if reason:
             refused.append((reason, word))
-        if word in _LANGUAGES or word.startswith(("-x", "--language=")):
+        if _sets_language(word):
             language = _language(word, value)
         elif word in ("-o", "--output"):
             output = value
@@ -139,10 +140,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         if is_stream(os.path.join(cwd, name)):
             raise PassThrough("standard_streams", name)
     if not compiles:
-        for word in arguments:
-            reason = why_passed_through_in_program(word)
-            if reason:
-                raise PassThrough(reason, word)
+        refuse_options(arguments, why_passed_through_in_program)
         source = next(name for name, language in sources if is_hip(name, language))
         output = output or "a.out"
         return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, makes_program=True)
@@ -194,6 +192,10 @@ def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
             yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
 
 
+def _sets_language(word: str) -> bool:
+    return word in _LANGUAGES or word.startswith(("-x", "--language="))
+
+
 def _language(word: str, value: str) -> str:
     """The language that an option of `_LANGUAGES` sets; `value`: the next word."""
     if word in _LANGUAGES:
@@ -228,6 +230,15 @@ def _refuse(
         raise PassThrough("several_sources", " ".join(name for name, _ in sources))
     if any(name == "-" for name, _ in sources) or output == "-":
         raise PassThrough("standard_streams")
+    _refuse_variables(environ)
+
+
+def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    refuse_options(arguments, why_passed_through_in_link)
+    _refuse_variables(environ)
+
+
+def _refuse_variables(environ: Mapping[str, str]) -> None:
     for name in _SIDE_EFFECTS:
         if name in environ:
             raise PassThrough("side_output", name)
@@ -259,21 +270,11 @@ def compiles_and_links(arguments: tuple[str, ...]) -> bool:
         return False
     language = ""
     for _, word, value in _words(arguments):
-        if word in _LANGUAGES or word.startswith(("-x", "--language=")):
+        if _sets_language(word):
             language = _language(word, value)
         elif not word and is_hip(value, language):
             return True
     return False
-
-
-def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
-    for word in arguments:
-        reason = why_passed_through_in_link(word)
-        if reason:
-            raise PassThrough(reason, word)
-    for name in _SIDE_EFFECTS:
-        if name in environ:
-            raise PassThrough("side_output", name)
 
 
 def is_hip(source: str, language: str) -> bool:

@@ -13,6 +13,7 @@ from hipcache.planning import answers, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.planning.command import Command, messages_file
+from hipcache.planning.driver_options import refuse_options
 from hipcache.planning.jobs import split
 from hipcache.planning.responses import expand, tokenize
 from hipcache.processes.runner import Runner
@@ -94,10 +95,7 @@ def message_options(environ: Mapping[str, str], columns: int | None) -> list[str
 
 def check_options(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:
     """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for; JobFailed."""
-    for word in _more_options(text, environ):
-        reason = why(word)
-        if reason:
-            raise PassThrough(reason, word)
+    refuse_options(_more_options(text, environ), why)
     check_messages(text)
 
 

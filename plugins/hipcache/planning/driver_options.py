@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
+
+from hipcache.errors import PassThrough
 
 
 class Side(Enum):
@@ -24,85 +27,16 @@ SIDES = {
 
 # Options whose value is the next word (kind Separate, or JoinedOrSeparate). One that is missing here makes its
 # value look like a second source: the compile passes through.
-SEPARATE = frozenset(
-    [
-        "-o",
-        "--output",
-        "-x",
-        "--language",
-        "-I",
-        "--include-directory",
-        "-D",
-        "--define-macro",
-        "-U",
-        "--undefine-macro",
-        "-include",
-        "--include",
-        "-imacros",
-        "--imacros",
-        "-isystem",
-        "-iquote",
-        "-idirafter",
-        "-isysroot",
-        "--sysroot",
-        "-cxx-isystem",
-        "-stdlib++-isystem",
-        "-iprefix",
-        "-iwithprefix",
-        "-iwithprefixbefore",
-        "-iwithsysroot",
-        "-iframework",
-        "-ivfsoverlay",
-        "-include-pch",
-        "-MF",
-        "-MT",
-        "-MQ",
-        "-MJ",
-        "-Xclang",
-        "-Xlinker",
-        "-Xassembler",
-        "-Xpreprocessor",
-        "-Xoffload-linker",
-        "-Xcuda-ptxas",
-        "-Xcuda-fatbinary",
-        "-Xopenmp-target",
-        "-Xthinlto",
-        "-mllvm",
-        "-target",
-        "--target",
-        "-arch",
-        "-L",
-        "--library-directory",
-        "-l",
-        "-T",
-        "-F",
-        "-framework",
-        "-u",
-        "-z",
-        "-e",
-        "-A",
-        "-B",
-        "--prefix",
-        "-G",
-        "-rpath",
-        "-resource-dir",
-        "-working-directory",
-        "--param",
-        "--serialize-diagnostics",
-        "-serialize-diagnostics",
-        "-dependency-file",
-        "--config",
-        "-dumpdir",
-        "-dumpbase",
-        "-gcc-toolchain",
-        "-mthread-model",
-        "-ccc-install-dir",
-        "-ccc-gcc-name",
-        "-Tbss",
-        "-Tdata",
-        "-Ttext",
-    ]
-)
+_WITH_VALUE = """
+    -o --output -x --language -I --include-directory -D --define-macro -U --undefine-macro -include --include -imacros
+    --imacros -isystem -iquote -idirafter -isysroot --sysroot -cxx-isystem -stdlib++-isystem -iprefix -iwithprefix
+    -iwithprefixbefore -iwithsysroot -iframework -ivfsoverlay -include-pch -MF -MT -MQ -MJ -Xclang -Xlinker -Xassembler
+    -Xpreprocessor -Xoffload-linker -Xcuda-ptxas -Xcuda-fatbinary -Xopenmp-target -Xthinlto -mllvm -target --target
+    -arch -L --library-directory -l -T -F -framework -u -z -e -A -B --prefix -G -rpath -resource-dir -working-directory
+    --param --serialize-diagnostics -serialize-diagnostics -dependency-file --config -dumpdir -dumpbase -gcc-toolchain
+    -mthread-model -ccc-install-dir -ccc-gcc-name -Tbss -Tdata -Ttext
+"""
+SEPARATE = frozenset(_WITH_VALUE.split())
 
 # Reason of `outcome.REASONS` -> options that make another kind of output, or act while the driver only plans.
 # A word that ends in * stands for all that begin so.
@@ -140,6 +74,14 @@ def why_passed_through(option: str) -> str:
     """The reason why a compile with this option is left to the compiler; empty if it is not."""
     reason = PASSED_THROUGH.get(option)
     return reason or next((reason for prefix, reason in _PREFIXES if option.startswith(prefix)), "")
+
+
+def refuse_options(options: Iterable[str], why: Callable[[str], str]) -> None:
+    """Raises PassThrough for the first option that `why` gives a reason for."""
+    for word in options:
+        reason = why(word)
+        if reason:
+            raise PassThrough(reason, word)
 
 
 # Beginnings of options that only a link does not understand: what the device's LTO writes, and the host's LTO.

@@ -43,19 +43,10 @@ _ODD = re.compile(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
 _NO_FILES = re.compile(rb"<(?:stdin|built-in|command line|scratch space)>")
 
-# Of a pass: what the parsed text does not depend on.
+# Roles of options that the parsed text of a pass does not depend on.
 _NOT_PARSED = {
-    Role.OUTPUT,
-    Role.DEPENDENCIES,
-    Role.DEPENDENCY_STYLE,
-    Role.PRESENTATION,
-    Role.DIRECTORY,
-    Role.BITCODE,
-    Role.CUID,
-    Role.GPUBINARY,
-    Role.EMIT,
-    Role.LANGUAGE,
-    Role.INPUT,
+    *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.BITCODE),
+    *(Role.CUID, Role.GPUBINARY, Role.EMIT, Role.LANGUAGE, Role.INPUT),
 }
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
