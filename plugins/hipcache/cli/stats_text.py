@@ -32,16 +32,9 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         screen.table(rows)
         _show_units(numbers, screen)
         _show_remote_units(numbers, screen)
-        if numbers.passed_through:
-            screen.line()
-            screen.table(
-                [["passed through, by reason", ""], *([f"  {r}", str(c)] for r, c in numbers.passed_through.items())]
-            )
-        if numbers.not_kept:
-            screen.line()
-            screen.table(
-                [["compiled but not stored, by reason", ""], *([f"  {r}", str(c)] for r, c in numbers.not_kept.items())]
-            )
+        left_out = {"passed through": numbers.passed_through, "compiled but not stored": numbers.not_kept}
+        for what, reasons in left_out.items():
+            _table([f"{what}, by reason", ""], [[f"  {name}", str(count)] for name, count in reasons.items()], screen)
         screen.line()
         _show_verified(numbers, screen)
         _show_preambles(numbers, screen)
@@ -64,14 +57,10 @@ def _show_units(numbers: Statistics, screen: Screen) -> None:
     units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
     names = sorted((n for n in units if n not in (HOST, LINK)), key=arches.order)
     rows = [_row(name, units[name]) for name in [*names, HOST, LINK] if name in units]
-    if rows:
-        screen.line()
-        screen.table([["architecture", "hits", "misses", "hit %"], *rows])
+    _table(["architecture", "hits", "misses", "hit %"], rows, screen)
     jobs = [("front ends", numbers.frontend), ("back ends", numbers.backend)]
     rows = [_row(name, tally) for name, tally in jobs if tally.hits or tally.misses]
-    if rows:
-        screen.line()
-        screen.table([["device jobs", "hits", "misses", "hit %"], *rows])
+    _table(["device jobs", "hits", "misses", "hit %"], rows, screen)
 
 
 def _show_remote(numbers: Statistics, screen: Screen) -> None:
@@ -88,9 +77,7 @@ def _show_remote(numbers: Statistics, screen: Screen) -> None:
 
 def _show_remote_units(numbers: Statistics, screen: Screen) -> None:
     rows = [[f"  {name}", *cells] for name, cells in arches.of_remote(numbers.remote_units)]
-    if rows:
-        screen.line()
-        screen.table([["of remotes", *arches.OF_REMOTE], *rows])
+    _table(["of remotes", *arches.OF_REMOTE], rows, screen)
 
 
 def _show_executions(numbers: Statistics, screen: Screen) -> None:
@@ -120,6 +107,13 @@ def _show_preambles(numbers: Statistics, screen: Screen) -> None:
         told = screen.paint("red", different) if counts["different"] else different
         used = f"used by {plural(counts['used'], 'front end')}"
         screen.line(f"precompiled preambles  {counts['made']} made, {used}, {counts['checked']} checked, {told}")
+
+
+def _table(head: list[str], rows: list[list[str]], screen: Screen) -> None:
+    """Behind an empty line; nothing if there are no rows."""
+    if rows:
+        screen.line()
+        screen.table([head, *rows])
 
 
 def _row(name: str, tally: Tally) -> list[str]:

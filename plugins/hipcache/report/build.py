@@ -45,27 +45,14 @@ class Cause:
 
 def of_history(records: Iterable[Record]) -> list[Compile]:
     """The last compile of each object: nothing is known of how long they took."""
-    return sorted(
-        (
-            Compile(
-                one.when,
-                0.0,
-                0,
-                one.directory,
-                one.object,
-                False,
-                (
-                    "\t".join(
-                        [one.outcome, one.reason, "0", *(f"{u.name} {'+' if u.hit else '-'}.." for u in one.units)]
-                    ),
-                ),
-                tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why) for u in one.units),
-                one.detail,
-            )
-            for one in records
-        ),
-        key=lambda one: one.began,
-    )
+    return sorted(map(_of_record, records), key=lambda one: one.began)
+
+
+def _of_record(one: Record) -> Compile:
+    marks = [f"{unit.name} {'+' if unit.hit else '-'}.." for unit in one.units]
+    counted = "\t".join([one.outcome, one.reason, "0", *marks])
+    units = tuple(UnitOutcome(u.name, u.hit, u.frontend, u.backend, u.why) for u in one.units)
+    return Compile(one.when, 0.0, 0, one.directory, one.object, False, (counted,), units, one.detail)
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:

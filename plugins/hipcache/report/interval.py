@@ -40,7 +40,7 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         if number > there:
             spent = numbers.average_seconds[end] * number - _number(averages, end) * there
             average[end] = max(0.0, spent / (number - there))
-    made = replace(
+    return replace(
         numbers,
         average_seconds=average,
         **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
@@ -55,7 +55,6 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         lock_timeouts=max(0, numbers.lock_timeouts - int(_number(before, "lock_timeouts"))),
         since=mark.stat().st_mtime,
     )
-    return made
 
 
 _HINT = "write it before the build: hipcache stats --json > FILE"
