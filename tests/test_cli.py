@@ -547,6 +547,12 @@ def test_mistyped_words_of_config_and_help_are_told_in_few_words(shell: Shell) -
     assert shell.err.splitlines()[1] == "  did you mean 'stats'?"
 
 
+def test_a_mistyped_device_of_iree_gets_the_nearest_one(shell: Shell) -> None:
+    for typed, hint in (("hpi", "did you mean 'hip'?"), ("cuda", "known are hip, amdgpu, local")):
+        assert shell("iree-check", "a.vmfb", f"--device={typed}") == 1
+        assert shell.err.startswith(f"hipcache: unknown device '{typed}'\n  {hint}")
+
+
 def test_a_mistyped_compiler_is_told_the_nearest_on_path(tmp_path: Path) -> None:
     for name in ("clang++-15", "amdclang++", "hipcc"):
         (tmp_path / name).touch(mode=0o755)

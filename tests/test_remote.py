@@ -171,6 +171,17 @@ def test_sync_says_that_not_all_can_be_sent(webbed: Team, web: Server) -> None:
     assert b"hipcache: remote 'http://127.0.0.1" in synced.err
 
 
+def test_sync_does_not_claim_what_the_settings_prevent(webbed: Team, web: Server) -> None:
+    lab = webbed.machine(f"{web.url}?read-only")
+    assert lab.compile().outcome == MISS
+    synced = lab.hipcache("sync")
+    assert (synced.status, synced.out) == (0, b"nothing is sent: the address of each remote says 'read-only'\n")
+    lab.environ.update(HIPCACHE_REMOTE=web.url, HIPCACHE_READONLY="1")
+    synced = lab.hipcache("sync")
+    assert synced.status == 0
+    assert b"none are added while the store is read-only (environment)" in synced.out
+
+
 def test_the_doctor_looks_at_the_remote(team: Team) -> None:
     told = team.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
     assert "answers within" in told

@@ -11,7 +11,7 @@ from pathlib import Path
 from hipcache.cli import FAULT, Session
 from hipcache.cli.screen import plural
 from hipcache.disk import atomic
-from hipcache.errors import HipcacheError
+from hipcache.errors import HipcacheError, nearest
 from hipcache.iree import fit, module
 from hipcache.iree.fit import Wanted
 from hipcache.iree.module import Module
@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     if options.device and options.device not in fit.DEVICES:
-        raise HipcacheError(f"unknown device '{options.device}'", f"known are {', '.join(fit.DEVICES)}")
+        near = nearest(options.device, fit.DEVICES)
+        hint = f"did you mean '{near}'?" if near else f"known are {', '.join(fit.DEVICES)}"
+        raise HipcacheError(f"unknown device '{options.device}'", hint)
     if not options.module and not options.dlpack:
         raise HipcacheError("no MODULE given", "write for example 'hipcache iree-check model.vmfb --device=hip'")
     status, listed = 0, []

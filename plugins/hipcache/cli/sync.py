@@ -8,6 +8,7 @@ from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.screen import Progress
 from hipcache.errors import HipcacheError
+from hipcache.remote import address
 from hipcache.remote.client import Client
 
 SUMMARY = "wait until all queued results are sent to the remote"
@@ -43,5 +44,13 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(
             f"not all results are sent{waiting}: {error}", "try again; 'hipcache doctor' checks the remote"
         ) from error
-    print("all results are sent", file=session.out)
+    print(_ended(settings), file=session.out)
     return 0
+
+
+def _ended(settings: config.Config) -> str:
+    if not any(address.parse(text).writes for text in settings.remote):
+        return "nothing is sent: the address of each remote says 'read-only'"
+    if settings.readonly:
+        return f"all results are sent; none are added while the store is read-only ({settings.origins['readonly']})"
+    return "all results are sent"
