@@ -23,16 +23,17 @@ SEAL_CONTEXT = "hipcache 2026-11-22 records of a store"
 NAMESPACE_CONTEXT = "hipcache 2026-11-23 namespace of a store"
 SEALED_NAME_DOMAIN = "hipcache sealed name 1"
 
-# What a file's content is noted by (`native/reading.c`, `helper/compilers`), and from so many bytes on.
+# The digest of a file's content is noted under this name (`native/reading.c`, `helper/compilers`), from so many bytes
+# on.
 CONTENT_CLAIM_DOMAIN = "hipcache content of a status 1"
 LARGE_CONTENT = 1 << 20
 
-# Where configure checks write (`report/checks`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
+# Directories of configure checks (`report/checks`): try_compile() of CMake 3.25 and newer, and of older ones; SCons'
 # Configure(). Meson's directory has a name that begins so.
 CHECK_DIRECTORIES = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/", "/.sconf_temp/")
 MESON_CHECK = "/meson-private/tmp"
 
-# What stands for the base directory (`inputs/basedir`).
+# The mark in place of the base directory (`inputs/basedir`).
 BASEDIR_MARK = "<basedir>"
 
 # Bytes of the largest file of each kind in a store. A blob of 4 GiB is hashed in some seconds; no object file is that

@@ -16,7 +16,8 @@ from hipcache.values import dataclass, field, replace
 
 @dataclass
 class Pending:
-    """At the end, however it comes, all keys are free: also those that are held later."""
+    """Results that wait for their readers, with their keys. At the end, however it comes, all keys are unlocked, also
+    those that are held later."""
 
     cache: ResultCache
     _held: dict[str, tuple[End, Ran, ExitStack]] = field(default_factory=dict)

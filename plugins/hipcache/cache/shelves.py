@@ -42,7 +42,7 @@ class Shelves:
         self.reads = ReadSets(self.shelf)
 
     def shared(self, near: ResultCache) -> ResultCache:
-        """With what a remote has, if there is one."""
+        """The near cache together with a remote, if there is one."""
         remote, noted = self.engine.remote, self.noted
         if not (remote and noted) or self.engine.recache:
             return near

@@ -174,7 +174,8 @@ def _put_record(store: LocalStore, entry: Entry) -> str:
 
 
 def _date(store: LocalStore, name: str, used: int) -> None:
-    """As old as it was there, so that what is used least leaves first; nothing is used in the future."""
+    """Give the entry its last use in the other store, so that what is used least leaves first; never one in the
+    future."""
     with suppress(OSError):
         now = store.confined.status(name).st_mtime_ns
         store.confined.touch(name, min(now, used * NANO))

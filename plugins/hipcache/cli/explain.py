@@ -80,7 +80,7 @@ def _object_of(source: str, history: History) -> str:
 
 
 def _hint(record: Record, history: History, settings: config.Config) -> str:
-    """Of an object that was compiled for the first time: the same one may have been compiled in another checkout."""
+    """A hint for an object that was compiled for the first time: another checkout may have compiled the same one."""
     if not any(why.startswith(FIRST_COMPILE) for unit in record.units for why in unit.why):
         return ""
     last = os.path.basename(record.object)

@@ -39,7 +39,7 @@ def describe(records: Sequence[Record], what: str, settings: Config) -> list[str
 
 
 def hint(records: Iterable[Record], settings: Config) -> str:
-    """To set HIPCACHE_BASEDIR, where checkouts could share; else nothing."""
+    """Advises to set HIPCACHE_BASEDIR if checkouts could share; else empty."""
     found = None if settings.basedir else build.elsewhere(records)
     return (
         f"'{found[0]}' and '{found[1]}' run the same commands: to share results between these checkouts, set "

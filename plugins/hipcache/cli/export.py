@@ -57,7 +57,7 @@ def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> u
 
 
 def _since(mark: Path | None) -> int | None:
-    """In nanoseconds. Raises HipcacheError."""
+    """The time of the mark in nanoseconds. Raises HipcacheError."""
     try:
         return mark.stat().st_mtime_ns if mark else None
     except OSError as error:

@@ -108,7 +108,7 @@ def _size(text: str) -> int:
 
 
 def _age(text: str) -> int:
-    """In seconds."""
+    """The age in seconds."""
     number, unit = text[:-1], text[-1:]
     if not (number.isascii() and number.isdigit() and len(number) < 10 and unit in _SECONDS):
         raise argparse.ArgumentTypeError(f"'{text}' is not an age such as 12h, 7d or 4w (s, m, h, d, w)")

@@ -63,7 +63,7 @@ def chart(points: Sequence[Point]) -> str:
 
 
 def _key(drawn: str) -> str:
-    """Of what is to be seen."""
+    """The legend of what is drawn."""
     red = ", ".join(
         text for kind, text in (("limit", "size limit (dashed)"), ("evicted", "evictions")) if f'"{kind}"' in drawn
     )
@@ -142,6 +142,6 @@ def _table(points: Sequence[Point], steps: Sequence[Change]) -> str:
 
 
 def _moment(seconds: float, span: float) -> str:
-    """Of an axis that spans so many seconds; 0: as exact as need be."""
+    """A moment on an axis that spans so many seconds; 0: as exact as need be."""
     form = "%Y-%m-%d" if span > 10 * _DAY else "%m-%d %H:%M" if span > _DAY else "%H:%M" if span else "%Y-%m-%d %H:%M"
     return time.strftime(form, time.localtime(seconds))

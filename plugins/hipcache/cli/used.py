@@ -42,7 +42,7 @@ class Build(NamedTuple):
 
     @classmethod
     def at(cls, path: Path, objects: frozenset[str]) -> Build:
-        """Of a build directory, or of its list of compiles."""
+        """The build of a build directory, or of its list of compiles."""
         return cls(str(path), str((path if path.is_dir() else path.parent).absolute()), objects)
 
 

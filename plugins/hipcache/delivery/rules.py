@@ -54,7 +54,7 @@ def write_lists(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> None:
 
 
 def _write(rule: Rule, content: bytes) -> None:
-    """As clang does, which replaces an object, and writes into a dependency file that is there."""
+    """Write as clang does, which replaces an object, and writes into a dependency file that is there."""
     if os.path.isfile(rule.path) and not os.access(rule.path, os.W_OK):
         raise PassThrough("store", f"'{rule.path}' cannot be written")
     files.write(Path(rule.path), content, through_links=True)

@@ -57,7 +57,7 @@ class Adoption:
     _variables: dict[tuple[frozenset[str], bool], str] = field(default_factory=dict)
 
     def key(self, argv: Sequence[str], cwd: str) -> str:
-        """Of the manifest."""
+        """The key of the manifest of a command."""
         return invocation.key(argv, cwd, self._basedir.portable)
 
     def fitting(self, manifest: Manifest, argv: Sequence[str]) -> Invocation | None:
@@ -108,7 +108,7 @@ class Adoption:
         )
 
     def _variables_digest(self, ignored: frozenset[str], *, everywhere: bool) -> str:
-        """Of this command; records of one build ignore the same."""
+        """The digest of the variables that count for this command; records of one build ignore the same ones."""
         if (ignored, everywhere) not in self._variables:
             portable = self._basedir.portable if everywhere else str
             mine = {name: portable(value) for name, value in self.environ.items()}

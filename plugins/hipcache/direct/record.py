@@ -222,7 +222,7 @@ def _is_below(path: str, directory: str) -> bool:
 
 
 def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
-    """As they stand in a list."""
+    """Each once, as a list has them."""
     return {(one.kind, one.path): one for one in watched}.values()
 
 

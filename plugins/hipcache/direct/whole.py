@@ -90,7 +90,8 @@ def _record(session: Session, end: End) -> bytes | None:
 
 
 def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]:
-    """Of tools only those of old files: nobody has looked whether they changed while they were read."""
+    """The digests of contents, by status; of tools only those of old files: nobody checked whether they changed while
+    they were read."""
     old = (session.began - session.engine.racy) * 1e9
     known = session.files.digests(reads)
     for (device, inode, size, modified, changed), digest in session.identities.digests():

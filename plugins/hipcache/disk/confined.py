@@ -54,7 +54,7 @@ class Confined:
         self.umask = umask
 
     def path(self, name: str) -> str:
-        """For messages, and for directories that are private."""
+        """The absolute path, for messages and for private directories."""
         return f"{self.base}/{name}"
 
     # Files
@@ -117,7 +117,7 @@ class Confined:
             os.close(fd)
 
     def status(self, name: str) -> os.stat_result:
-        """Of whatever is there; a link is not followed."""
+        """The status of whatever is there; a link is not followed."""
         return self._at(name, lambda parent, last: os.stat(last, dir_fd=parent, follow_symlinks=False))
 
     def touch(self, name: str, nanoseconds: int | None = None) -> None:

@@ -138,7 +138,7 @@ def held(
 
 
 def is_stopped(pid: int) -> bool:
-    """By a signal (Ctrl-Z), or by a debugger; False for a process that we cannot see."""
+    """Is the process stopped by a signal (Ctrl-Z), or by a debugger? False for a process that we cannot see."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t")

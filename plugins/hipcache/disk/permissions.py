@@ -15,7 +15,7 @@ PRIVATE = 0o700
 
 
 def directory_mode(above: int, umask: int | None) -> int:
-    """Of a new directory in one of the mode `above`."""
+    """The mode of a new directory in one of the mode `above`."""
     given = above if umask is None else ~umask
     return given & 0o777 | PRIVATE | above & stat.S_ISGID
 
@@ -30,7 +30,7 @@ def settle(fd: int, mode: int, above: os.stat_result) -> None:
 
 
 def for_writers(mode: int) -> int:
-    """To be read and written by those who may write."""
+    """The mode that lets those who may write read and write."""
     writers = mode & 0o222 | 0o200
     return writers | writers << 1
 

@@ -64,7 +64,7 @@ class Jobs:
 
     @property
     def workdir(self) -> Path:
-        """For intermediate files; made when it is first needed, removed at the end. Raises StoreError."""
+        """The directory for intermediate files: made when it is first needed, removed at the end. Raises StoreError."""
         with self._lock:
             if self._workdir is None:
                 self._workdir = self._resources.enter_context(self.engine.store.workdir())

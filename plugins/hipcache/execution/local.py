@@ -42,7 +42,8 @@ class LocalProcess:
         return Ran(outputs, text, done.work, self._unsettled(action, started, set_back=set_back))
 
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
-        """In words, if an input file may have changed during the run; nobody can set a change time back."""
+        """The reason to think that an input file changed during the run, or nothing; nobody can set a change time
+        back."""
         files, oldest = self.session.files, (started - TICK) * 1e9
         for _, source in action.inputs:
             if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):

@@ -32,7 +32,7 @@ from hipcache.values import dataclass, replace
 # (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to
 WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
 
-# What comes in another order by clang 16 and later, and that tables of virtual functions name it.
+# Names that clang 16 and later list in another order, and the sign that tables of virtual functions use them.
 _MOVED = re.compile(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
 _VTABLE = b"_ZTV"
 _NAMES = re.compile(rb"[!-~]{18,}")
@@ -40,7 +40,7 @@ _LEFT = "the pass that it was made for does not tell whether it can be trusted"
 
 
 class Different(Exception):
-    """With the preamble the pass came to something else; the text says to what."""
+    """The output with the preamble is another one; the text says which."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class PreambleUse:
         return one.could_save(found.done.seconds, [file.path for file in found.trace.files], self._size)
 
     def _size(self, path: str) -> int:
-        """In bytes; 0 where the file has just gone."""
+        """The size in bytes; 0 if the file has just gone."""
         try:
             return os.path.getsize(self.preambles.session.files.resolve(path))
         except OSError:

@@ -58,7 +58,8 @@ class Session:
         self.served[what] = None
 
     def changed(self) -> str:
-        """In words, whether a tool or a file that an option names has changed; then no record may be stored."""
+        """The change of a tool, or of a file that an option names, in words; then no record may be stored. Empty if
+        there is none."""
         changed = self.identities.changed() or self.files.named_changed()
         return f"'{changed}' changed while the compiler ran" if changed else ""
 

@@ -48,7 +48,7 @@ def _renumbers(text: bytes) -> bool:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """As `content.split(b"\\n")`, in portions."""
+    """The same as `content.split(b"\\n")`, in portions."""
     found: list[bytes] = []
     begin = 0
     while begin <= len(content):

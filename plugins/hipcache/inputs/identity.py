@@ -76,7 +76,7 @@ class Identities:
         return path in self._watched
 
     def contents(self) -> dict[str, tuple[str, ...]]:
-        """For each tool of this compile, by its digest: the files that it was made of, its own first."""
+        """The files that each tool of this compile consists of, its own first, by the digest of the tool."""
         return dict(self._contents)
 
     def digests(self) -> Iterator[tuple[list[int], str]]:

@@ -95,7 +95,7 @@ def record(
 
 
 def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:
-    """By its path, each file's status, digest and scan."""
+    """The status, digest and scan of each file, by its path."""
     found: dict[str, tuple[Status, str, Scan]] = {}
     for path in paths:
         try:

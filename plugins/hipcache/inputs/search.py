@@ -102,7 +102,7 @@ class Listings:
         return "", tuple(absent)
 
     def missing_part(self, directory: str, name: str) -> str | None:
-        """None if `directory`/`name` exists, else the shortest leading part of it that does not."""
+        """The shortest leading part of `directory`/`name` that does not exist; None if all of it exists."""
         path = directory
         if not path and name.startswith("/"):
             path, name = "/", name.lstrip("/")

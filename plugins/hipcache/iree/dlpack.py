@@ -93,7 +93,7 @@ def _buffers(runtime: Any, numpy: Any, device: Any, module: str) -> Iterator[tup
 
 
 def _result(runtime: Any, numpy: Any, device: Any, path: str) -> Any:
-    """Of the module's first function, with zeros."""
+    """The result of the module's first function, called with zeros."""
     config = runtime.Config(device=device)
     context = runtime.SystemContext(config=config)
     loaded = runtime.VmModule.mmap(context.instance, path)

@@ -39,13 +39,13 @@ def claimed(path: str) -> Wanted:
 
 
 def flag(module: Module) -> str:
-    """For iree-run-module; empty if it is not clear."""
+    """The option for iree-run-module; empty if it is not clear."""
     device = module.devices[0] if len(module.devices) == 1 else ""
     return f"--device={LOCAL_DRIVERS[0] if device == LOCAL else device}" if device else ""
 
 
 def misfit(module: Module, wanted: Wanted) -> str:
-    """In one line why it does not fit; empty if it does."""
+    """The reason why it does not fit, in one line; empty if it fits."""
     name = f"'{module.path}'"
     disagreement = _disagreement(module)
     if disagreement:

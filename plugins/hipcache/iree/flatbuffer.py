@@ -27,7 +27,7 @@ class Table:
         return unpack(self.data, place, kind) if place else 0
 
     def content(self, field: int) -> bytes | None:
-        """Of a vector of bytes, or a text."""
+        """The content of a vector of bytes, or of a text."""
         place = self._place(field)
         if not place:
             return None

@@ -1,4 +1,4 @@
-"""What is told where a command names no program that is there: which one may be meant, or how to install it.
+"""The hint for a command whose program does not exist: the one that may be meant, or how to install it.
 
 Loaded for that only.
 """
@@ -19,7 +19,7 @@ _DOCTOR = "'hipcache doctor' lists the compilers it finds"
 
 
 def hint(word: str, path: str = "") -> str:
-    """What to do about `word`, a name or a path at which no program is found. `path`: the variable PATH."""
+    """The advice for `word`, a name or a path at which no program is found. `path`: the variable PATH."""
     name = os.path.basename(word)
     if name == _IREE_COMPILE:
         return f"{'put its directory on PATH' if name == word else 'correct the path'}, or install IREE: {IREE}"

@@ -25,6 +25,6 @@ class Pass(Work):
 
 
 def pass_of(bound: Bound) -> Pass:
-    """Of an action that is a pass."""
+    """The work of an action that is a pass."""
     assert isinstance(bound.action.work, Pass)
     return bound.action.work

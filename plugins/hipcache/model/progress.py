@@ -47,7 +47,7 @@ class Progress:
         return [Bound(one, one.key(self._digests(one)), again=one.id in self._again) for one in ready]
 
     def _digests(self, action: Action) -> dict[str, str]:
-        """Of the inputs that its key has."""
+        """The digests of the inputs that its key contains."""
         digests = {}
         for name in action.keyed:
             source = dict(action.inputs)[name]

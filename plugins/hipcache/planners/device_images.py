@@ -51,7 +51,8 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
 
 
 def archs_of(files: list[File]) -> list[str]:
-    """In the order of the wrapper's links. Archs that only libraries have are not linked. Raises PassThrough."""
+    """The archs in the order of the wrapper's links. Archs that only libraries have are not linked. Raises
+    PassThrough."""
     archs = list(dict.fromkeys(image.arch for file in files if not file.is_lazy for image in file.found.images))
     if not archs:
         raise PassThrough("link", "of objects that have no device code to link")

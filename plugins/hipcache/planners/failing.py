@@ -82,7 +82,7 @@ def _has_read_all(session: Session, failed: PassFailed) -> bool:
 
 
 def _remove_rule(path: str) -> None:
-    """As clang does if a header is missing."""
+    """Do as clang does if a header is missing."""
     if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise PassThrough("side_output", f"'{path}'")
     try:

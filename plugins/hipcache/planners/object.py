@@ -19,7 +19,7 @@ from hipcache.values import replace
 
 
 def plan(session: Session, columns: int | None) -> Planned:
-    """With a CUID that does not depend on the archs."""
+    """The plan, with a CUID that does not depend on the archs."""
     command = session.command
     cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
     try:

@@ -47,8 +47,8 @@ def _link(session: Session, program: ProgramPlan, sources: list[SourceGraph], co
 
 
 def _plan(session: Session, columns: int | None) -> ProgramPlan:
-    """With temporary files in this session's directory, and with the CUIDs of objects that are compiled separately and
-    named by the compiler."""
+    """The plan, with temporary files in this session's directory, and with the CUIDs of objects that are compiled
+    separately and named by the compiler."""
     command = session.command
     plan = asking_links.ask_program(
         command, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir

@@ -62,7 +62,7 @@ def check(arguments: Sequence[str]) -> None:
 
 
 def values(arguments: Sequence[str], name: str) -> list[str]:
-    """Of all its occurrences: --name=value or --name value."""
+    """The values of all occurrences of an option: --name=value or --name value."""
     found = []
     for word, after in zip(arguments, (*arguments[1:], ""), strict=False):
         if word == "--":

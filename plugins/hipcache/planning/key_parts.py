@@ -34,14 +34,14 @@ class KeyParts:
         return self._identities.tool(program, self._files.resolve(program))
 
     def link(self, job: ToolJob, names: dict[str, str]) -> Parts:
-        """Of a device link, with the plan's temporary files renamed."""
+        """The parts for a device link, with the plan's temporary files renamed."""
         parts = [("linker", self.tool(job.program))]
         for word in job.renamed(names)[1:]:
             parts += [("linker option", self._portable(word)), *self._file(file_in(word))]
         return parts
 
     def back(self, job: Cc1Job) -> Parts:
-        """Of the back end of a pass."""
+        """The parts for the back end of a pass."""
         parts = [("compiler", self.tool(job.program))]
         for option in backend.options(job.options):
             parts += self._option(option, job)

@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def dependency_file(self) -> str:
-        """As the command names it; empty if none is written."""
+        """The dependency file, as the command names it; empty if none is written."""
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
 
     @property

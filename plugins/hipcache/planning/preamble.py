@@ -128,7 +128,8 @@ def may_say(front: FrontEnd, text: bytes) -> bool:
 
 
 def why_not(front: FrontEnd, *, bitcode: bool) -> str:
-    """In words, why the pass goes without; empty if it need not. `bitcode`: does it end before its back end?"""
+    """The reason why the pass goes without a preamble; empty if it need not. `bitcode`: does it end before its back
+    end?"""
     job = front.job
     if job.emits != "-emit-obj":
         return "its output is no object"
@@ -173,7 +174,7 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str) -> Key:
 
 
 def off_key(front: FrontEnd) -> Key:
-    """Of the record that no pass of this compiler is to have one."""
+    """The key of the record which says that no pass of this compiler may have a preamble."""
     return make_key("preambles off", [("compiler", dict(front.key.inputs)["compiler"])])
 
 
@@ -213,7 +214,7 @@ def using(argv: list[str], pch: str, size: int) -> list[str]:
 
 
 def fault(text: bytes, *, system: bool) -> str:
-    """In words, why no preamble may have this header; empty if it may. `system`: is it one of the system's?"""
+    """The reason why no preamble may have this header; empty if one may. `system`: is it one of the system's?"""
     word = _WORDS.search(text)
     if word:
         return f"it has {word.group().decode()}"

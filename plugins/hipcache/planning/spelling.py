@@ -155,7 +155,7 @@ def _is_without_paths(option: Option) -> bool:
 
 
 def _trimmed(directory: str) -> str:
-    """As clang writes it before a slash and a name, and then without a leading `./`."""
+    """The directory as clang writes it before a slash and a name, without a leading `./`."""
     directory = directory[:-1] if len(directory) > 1 and directory.endswith("/") else directory
     return _DOTS.sub("", directory + "/")[:-1] if directory not in ("", ".") else ""
 

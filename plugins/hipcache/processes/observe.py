@@ -72,7 +72,7 @@ def sign(how: str, path: str) -> str:
 
 
 def _content(path: str) -> str:
-    """For a file of the kernel, whose times say nothing."""
+    """The digest of a file of the kernel, whose times say nothing."""
     try:
         with open(path, "rb") as file:
             return blake3(file.read()).hexdigest()

@@ -81,7 +81,7 @@ class Ptrace:
 
 
 def words_of(pid: int, name: str) -> tuple[str, ...]:
-    """Of the process: `cmdline` or `environ`."""
+    """The words in the process's `cmdline` or `environ`."""
     with open(f"/proc/{pid}/{name}", "rb") as file:
         content = file.read()
     return tuple(os.fsdecode(word) for word in content.split(b"\0")[:-1])

@@ -56,7 +56,7 @@ def _of_record(one: Record) -> Compile:
 
 
 def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -> list[Group]:
-    """By target or directory, those with the most compiler time first."""
+    """The groups by target or directory, those with the most compiler time first."""
     found: dict[str, list[Compile]] = {}
     for one in compiles:
         found.setdefault(name(one.object), []).append(one)

@@ -188,7 +188,7 @@ def _wait_lock(lock: int, how: int) -> bool:
 
 
 def line_of_hit(outcome: CompileOutcome, outputs: Iterable[str]) -> bytes:
-    """Of the same compile when nothing has changed. `outputs`: absolute paths."""
+    """The line of the same compile when nothing has changed. `outputs`: absolute paths."""
     hit = replace(outcome.as_hit(), check=any(map(is_check, outputs)))
     return _line(sums.texts(hit)[0].split("\t"))
 

@@ -133,7 +133,7 @@ def log(config: Config, text: str) -> None:
 
 
 def _append(path: Path, line: str) -> None:
-    """With one write, so that compiles that run at once do not mix their lines."""
+    """Append the line with one write, so that compiles that run at once do not mix their lines."""
     try:
         with path.open("ab", buffering=0) as file:
             file.write(f"{line}\n".encode("utf-8", "surrogateescape"))

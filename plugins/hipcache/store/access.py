@@ -22,7 +22,7 @@ def is_private(store: Confined) -> bool:
 
 
 def why_not_writable(store: Confined) -> OSError | None:
-    """Of a store that is there, and can be read."""
+    """The error of a write into a store that is there and can be read."""
     try:
         directory = store.open_base()
     except OSError:

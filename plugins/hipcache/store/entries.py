@@ -49,7 +49,7 @@ class Entries:
                 os.close(fd)
 
     def size(self, name: str) -> int | None:
-        """Of the regular file `name`, None if there is none."""
+        """The size of the regular file `name`, None if there is none."""
         return _size(self.confined, name)
 
     def sizes(self, names: Iterable[str]) -> dict[str, int | None]:

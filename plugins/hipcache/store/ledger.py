@@ -66,8 +66,8 @@ class Book:
         self.entries = max(0, self.entries - 1)
 
     def replace(self, old: int, new: int) -> None:
-        """Of what was added, an entry of `new` bytes took the place of one of `old`. A count that goes on meanwhile has
-        seen one of them: it must not add the other."""
+        """An entry of `new` bytes, which was added, took the place of one of `old` bytes. A count that goes on
+        meanwhile has seen one of them: it must not add the other."""
         self.subtract(old)
         self.added_bytes -= min(old, new)
         self.added_entries -= 1

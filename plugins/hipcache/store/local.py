@@ -180,7 +180,7 @@ class LocalStore:
             return StoreSize(book.bytes + (self._upkeep.beside() if beside else 0), book.entries, self.max_bytes)
 
     def used(self) -> list[tuple[float, int]]:
-        """Of each entry: when it was last used (seconds of the epoch), and its bytes."""
+        """The last use (seconds of the epoch) and the bytes of each entry."""
         with as_store_error("read", self.confined.base):
             return [(entry.mtime_ns / 1e9, entry.size) for entry in self._upkeep.entries()]
 

@@ -45,7 +45,7 @@ class Seal:
         return blake3(NAME_DOMAIN + key.encode("ascii"), key=self.secret).hexdigest() if self.secret else key
 
     def within(self, namespace: str) -> Seal:
-        """Of the records of that namespace; the same where it is empty."""
+        """The seal of the records of that namespace; this one if it is empty."""
         if not namespace:
             return self
         material = self.secret + namespace.encode("ascii")

@@ -71,7 +71,7 @@ def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]
 
 
 def objects(build: Path, environ: Mapping[str, str]) -> frozenset[str]:
-    """Of these compiles, absolute paths. Raises HipcacheError."""
+    """The absolute paths of the objects of these compiles. Raises HipcacheError."""
     return frozenset(
         one.path(one.output or os.path.splitext(os.path.basename(one.source))[0] + ".o")
         for one in commands(build, environ)

@@ -18,7 +18,7 @@ class Difference:
     fresh: bytes
 
     def summary(self) -> str:
-        """In a line, without the command."""
+        """The difference in one line, without the command."""
         archs = f" for {' '.join(self.archs)}" if self.archs else ""
         return (
             f"'{self.output}'{archs}: {len(self.served)} bytes from the store, {len(self.fresh)} from the compiler, "

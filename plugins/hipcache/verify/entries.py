@@ -107,7 +107,7 @@ class _Place:
         return True
 
     def remove(self) -> bool:
-        """As what it is; False if it cannot be."""
+        """Remove it, whatever it is; False if that is not possible."""
         try:
             self._confined.discard(self.name)
         except FileNotFoundError:
@@ -132,7 +132,7 @@ def _places(confined: Confined, tree: str) -> Iterator[_Place]:
 
 
 def _what(mode: int) -> str:
-    """In words."""
+    """The kind of a file, in words."""
     return next((word for is_kind, word in _KINDS if is_kind(mode)), "a device")
 
 
@@ -140,7 +140,7 @@ def _is_hex(name: str, digits: int) -> bool:
     return len(name) == digits and _HEX.issuperset(name)
 
 
-# What is wrong with an entry; None if nothing is
+# The faults of entries; None: there is none
 
 
 def _check_blob(reader: LocalStore, place: _Place) -> Fault | None:

@@ -42,7 +42,7 @@ def kind_of(payload: bytes) -> str:
 
 
 def blobs(payload: bytes) -> list[str]:
-    """Of a record that is no pass's. Raises ValueError for one that nobody has written."""
+    """The blobs of a record that is no pass's. Raises ValueError for one that nobody has written."""
     kind = kind_of(payload)
     if kind == WHOLE:
         found = whole(payload)
@@ -62,7 +62,7 @@ def blobs(payload: bytes) -> list[str]:
 
 
 def entries(payload: bytes) -> list[Entry]:
-    """Of a pass's record. Raises ValueError."""
+    """The entries of a pass's record. Raises ValueError."""
     found = unpack(payload)
     listed = _json(payload)
     if not found and not (isinstance(listed, list) and all(isinstance(one, dict) and "reads" in one for one in listed)):
@@ -75,7 +75,7 @@ def blobs_of(entry: Entry) -> list[str]:
 
 
 def whole(payload: bytes) -> Whole:
-    """Of the record of a whole compile: see `direct/record.py`. Raises ValueError."""
+    """The names in the record of a whole compile: see `direct/record.py`. Raises ValueError."""
     rest = _Rest(payload)
     rest.take(32 + 32 + 8)
     rest.string()

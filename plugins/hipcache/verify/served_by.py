@@ -35,7 +35,7 @@ def store(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | s
 
 
 class NotStored(Exception):
-    """In words, why the store does not serve it."""
+    """The text says why the store does not serve it."""
 
 
 @dataclass(frozen=True)
