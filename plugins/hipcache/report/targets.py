@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from hipcache.report.checks import is_check
@@ -75,7 +76,7 @@ class Targets:
         # A build directory may be in another one, and only the outer one have a list.
         for above in _above(path) if not is_check(path) else ():
             if above not in self._listed:
-                self._listed[above] = _of_cmake(above) or _of_meson(above) or _of_scons(above)
+                self._listed[above] = _list(above)
             listed = self._listed[above]
             name = listed.of(path) if listed else None
             if name is not None:
@@ -88,56 +89,55 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _of_cmake(build: str) -> _Listed | None:
+def _list(build: str) -> _Listed | None:
+    """The list of the build tool whose documents are there, and can be read."""
+    for read in (_of_cmake, _of_meson, _of_scons):
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return read(build)
+    return None
+
+
+def _of_cmake(build: str) -> _Listed:
     """Paths in replies are relative to the build directory where they lie below it: a build that was moved reads."""
     reply = os.path.join(build, _REPLY)
-    try:
-        index = max(name for name in os.listdir(reply) if name.startswith("index-"))  # the newest, says the manual
-        listed = _Listed()
-        for one in _json(reply, index)["objects"]:
-            if one["kind"] != "codemodel" or one["version"]["major"] != 2:
-                continue
-            for configuration in _json(reply, one["jsonFile"])["configurations"]:
-                for named in configuration["targets"]:
-                    target = _json(reply, named["jsonFile"])
-                    name = str(target["name"])
-                    for made in target.get("artifacts", ()):
-                        listed.add(name, _absolute(build, made["path"]))
-                    listed.directories[_absolute(build, target["paths"]["build"], "CMakeFiles", f"{name}.dir")] = name
-        return listed
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
+    index = max(name for name in os.listdir(reply) if name.startswith("index-"))  # the newest, says the manual
+    listed = _Listed()
+    for one in _json(reply, index)["objects"]:
+        if one["kind"] != "codemodel" or one["version"]["major"] != 2:
+            continue
+        for configuration in _json(reply, one["jsonFile"])["configurations"]:
+            for named in configuration["targets"]:
+                target = _json(reply, named["jsonFile"])
+                name = str(target["name"])
+                for made in target.get("artifacts", ()):
+                    listed.add(name, _absolute(build, made["path"]))
+                listed.directories[_absolute(build, target["paths"]["build"], "CMakeFiles", f"{name}.dir")] = name
+    return listed
 
 
-def _of_meson(build: str) -> _Listed | None:
+def _of_meson(build: str) -> _Listed:
     info = os.path.join(build, _MESON)
-    try:
-        # Paths are absolute, as Meson was called: the directory may have another name by now.
-        called = str(_json(info, "meson-info.json")["directories"]["build"])
-        listed = _Listed()
-        for target in _json(info, "intro-targets.json"):
-            for made in target["filename"]:
-                path = _absolute(build, os.path.relpath(made, called))
-                listed.add(str(target["name"]), path)
-                listed.directories[f"{path}.p"] = str(target["name"])
-        return listed
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
+    # Paths are absolute, as Meson was called: the directory may have another name by now.
+    called = str(_json(info, "meson-info.json")["directories"]["build"])
+    listed = _Listed()
+    for target in _json(info, "intro-targets.json"):
+        for made in target["filename"]:
+            path = _absolute(build, os.path.relpath(made, called))
+            listed.add(str(target["name"]), path)
+            listed.directories[f"{path}.p"] = str(target["name"])
+    return listed
 
 
-def _of_scons(build: str) -> _Listed | None:
+def _of_scons(build: str) -> _Listed:
     """SCons' targets have no names but those of their files, of which several directories may have the same."""
-    try:
-        targets = _json(build, _SCONS)["targets"]
-        listed, names = _Listed(), Counter(map(_name_of, targets))
-        for made, objects in targets.items():
-            name = _name_of(made) if names[_name_of(made)] == 1 else str(made)
-            listed.add(name, _absolute(build, made))
-            for path in objects:
-                listed.outputs.setdefault(_absolute(build, path), name)
-        return listed
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
+    targets = _json(build, _SCONS)["targets"]
+    listed, names = _Listed(), Counter(map(_name_of, targets))
+    for made, objects in targets.items():
+        name = _name_of(made) if names[_name_of(made)] == 1 else str(made)
+        listed.add(name, _absolute(build, made))
+        for path in objects:
+            listed.outputs.setdefault(_absolute(build, path), name)
+    return listed
 
 
 def _name_of(path: str) -> str:
