@@ -49,6 +49,8 @@ BY_SETTINGS = {
     "value": ({"HIPCACHE_MAX_SIZE": "much"}, b"'HIPCACHE_MAX_SIZE': 'much' is not a size", b"10GiB"),
     "base directory": ({"HIPCACHE_BASEDIR": "src"}, b"'HIPCACHE_BASEDIR': 'src' is not an absolute path", b"root"),
     "variable": ({"HIPCACHE_MAXSIZE": "1G"}, b"unknown environment variable 'HIPCACHE_MAXSIZE'", b"HIPCACHE_MAX_SIZE"),
+    "no key": ({"HIPCACHE_KEY": "{root}/key"}, b"cannot read the key of the store, '{root}/key'", b"umask 077"),
+    "key": ({"HIPCACHE_KEY": "{root}/k.hip"}, b"the key of the store, '{root}/k.hip', ", b"umask 077"),
     "a file": ({"HIPCACHE_DIR": "{root}/k.hip"}, b"'{root}/k.hip' is not a directory", b"HIPCACHE_DIR"),
 }
 

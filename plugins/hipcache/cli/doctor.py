@@ -182,7 +182,8 @@ def _check_store(settings: config.Config) -> Iterator[Check]:
     try:
         size = open_store(settings, read_only=True).size(beside=True)
     except (StoreError, OSError) as error:
-        yield Check(FAULT, f"store '{settings.dir}' cannot be read: {error}", "choose another HIPCACHE_DIR")
+        what, hint = (error.message, error.hint) if isinstance(error, StoreError) else (str(error), "")
+        yield Check(FAULT, f"store '{settings.dir}' cannot be read: {what}", hint or "choose another HIPCACHE_DIR")
         return
     bound = f" of {human_size(size.max_bytes)}" if size.max_bytes else ""
     text = f"store '{settings.dir}' holds {human_size(size.bytes)}{bound}"

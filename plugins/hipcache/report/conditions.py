@@ -15,8 +15,8 @@ from pathlib import Path
 from hipcache import config, native
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
-from hipcache.errors import ConfigError
-from hipcache.store import space
+from hipcache.errors import ConfigError, StoreError
+from hipcache.store import seal, space
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, Layout
 from hipcache.values import dataclass
@@ -72,11 +72,19 @@ def under(settings: Config) -> tuple[Condition, ...]:
     if settings.disable:
         return ()
     unknown = [Condition("unknown_variable", *warning.split("; ", 1)) for warning in settings.warnings]
-    return (*unknown, *of_store(settings), *of_native())
+    return (*unknown, *of_key(settings), *of_store(settings), *of_native())
 
 
 def of_wrong_settings(error: ConfigError) -> Condition:
     return Condition("settings", error.message, error.hint)
+
+
+def of_key(settings: Config) -> Iterator[Condition]:
+    """Without its key no store is opened."""
+    try:
+        seal.read(settings.key)
+    except StoreError as error:
+        yield Condition("settings", error.message, error.hint)
 
 
 def of_store(settings: Config) -> Iterator[Condition]:
