@@ -29,18 +29,10 @@ _FAMILIES = (
     *("HIP", "HSA_", "HCC_", "ROC", "AMD", "GPU_", "CLANG", "LLVM", "CCC_", "CC_", "GCC_"),
 )
 _MOST = 1024
-# Settings that tell how, and from where, a compile is served, and not what it comes to.
+# Settings that say how, and from where, a compile is served: they do not change its output.
 _OF_THE_WAY = {
-    "HIPCACHE_DIR",
-    "HIPCACHE_EXECUTOR",
-    "HIPCACHE_LOG",
-    "HIPCACHE_LOG_FORMAT",
-    "HIPCACHE_NAMESPACE",
-    "HIPCACHE_PREFETCH",
-    "HIPCACHE_REMOTE",
-    "HIPCACHE_RESIDENT",
-    "HIPCACHE_STATS_LOG",
-    "HIPCACHE_VERIFY",
+    *("HIPCACHE_DIR", "HIPCACHE_NAMESPACE", "HIPCACHE_REMOTE", "HIPCACHE_EXECUTOR", "HIPCACHE_PREFETCH"),
+    *("HIPCACHE_LOG", "HIPCACHE_LOG_FORMAT", "HIPCACHE_STATS_LOG", "HIPCACHE_RESIDENT", "HIPCACHE_VERIFY"),
 }
 
 
