@@ -547,6 +547,13 @@ def test_mistyped_words_of_config_and_help_are_told_in_few_words(shell: Shell) -
     assert shell.err.splitlines()[1] == "  did you mean 'stats'?"
 
 
+@pytest.mark.parametrize("text", ["x", "nan", "inf", "-1", "10s"])
+def test_a_timeout_is_a_number_of_seconds_with_an_end(shell: Shell, text: str) -> None:
+    for verb in ("sync", "prefetch"):
+        assert shell(verb, f"--timeout={text}") == 2
+        assert f"'{text}' is not a number of seconds, such as 30" in shell.err
+
+
 def test_a_mistyped_device_of_iree_gets_the_nearest_one(shell: Shell) -> None:
     for typed, hint in (("hpi", "did you mean 'hip'?"), ("cuda", "known are hip, amdgpu, local")):
         assert shell("iree-check", "a.vmfb", f"--device={typed}") == 1

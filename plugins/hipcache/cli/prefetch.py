@@ -6,7 +6,7 @@ import argparse
 import os
 
 from hipcache import config
-from hipcache.cli import Session
+from hipcache.cli import Session, seconds
 from hipcache.engine.servers import client_of
 from hipcache.errors import HipcacheError
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=seconds.parse,
         default=SECONDS,
         metavar="SECONDS",
         help=f"time limit in seconds (default: {SECONDS:.0f})",
