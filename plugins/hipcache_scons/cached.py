@@ -209,7 +209,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
 
 
 def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ended:
-    """A hit; where it is drawn (HIPCACHE_VERIFY), compared with what the compiler makes."""
+    """A hit; if it is drawn (HIPCACHE_VERIFY), compared with what the compiler makes."""
     if not cache.config.is_drawn():
         return served
     try:

@@ -3,7 +3,7 @@
 SCons knows the files that a compile read, and a scanner the places of CPPPATH. Where else a header may appear, or may
 no longer be there, the traces of the engine know. They are kept in its store under the object's path; when SCons
 decides whether the object is up to date, what appeared or went stands in the signature of its command. As long as
-nothing did, and where the store has no list (the cache was off, or has been cleared), nothing stands there.
+nothing did, and if the store has no list (the cache was off, or has been cleared), nothing stands there.
 
 Format of a list (an action of the store): zlib-compressed JSON `{"absent": [path, ...], "present": [path, ...],
 "command": [word, ...]}`, paths as in a read set, from the directory of the SConstruct, and what made the object.

@@ -1,4 +1,4 @@
-"""Words of a command line as the shell would make them, where that takes no shell.
+"""Words of a command line as the shell would make them, if no shell is needed for that.
 
 SCons joins the words of a command and gives them to `sh -c`. A command that uses more of the shell than quotes and
 backslashes (POSIX, "Shell Command Language", 2.2) is left to it.

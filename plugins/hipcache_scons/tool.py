@@ -187,7 +187,7 @@ def _side_files(output: str, flags: tuple[str, ...], archs: list[str]) -> list[s
 
 
 class _SmartLink:
-    """SCons links with $CXX where a source is C++; HIP is C++ too. Relocatable device code is linked by clang."""
+    """SCons links with $CXX if a source is C++; HIP is C++ too. Relocatable device code is linked by clang."""
 
     def __init__(self, otherwise: Any) -> None:
         self._otherwise = otherwise

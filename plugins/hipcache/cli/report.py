@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 def _store(settings: config.Config) -> tuple[int, Sequence[tuple[int, int]], Sequence[store_history.Point]]:
     """(bytes of the store, (days since their last use, bytes) of its entries, the store over time up to now); nothing
-    where there is none."""
+    if there is none."""
     try:
         store, now = open_store(settings, read_only=True), time.time()
         size, used = store.size(beside=True), Counter[int]()

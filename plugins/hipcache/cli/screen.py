@@ -12,7 +12,7 @@ _ESCAPE = re.compile(r"\x1b\[\d+m")
 
 
 class Screen:
-    """Prints to `out`, with colours where that is a terminal and NO_COLOR (no-color.org) does not forbid them."""
+    """Prints to `out`, with colours if that is a terminal and NO_COLOR (no-color.org) does not forbid them."""
 
     def __init__(self, out: TextIO, environ: Mapping[str, str]) -> None:
         self._out = out
@@ -68,7 +68,7 @@ def human_time(seconds: float) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """ "37.5 %", and a dash where there is nothing to have a part of. Only all of it is "100.0 %"."""
+    """ "37.5 %", and a dash if the total is zero. Only all of it is "100.0 %"."""
     if whole == 0:
         return "-"
     share = 100 * part / whole

@@ -41,7 +41,7 @@ _LAUNCHER = "HIP_CLANG_LAUNCHER"
 
 
 def check_platform(machine: Machine) -> Iterator[Check]:
-    """hipconfig decides for NVIDIA where it sees nvcc; CMake and hipcc then do not compile for AMD at all."""
+    """hipconfig decides for NVIDIA if it sees nvcc; CMake and hipcc then do not compile for AMD at all."""
     hipconfig = resolve("hipconfig", machine.environ)
     platform = machine.environ.get("HIP_PLATFORM", "")
     if not platform and hipconfig:

@@ -154,7 +154,7 @@ def key(argv: Sequence[str], cwd: str, *, terminal: bool = False) -> str:
 
 
 def of_project(cwd: str) -> list[tuple[str, str]]:
-    """The project's config file in a key: where one comes or goes, another record counts. The record watches what is in
+    """The project's config file in a key: if one comes or goes, another record counts. The record watches what is in
     it, as it does all others, for which it is known where they would be."""
     found = project_file(cwd)
     return [("settings", str(found))] if found else []

@@ -46,7 +46,7 @@ def remember(
     """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
     `terminal`: did the messages go to one (where COLUMNS matters)? `ended`: how each compile of it ended; `history`:
     see `DirectRecord`; `settings`: where config files are looked for, besides the project's; `system`: directories of
-    what is not worked on. Only speed is lost where the record cannot be kept."""
+    what is not worked on. Only speed is lost if the record cannot be kept."""
     config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
     depends = (*whole.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
     outputs = whole.outputs

@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
-    """Write beside `path` and rename; into it where it is special (/dev/null). `through_links`: also where it is a
-    symbolic link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes
-    a dependency file. Raises OSError."""
+    """Write beside `path` and rename; into it if it is special (/dev/null). `through_links`: also if it is a symbolic
+    link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes a
+    dependency file. Raises OSError."""
     if _is_special(path) or (through_links and path.is_symlink()):
         with open(path, "wb") as special:
             special.write(content)

@@ -68,7 +68,7 @@ class Confined:
         return self._at(name, lambda parent, last: self._create(parent, last, lock=lock, own=own))
 
     def keep(self, name: str, most: int, flags: int = os.O_RDWR, *, lock: bool = False) -> int:
-        """A file that is written in place: made where it is missing, and made anew where something strange is there."""
+        """A file that is written in place: made if it is missing, and made anew if something strange is there."""
 
         def keep(parent: int, last: str) -> int:
             for _ in range(3):
@@ -147,8 +147,8 @@ class Confined:
         self._at(name, lambda parent, last: os.rmdir(last, dir_fd=parent))
 
     def make(self, names: tuple[str, ...]) -> None:
-        """Create STORE, v1 and the directories `names` where they are missing. A link in the place of one is removed,
-        but not one that STORE/v1 itself is."""
+        """Create STORE, v1 and the directories `names` if they are missing. A link in the place of one is removed, but
+        not one that STORE/v1 itself is."""
         if not os.path.isdir(self.root):
             os.makedirs(os.path.dirname(self.root) or "/", exist_ok=True)
             try:

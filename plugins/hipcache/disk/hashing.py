@@ -1,4 +1,4 @@
-"""BLAKE3: the package `blake3` where it is installed, else our own C. Both give the same digests."""
+"""BLAKE3: the package `blake3` if it is installed, else our own C. Both give the same digests."""
 
 from __future__ import annotations
 

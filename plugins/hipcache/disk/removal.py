@@ -58,7 +58,7 @@ def discard_at(parent: int, last: str) -> None:
 
 
 def discard_unchanged_at(parent: int, last: str, time: int) -> bool:
-    """The same where its modification time (in nanoseconds) is `time`. False if it is still there."""
+    """The same if its modification time (in nanoseconds) is `time`. False if it is still there."""
     try:
         if os.stat(last, dir_fd=parent, follow_symlinks=False).st_mtime_ns != time:
             return False

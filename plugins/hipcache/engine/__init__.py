@@ -55,6 +55,6 @@ class Engine:
         return self.history.load(path) if self.history else None
 
     def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:
-        """Put an action into the store. Only speed is lost where that cannot be done; what must be kept says so."""
+        """Put an action into the store. Only speed is lost if that cannot be done; what must be kept says so."""
         with suppress(StoreError):
             self.store.put_action(key, record, own=own)

@@ -108,7 +108,7 @@ class Jobs:
     def trace(
         self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None, stdin: Path | None = None
     ) -> Traced:
-        """As `run_now`; and what the job looked at, where that can be observed. `stdin`: a file of its own."""
+        """As `run_now`; and the paths that the job looked at, if they can be observed. `stdin`: a file of its own."""
         environ = environ or self.engine.environ
         try:
             with stdin.open("rb") if stdin else nullcontext() as file:

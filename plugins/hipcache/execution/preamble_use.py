@@ -1,7 +1,7 @@
 """A pass with a precompiled preamble, if there is one to be trusted: else plainly, as if there were none.
 
-It counts only where it does not fail, where what it says is what a plain pass says (`planning.preamble.may_say`), and
-where all that the preamble was made of is as it was, before and after.
+It counts only if it does not fail, if its messages are those of a plain pass (`planning.preamble.may_say`), and if all
+inputs of the preamble are unchanged, before and after.
 """
 
 from __future__ import annotations

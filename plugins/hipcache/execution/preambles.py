@@ -102,8 +102,8 @@ class Preambles:
             time.sleep(_PAUSE)
 
     def miss(self, offer: Offer, seconds: float = 0.0) -> None:
-        """A pass goes without those that would serve better. `seconds`: what they could have saved at most, where it
-        has used a shorter one."""
+        """A pass goes without those that would serve better. `seconds`: what they could have saved at most, if it used
+        a shorter one."""
         if not offer.missed:
             return
         # The shortest is shared by most. Two sources that are compiled at the same time count twice.
@@ -169,7 +169,7 @@ class Preambles:
         self.session.shelves.near.put(one.key, one.record())
 
     def make(self, front: FrontEnd, one: Candidate, stem: str, *, bitcode: bool) -> Preamble | None:
-        """Precompile it; None, and remembered as such, where that cannot be done."""
+        """Precompile it. None if that is not possible, which is remembered."""
         try:
             made = self._made(front, one, stem, initializes=not bitcode)
         except (Refused, JobFailed, Untraceable) as why:

@@ -75,7 +75,7 @@ class RemoteProcess:
         return here
 
     def _checked(self, number: int, ran: Ran, bound: Bound, inputs: Inputs) -> Ran:
-        """The result of this machine, where it is another one."""
+        """The result of this machine, if it is another one."""
         here = self.local.run(bound, inputs)
         made = _contents(here)
         if made == _contents(ran):

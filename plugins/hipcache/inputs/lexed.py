@@ -1,4 +1,4 @@
-"""A text as the lexer sees it: by the native one, or where that is not there by the one in Python.
+"""A text as the lexer sees it: by the native one, or without it by the one in Python.
 
 A large text is lexed beside the main thread, which hears signals meanwhile.
 """

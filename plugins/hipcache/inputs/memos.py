@@ -17,8 +17,7 @@ MOST = 16 << 20
 
 @dataclass(frozen=True)
 class Memos:
-    """`load` gives the memo of a key, None if there is none; `keep` stores one (only speed is lost where it
-    cannot)."""
+    """`load` gives the memo of a key, None if there is none; `keep` stores one (only speed is lost if it cannot)."""
 
     load: Callable[[str], bytes | None]
     keep: Callable[[str, bytes], None]

@@ -42,7 +42,7 @@ def _compressed(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _holds(section: bytes, wanted: bytes) -> bool:
-    """Raises ValueError, zlib.error where the section cannot be read."""
+    """Raises ValueError, zlib.error if the section cannot be read."""
     kind, _, size, _ = _CHDR.unpack_from(section)
     if kind != _ZLIB:
         raise ValueError("not zlib's")

@@ -57,8 +57,8 @@ def identity(path: str) -> object:
 
 
 class Listings:
-    """The names in directories: each is listed once, and again where it may have changed. `resolve` makes a path
-    absolute; `settled` tells of a time of change (nanoseconds) whether the next change will have another one."""
+    """The names in directories: each is listed once, and again if it may have changed. `resolve` makes a path absolute;
+    `settled` tells of a time of change (nanoseconds) whether the next change will have another one."""
 
     def __init__(self, resolve: Callable[[str], str], settled: Callable[[int], bool] = lambda _: False) -> None:
         self._resolve = resolve

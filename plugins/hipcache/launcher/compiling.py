@@ -13,8 +13,8 @@ from hipcache.report import conditions, notices, telling
 
 
 def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
-    """`commands`: as of `kinds.read`. Gives the exit status; does not return where the user's command takes this
-    process over."""
+    """`commands`: as of `kinds.read`. Gives the exit status; does not return if the user's command takes this process
+    over."""
     engine: Engine | None = None
     config = call.config
     try:

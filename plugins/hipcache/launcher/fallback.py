@@ -17,8 +17,8 @@ from hipcache.report.outcome import CompileOutcome
 
 
 def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
-    """The status of the user's command, of which `error` has ended the compiles; does not return where the command
-    takes this process over."""
+    """The status of the user's command, of which `error` has ended the compiles; does not return if the command takes
+    this process over."""
     from hipcache.processes.runner import Killed  # a command that is none of ours has no processes
 
     if isinstance(error, CommandFailed):

@@ -11,7 +11,7 @@ from hipcache.planning import tools
 
 
 def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, str]) -> list[str] | str:
-    """The command, the compiler first; the name of the compiler where there is none but links to this program.
+    """The command, the compiler first; the name of the compiler if there are only links to this program.
 
     `started_as`: this program's own path."""
     name = os.path.basename(started_as)

@@ -70,7 +70,7 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
 def unwrapped(
     engine: Engine, commands: tuple[Command, ...], argv: Sequence[str], cwd: str
 ) -> tuple[tuple[Command, ...], Engine]:
-    """The commands themselves, or where there are none those that hipcc runs for `argv`, and the engine with the
+    """The commands themselves, or, if there are none, those that hipcc runs for `argv`, and the engine with the
     environment for them. Raises PassThrough, StoreError."""
     if commands:
         return commands, engine

@@ -70,7 +70,7 @@ def names(content: bytes, path: str) -> bool:
 
 
 def names_in_object(content: bytes) -> bytes:
-    """The hash of the CUID by which the object's variable is named, where it stands nowhere else; else nothing."""
+    """The hash of the CUID in the name of the object's variable, if it is nowhere else; else nothing."""
     found = set(_NAMED.findall(content))
     mark = found.pop() if len(found) == 1 else b""
     return mark if mark and names_only(content, mark) else b""

@@ -121,10 +121,10 @@ class Step(Work):
 @dataclass(frozen=True)
 class Action:
     """`id`: its name in the graph; `kind`: the first word of its key; `label`: its name in messages; `missing`: why it
-    had to run, where no result is stored (or its content is lost). `passing`: those of its outputs that are not stored,
+    had to run, if no result is stored (or its content is lost). `passing`: those of its outputs that are not stored,
     only named: who needs one that was not made in this build has the action run again. `on_demand`: it waits until
     another action, which has to run, asks for its outputs. `turn`: its place where a failure that the source has caused
-    ends all behind it. `fixed`: its key, where that does not depend on other actions, instead of `parts`."""
+    ends all behind it. `fixed`: its key, instead of `parts`, if it does not depend on other actions."""
 
     id: str
     kind: str

@@ -60,14 +60,14 @@ def no_hint(said: str) -> Refused | None:
 
 @dataclass(frozen=True)
 class Command:
-    """One HIP compile, or (where there is no source) a link of relocatable device code; or a program that is compiled
-    and linked at once (`makes_program`), of `source` and maybe others; or (`assembles`) a source of a GPU's assembler.
+    """One HIP compile, or (without a source) a link of relocatable device code; or a program that is compiled and
+    linked at once (`makes_program`), of `source` and maybe others; or (`assembles`) a source of a GPU's assembler.
 
     `argv` as the compiler gets it, `arguments` with response files read in; `typed`: as the build tool gave it, which
-    is another one where a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled;
-    `output` is empty if the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a
-    script), the first first. `part_of`: what the compiler gets for several sources, of which this is one. `hint`: what
-    to write instead, where the compiler fails and says this.
+    is another one if a program stands before the compiler (hipcc, ccache). `source` and `output` as spelled; `output`
+    is empty if the compiler chooses the name. `unwrapped`: the programs that chose `argv` (hipcc, a script), the first
+    first. `part_of`: what the compiler gets for several sources, of which this is one. `hint`: the message to write
+    instead, if the compiler fails with this one.
     """
 
     argv: tuple[str, ...]

@@ -97,8 +97,8 @@ def leading(text: bytes) -> Leading:
 
 def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
     """(another name, by which a text that lies nowhere includes the same header in the same way; the path at which it
-    is sought before, in vain). Empty names where there is no such name: the source's path is relative, or
-    directories are searched for names in quotes alone.
+    is sought before, in vain). Empty names if there is no such name: the source's path is relative, or directories are
+    searched for names in quotes alone.
 
     Clang looks beside the source, and opens what is there by a path that begins as the source's; then it goes on as for
     a name in angles (clang/lib/Lex/HeaderSearch.cpp, LookupFile)."""

@@ -13,7 +13,7 @@ _AGAIN = "/proc/self/fd/0"
 
 def keep() -> None:
     """Put all of it into memory, as this process' standard input, to be read from its beginning. Raises OSError before
-    anything is read, where there is no such memory."""
+    anything is read, if there is no such memory."""
     kept = os.memfd_create("standard input", 0)
     try:
         while piece := os.read(0, _AT_ONCE):

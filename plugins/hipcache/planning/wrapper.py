@@ -87,8 +87,8 @@ def unwrap(
 
 
 def through_script(engine: Engine, command: Command) -> tuple[Command, Engine]:
-    """The command itself, or where its compiler is a script the compile that this would run, and the engine with the
-    environment for it. Raises PassThrough, StoreError."""
+    """The command itself, or, if its compiler is a script, the compile that the script would run, and the engine with
+    the environment for it. Raises PassThrough, StoreError."""
     program = tools.which(command.compiler, command.cwd, engine.environ)
     if not is_script(program):
         return command, engine

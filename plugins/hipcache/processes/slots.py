@@ -35,8 +35,8 @@ Check = Callable[[], None]
 
 class Slots(Protocol):
     """`hold` waits until one more compiler may run, and counts it as running until it ends. `check` is called while it
-    waits, and raises where that has become pointless: who has been told to end must not take what others wait for.
-    `attempt` is `hold` for who does not wait: None if no more compiler may run now."""
+    waits, and raises if the wait has become pointless: a process that was told to end must not take a slot that others
+    wait for. `attempt` is `hold` without the wait: None if no more compiler may run now."""
 
     limit: int
 

@@ -79,7 +79,7 @@ def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> 
 
 
 def _is_first(build: str, condition: Condition, environ: Mapping[str, str]) -> bool:
-    """Also true where no mark can be made: rather too often than never."""
+    """Also true if no mark can be made: rather too often than never."""
     name = f"said-{build}-{binascii.crc32(os.fsencode(condition.identity)):08x}"
     for directory in places_for_marks(environ):
         try:

@@ -66,7 +66,7 @@ class Compile:
 def line(
     end: CompileOutcome, *, began: float, now: float, cwd: str, path: str, command: Sequence[str] | None = None
 ) -> str:
-    """`path`: of the object, "" if it is not known; `command`: only where it is to be in the line."""
+    """`path`: of the object, "" if it is not known; `command`: only if it is to be in the line."""
     told: dict[str, object] = {
         "format": FORMAT,
         "began": round(began, 6),

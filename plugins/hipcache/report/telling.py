@@ -36,8 +36,8 @@ def columns(environ: Mapping[str, str]) -> int | None:
 
 
 def say(text: str) -> None:
-    """All of it to standard error, in one piece where that takes it: threads do not mix their lines. Also to a pipe
-    that does not block (the terminal of many a program that runs builds). Raises OSError."""
+    """All of it to standard error, in one piece if possible: threads do not mix their lines. Also to a pipe that does
+    not block (the terminal of many a program that runs builds). Raises OSError."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     rest = memoryview(os.fsencode(text))

@@ -76,8 +76,8 @@ class Entries:
         return True
 
     def put(self, those: Mapping[str, bytes], *, own: bool = False) -> Book:
-        """Entries by name, with one lock of the ledger for all of them. Each is whole or not there, and where this
-        fails some of them may be. `own`: only this user may write them, whoever may write the store. Raises OSError."""
+        """Entries by name, with one lock of the ledger for all of them. Each is whole or not there, and if this fails
+        some of them may be. `own`: only this user may write them, whoever may write the store. Raises OSError."""
         return self.with_layout(lambda: self._write(those, own))
 
     def remove(self, name: str, inode: int | None = None) -> None:

@@ -37,7 +37,7 @@ def mark_alive(fd: int) -> None:
 @contextmanager
 def work_directory(make: Callable[[str], None], confined: Confined) -> Iterator[Path]:
     """A directory, made by `make` under its name in the store, that is removed at the end. Raises OSError if it cannot
-    be made, also where the disk has no room for what comes into it."""
+    be made, also if the disk has no room for its content."""
     lacking = space.lacking(confined.path(TMP))
     if lacking:
         raise OSError(errno.ENOSPC, f"the disk is full: {lacking}", confined.path(TMP))

@@ -33,7 +33,7 @@ _RULE = ("-MF",)
 
 @dataclass(frozen=True)
 class Compared:
-    """`end`: of ENDS; `why` in words where it was not compared; `difference` where there is one."""
+    """`end`: of ENDS; `why`: in words, if it was not compared; `difference`: if there is one."""
 
     output: str
     end: str

@@ -31,7 +31,7 @@ from hipcache.verify.fresh import Fresh
 
 
 class CompilerFails(Exception):
-    """The compiler fails where the store has an output: the user's own command says why."""
+    """The compiler fails, but the store has an output: the user's own command says why."""
 
 
 def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:

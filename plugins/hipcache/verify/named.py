@@ -103,7 +103,7 @@ def whole(payload: bytes) -> Whole:
 
 
 class _Rest:
-    """Takes parts from the front; raises ValueError where there are not so many bytes."""
+    """Takes parts from the front; raises ValueError if there are not so many bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.left = content
