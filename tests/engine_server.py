@@ -111,7 +111,8 @@ class Server:
             return
         client.pid = os.fork()
         if not client.pid:
-            _become(self.script, client.streams, int(group), cwd, words[: int(count)], words[int(count) :])
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # as the launcher leaves it
+            become(self.script, client.streams, int(group), cwd, words[: int(count)], words[int(count) :])
         for stream in client.streams:
             os.close(stream)
         client.streams = []
@@ -138,13 +139,12 @@ class Server:
             os.close(stream)
 
 
-def _become(
+def become(
     script: CodeType, streams: list[int], group: int, cwd: bytes, argv: list[bytes], environ: list[bytes]
 ) -> None:
-    """The engine, in a process of its own. Does not return."""
+    """What runs that script, in a process of its own. Does not return."""
     status = 1
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # as the launcher leaves it
         signal.set_wakeup_fd(-1)
         for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
             signal.signal(one, signal.SIG_DFL)

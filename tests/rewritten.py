@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ def modules(arguments: Iterable[str], cwd: Path, directory: Path) -> list[str]:
 
 def write(names: Sequence[str], processes: int) -> None:
     """Writes what is not up to date yet, with that many processes. A failure is left to who imports the module."""
+    if sys.dont_write_bytecode:
+        return
     children = []
     for number in range(processes):
         child = os.fork()

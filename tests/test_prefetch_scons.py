@@ -16,9 +16,9 @@ pytestmark = pytest.mark.takes_turns("project")
 # No compile asks for itself.
 ALONE = """\
 import os
-import hipcache.remote.client
+from hipcache.remote import client
 if os.environ.get("ALONE"):
-    hipcache.remote.client.Client.fetch = lambda client, keys: False
+    client.Client.fetch = lambda client, keys: False
 """
 OBJECTS = "env.HipObject(['one.hip', 'two.hip'])\n"
 
