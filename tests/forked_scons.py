@@ -73,8 +73,13 @@ class _Server:
         atexit.register(self.end)
 
     def end(self) -> None:
+        """A run that is left, as by Ctrl-C, ends too."""
         self.peer.close()
-        self.process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+            return
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(5)
 
     def ask(self, request: object, streams: list[int], seconds: float) -> int:
         """The exit status of a run. Errors: TimeoutError, and no run can be asked for any more."""
