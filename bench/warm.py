@@ -135,6 +135,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return page.write("warm", options.out, measure)
 
 
+def build_launcher_of_phases(program: Path) -> Path:
+    """A launcher that tells when each phase ends (`phases.h`), of all C files but those of the library alone."""
+    from hipcache import VERBS, __version__
+
+    of_library = ("bitcode", "lexer", "library", "observe")
+    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.stem.startswith(of_library)]
+    words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
+    words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
+    # It is to count nothing: no line of the counters has an empty checksum.
+    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "REFUSED", "REFUSED_CHECK")]
+    subprocess.run([*words, *map(str, sources)], check=True)
+    return program
+
+
 class Warm:
     """The builds. Each tool has a build directory and a store of its own."""
 
@@ -253,14 +267,7 @@ class Warm:
         return seconds
 
     def _phases(self, tool: Tool, takes: int) -> dict[str, Figures]:
-        program = self._directory / "phases"
-        from hipcache import __version__
-
-        names = ["launcher", "masquerade", "ask", "blake3", "hit", "output", "places", "resident", "seal", "state"]
-        names += ["statistics", "store", "watching", "action", "bytes", "contents", "reading", "refresh", "refused"]
-        words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h")]
-        words += [f'-DHIPCACHE_VERSION="{__version__}"', '-DNOT_HIP_CRC=""', '-DREFUSED_CRC=""', "-o", str(program)]
-        subprocess.run([*words, *(str(NATIVE / f"{name}.c") for name in names)], check=True)
+        program = build_launcher_of_phases(self._directory / "phases")
         argv = [str(program), *list(self._large(tool).argv)[len(tool.launcher()) :]]
         seconds: dict[str, list[float]] = {}
         for _ in range(takes):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hip import Lab, settle
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
@@ -25,6 +26,7 @@ from scenario import NAMES, SCENARIOS, difference, disagreements  # noqa: E402
 from target import NO_PREAMBLES, SMALL, TARGETS, Verdict, targets_of, verdict  # noqa: E402
 from tool import TOOLS, Tool, base_environment, flatten  # noqa: E402
 from trouble import BenchError  # noqa: E402
+from warm import build_launcher_of_phases  # noqa: E402
 from workload import DEBIAN_ARCHS, WORKLOADS, Architectures, Compile, Edit, Workload  # noqa: E402
 
 SETS = Architectures(base=("gfx906", "gfx90a"), many=("gfx900", "gfx906", "gfx90a"), added="gfx1030", edited="gfx90a")
@@ -361,3 +363,14 @@ def test_a_page_of_modules_shows_each_build_beside_plain_iree_compile() -> None:
 
 def test_the_program_of_the_modules_has_a_function_for_each_layer() -> None:
     assert modules.program(3).count("func.func @layer") == 3
+
+
+def test_a_launcher_with_phases_tells_them_of_a_direct_hit(tmp_path: Path) -> None:
+    lab = Lab.make(tmp_path, "19")
+    lab.warm()
+    settle()
+    assert lab.hipcache(*lab.words()).status == 0
+    program = build_launcher_of_phases(tmp_path / "phases")
+    ended = lab.run([program, *lab.words()])
+    phases = [line.split()[1] for line in ended.err.decode().splitlines()]
+    assert (ended.status, phases) == (0, ["start", "key", "record", "state", "outputs", "count"])
