@@ -12,6 +12,7 @@ from hipcache.cli import Session
 from hipcache.cli.explain import recorded
 from hipcache.cli.screen import plural
 from hipcache.errors import HipcacheError
+from hipcache.inputs.keys import is_digest
 from hipcache.inputs.readset import ReadSet
 from hipcache.report.history import Record, UnitRecord
 from hipcache.store.local import LocalStore
@@ -72,8 +73,7 @@ def _lines(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | N
 
 
 def _short(value: str) -> str:
-    is_digest = len(value) == 64 and not value.strip("0123456789abcdef")
-    return value[:_DIGITS] if is_digest else value
+    return value[:_DIGITS] if is_digest(value) else value
 
 
 def _as_json(record: Record, units: list[UnitRecord], reads: dict[str, ReadSet | None]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from hipcache.cache import entries
 from hipcache.cache.entries import Entry
-from hipcache.inputs.keys import digest_bytes
+from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.remote import invocation
 from hipcache.values import replace
@@ -39,7 +39,7 @@ def outputs(record: bytes) -> list[str] | None:
         if set(found) == {"outputs", "passing", "text", "seconds"}:
             hashes = [*found["outputs"], *found["passing"]]
             text, seconds = found["text"], found["seconds"]
-            if all(_is_digest(one) for one in hashes) and isinstance(text, str) and isinstance(seconds, (int, float)):
+            if all(is_digest(one) for one in hashes) and isinstance(text, str) and isinstance(seconds, (int, float)):
                 return list(found["outputs"])
     return None
 
@@ -105,7 +105,7 @@ def _is_good(entry: Entry) -> bool:
     return (
         all(isinstance(text, str) for text in texts)
         and isinstance(entry.seconds, (int, float))
-        and all(_is_digest(one) for one in hashes)
+        and all(is_digest(one) for one in hashes)
         and all(_is_quote(one) for one in entry.quotes or ())
     )
 
@@ -113,10 +113,6 @@ def _is_good(entry: Entry) -> bool:
 def _is_quote(quote: Quote) -> bool:
     lines_are_good = all(isinstance(line, int) and line >= 0 for line in quote.lines)
     return isinstance(quote.path, str) and isinstance(quote.digest, str) and lines_are_good
-
-
-def _is_digest(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def hash_of(content: bytes) -> str:

@@ -52,6 +52,11 @@ def digest_bytes(content: bytes) -> str:
     return aside.run(lambda: blake3(content).hexdigest(), size=len(content))
 
 
+def is_digest(text: object) -> bool:
+    """Has it the form of a digest of 256 bits, as text?"""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+
+
 def _open_file(path: str, flags: int) -> int:
     """Raises OSError."""
     fd = os.open(path, flags | os.O_NONBLOCK)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
+from hipcache.inputs.keys import is_digest
 from hipcache.remote import reapi_pb2 as reapi
 from hipcache.remote.backend import MOST_CONTENT, Blob, blob_of
 from hipcache.store.seal import Seal
@@ -84,10 +85,6 @@ def unpack(key: str, raw: bytes, seal: Seal) -> Envelope:
     if not good or not all(is_digest(one) for one in (*digests, *following)):
         raise Damaged("it belongs to another key, or has an unexpected form")
     return Envelope(key, record, dict(files), following)
-
-
-def is_digest(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def _check(body: bytes, files: Iterable[tuple[str, Blob]], seal: Seal) -> bytes:

@@ -30,7 +30,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from hipcache import __version__
-from hipcache.inputs.keys import digest_file, make_key
+from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.settings_files import project_file
 from hipcache.values import dataclass, replace
 
@@ -109,7 +109,7 @@ def unpack(record: bytes | None) -> Manifest:
         manifest = Manifest(invocations[:MOST_INVOCATIONS], tuple(found["asked"])[:MOST_ASKED])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Manifest()
-    return manifest if all(map(_is_good, manifest.invocations)) and all(map(_is_hash, manifest.asked)) else Manifest()
+    return manifest if all(map(_is_good, manifest.invocations)) and all(map(is_digest, manifest.asked)) else Manifest()
 
 
 def merged(first: Manifest, second: Manifest) -> Manifest:
@@ -155,8 +155,4 @@ def _is_good(one: Invocation) -> bool:
     sizes_are_good = bool(one.argv) and len(one.needs) <= MOST_NEEDS and len(one.reads) <= MOST_READS
     texts = (*one.argv, *one.tools, *(path for path, _ in one.reads))
     hashes = (*one.contents, *(digest for _, digest in one.reads))
-    return sizes_are_good and all(isinstance(text, str) for text in texts) and all(map(_is_hash, hashes))
-
-
-def _is_hash(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+    return sizes_are_good and all(isinstance(text, str) for text in texts) and all(map(is_digest, hashes))

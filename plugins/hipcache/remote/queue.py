@@ -3,7 +3,7 @@
 `v1/remote/` has a file for each compile that has stored something, `item-NANOSECONDS-DESTINATION-RANDOM`, put there by
 rename. Users of one store may name different remotes at the same time, or another one from now on, while a helper of
 the one before still lives: a helper takes what is for its own destination (see `place`), and removes what is for
-another and older than _DAYS. Files of earlier versions have no DESTINATION, and are anybody's. Each is JSON
+another and older than seven days. Files of earlier versions have no DESTINATION, and are anybody's. Each is JSON
 {"keys": [key, ...], "next": [key, ...]}. `keys` are those of the records that it has stored, `next` all that it has
 asked for. The records and contents themselves are in the store, as long as they are not evicted. An item leaves when
 all remotes that may be written have it. A destination has at most MOST items: from then on nothing is added.
@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from hipcache.disk.confined import Confined
+from hipcache.inputs.keys import is_digest
 from hipcache.values import dataclass
 
 DIRECTORY = "remote"
@@ -90,7 +91,7 @@ def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") ->
         try:
             data = json.loads(store.read(f"{DIRECTORY}/{name}", _MOST_BYTES))
             keys, following = tuple(data["keys"]), tuple(data["next"])
-            if not all(_is_key(one) for one in (*keys, *following)):
+            if not all(is_digest(one) for one in (*keys, *following)):
                 raise ValueError("no keys")
             found.append(Item(name, keys, following))
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -103,7 +104,3 @@ def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") ->
 def remove(store: Confined, name: str) -> None:
     with suppress(OSError):
         store.unlink(f"{DIRECTORY}/{name}")
-
-
-def _is_key(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
