@@ -119,7 +119,7 @@ RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
 # All front ends may use precompiled preambles, as by default (`make test-full`).
 PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
-AS_USERS = FULL or RESIDENT or bool(os.environ.get("TEST_AS_USERS"))
+AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
 
 
 # Do labs fork the engines that a test starts by the launcher?
