@@ -334,7 +334,7 @@ def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, wh
     command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
     (done,), _ = several.make_each(engine, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
-    assert done.whole is None
+    assert done.provenance is None
     for text in (SOURCE, SOURCE + "s_nop 1\n"):
         kernel.write("k.s", text)
         assert kernel.same(words(kernel)).outcome == MISS

@@ -54,7 +54,7 @@ def relies_on_state(direct: Direct, began: float, ended: float, racy: float) -> 
     engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
     done = make(engine, parse(tuple(words), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
-    assert done.whole is not None
+    assert done.provenance is not None
     clock.ahead = ended
     direct.record().unlink()
     remember(
@@ -62,7 +62,7 @@ def relies_on_state(direct: Direct, began: float, ended: float, racy: float) -> 
         words,
         str(lab.root),
         lab.environ,
-        done.whole,
+        done.provenance,
         messages=b"",
         terminal=False,
         ended=[done.outcome],

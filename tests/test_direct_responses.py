@@ -127,15 +127,15 @@ def compiled(lab: Lab, command: Command) -> Compiled:
 @only_19
 def test_one_that_changes_after_the_command_was_read_is_not_relied_on(nested: Direct) -> None:
     lab = nested.lab
-    assert compiled(lab, parsed(lab)).whole is not None
+    assert compiled(lab, parsed(lab)).provenance is not None
     command = parsed(lab)
     lab.write("sub/more", "-DTWO=8")
-    assert compiled(lab, command).whole is None
+    assert compiled(lab, command).provenance is None
     command = parsed(lab)
     (lab.root / "sub/more").unlink()
     lab.write("words.rsp", "--offload-arch=gfx906 -DONE=1 k.hip")
     lab.write("k.hip", SOURCE.replace("TWO", "0"))
-    assert compiled(lab, command).whole is None
+    assert compiled(lab, command).provenance is None
 
 
 @only_19

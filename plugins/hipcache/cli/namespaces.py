@@ -67,6 +67,6 @@ def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
 def _named(payload: bytes) -> set[str]:
     """The contents that a record names, and perhaps other digests."""
     with suppress(ValueError):
-        whole = named.whole(payload)
-        return {*whole.lists, *(digest for _, digest in whole.outputs), *(digest for _, digest in whole.uses)}
+        direct = named.direct_record(payload)
+        return {*direct.lists, *(digest for _, digest in direct.outputs), *(digest for _, digest in direct.uses)}
     return {found.decode("ascii") for found in _DIGEST.findall(payload)}

@@ -1,7 +1,7 @@
 """The entries of a store that the objects of one build have used: those that `hipcache gc --not-used-by` leaves, and
 `hipcache export --used-by` takes.
 
-The record of a whole compile (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
+A direct record (`direct/record.py`) names the files that it wrote, and each entry that its units used; a
 direct hit notes the use of the same ones. So all records are read, and those count that wrote an object of the build,
 or a file below its directory. Of several for one object (other flags) those count that wrote the bytes which are there.
 A link has no such record: the keys of its units are in the history.
@@ -85,16 +85,16 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
         progress(number)
         if named.kind_of(payload) == named.ANSWER:
             kept.add(action_name(name))
-        for path, digest, whole in _outputs(payload):
+        for path, digest, direct in _outputs(payload):
             place = _place(Basedir(basedir).local(path))
             if place in listed or place.startswith(below):
-                made.setdefault(place, []).append(_Made(name, digest, whole))
+                made.setdefault(place, []).append(_Made(name, digest, direct))
     if not made:
         raise HipcacheError(f"the store in '{store.root}' knows no object of '{build.name}'", _HINT)
     for place, candidates in made.items():
         digest = _digest(place)
         for one in [one for one in candidates if one.digest == digest] or candidates:
-            kept |= {action_name(one.record), *one.whole.history, *_used(reader, one.whole)}
+            kept |= {action_name(one.record), *one.direct.history, *_used(reader, one.direct)}
     history = History(reader.notes(HISTORY))
     others = {place: history.load(path) for place, path in listed.items() if place not in made}
     for last in history.each():
@@ -110,11 +110,11 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
 
 
 class _Made(NamedTuple):
-    """A record of a whole compile that wrote an object; `digest`: of the object."""
+    """A direct record of a command that wrote an object; `digest`: of the object."""
 
     record: str
     digest: str
-    whole: named.Whole
+    direct: named.DirectRecord
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
@@ -124,21 +124,21 @@ def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
             yield name, payload
 
 
-def _outputs(payload: bytes) -> Iterator[tuple[str, str, named.Whole]]:
-    """(path, digest, record) of each output of a whole compile; none of another record."""
-    if named.kind_of(payload) == named.WHOLE:
+def _outputs(payload: bytes) -> Iterator[tuple[str, str, named.DirectRecord]]:
+    """(path, digest, record) of each output that a direct record names; none of another record."""
+    if named.kind_of(payload) == named.DIRECT:
         with suppress(ValueError):
-            whole = named.whole(payload)
-            yield from ((path, digest, whole) for path, digest in whole.outputs)
+            direct = named.direct_record(payload)
+            yield from ((path, digest, direct) for path, digest in direct.outputs)
 
 
-def _used(reader: LocalStore, whole: named.Whole) -> Iterator[str]:
-    for is_action, digest in whole.uses:
+def _used(reader: LocalStore, direct: named.DirectRecord) -> Iterator[str]:
+    for is_action, digest in direct.uses:
         if is_action:
             yield from _with_contents(reader, reader.seal.name(digest))
         else:
             yield blob_name(digest)
-    yield from map(blob_name, (*whole.lists, *(digest for _, digest in whole.outputs)))
+    yield from map(blob_name, (*direct.lists, *(digest for _, digest in direct.outputs)))
 
 
 def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
 
 
 def _of_others(reader: LocalStore, last: Record | None) -> set[str] | None:
-    """The entries of an object that no record of a whole compile tells of: those of a link's units, none of a command
+    """The entries of an object that no direct record tells of: those of a link's units, none of a command
     that failed or was left to the compiler; None if they are not known. `last`: its last command."""
     if last is None:
         return None

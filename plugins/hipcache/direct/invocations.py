@@ -26,7 +26,7 @@ from hipcache.values import dataclass, replace
 @dataclass(frozen=True)
 class Made:
     """A whole compile as its record has it. `everywhere`: that for every checkout, if there is one; `system`: what is
-    in the system list; `reads`, `asked`: see `remote/invocation`; `tools`: as of `Whole`."""
+    in the system list; `reads`, `asked`: see `remote/invocation`; `tools`: as of `Provenance`."""
 
     record: DirectRecord
     everywhere: DirectRecord | None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import known_contents
+from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import (
     NO_STATE,
     DirectRecord,
@@ -20,7 +21,6 @@ from hipcache.direct.record import (
     system_digest,
     variables_digest,
 )
-from hipcache.direct.whole import Whole
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
@@ -34,7 +34,7 @@ def remember(
     argv: Sequence[str],
     cwd: str,
     environ: Mapping[str, str],
-    whole: Whole,
+    provenance: Provenance,
     *,
     messages: bytes,
     terminal: bool,
@@ -48,15 +48,15 @@ def remember(
     see `DirectRecord`; `settings`: where config files are looked for, besides the project's; `system`: directories of
     what is not worked on. Only speed is lost if the record cannot be kept."""
     config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
-    depends = (*whole.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
-    outputs = whole.outputs
+    depends = (*provenance.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
+    outputs = provenance.outputs
     if not all(one.path.startswith("/") for one in depends):
         return
     sizes = [engine.store.blob_size(one.digest) for one in outputs.files]
     if None in sizes:
         return
     # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
-    old = min(whole.began, engine.clock()) - engine.racy
+    old = min(provenance.began, engine.clock()) - engine.racy
     working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
@@ -69,13 +69,13 @@ def remember(
     if files is None or system_files is None:
         return
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)
-    contents = known_contents(guarded, files, whole.digests, old)
-    system_contents = known_contents(system_guarded, system_files, whole.digests, old)
+    contents = known_contents(guarded, files, provenance.digests, old)
+    system_contents = known_contents(system_guarded, system_files, provenance.digests, old)
     if not (is_old and system_is_old) and not (contents and system_contents):
         return
     written = [one.path for one in outputs.files]
     terminal = terminal and bool(messages)
-    ignored = variables.ignored(environ, whole.tools, engine.memos, terminal=terminal)
+    ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal)
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
         system_contents_blob = engine.store.put_blob(system_contents)
@@ -88,7 +88,7 @@ def remember(
             messages,
             b"".join(statistics.line_of_hit(one, written) for one in ended),
             tuple(history),
-            (*whole.uses, (False, system_list), (False, system_contents_blob)),
+            (*provenance.uses, (False, system_list), (False, system_contents_blob)),
             guarded,
             contents,
             system_digest(system_guarded, system_files) if system_is_old else NO_STATE,
@@ -98,16 +98,16 @@ def remember(
         )
         engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
         shared = None
-        if whole.everywhere and not terminal:
-            tools = [file for files in whole.tools.values() for file in files]
+        if provenance.everywhere and not terminal:
+            tools = [file for files in provenance.tools.values() for file in files]
             places = elsewhere.places((*argv, *config_files), environ, tools)
             shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
-        if engine.remote and whole.anywhere and not terminal and contents and system_contents:
+        if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
             from hipcache.direct import invocations
 
-            reads = invocations.project_reads(guarded, files, whole.digests)
-            made = invocations.Made(record, shared, system_guarded, tuple(reads), whole.tools, whole.asked)
+            reads = invocations.project_reads(guarded, files, provenance.digests)
+            made = invocations.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
             if named := made.keep(engine.store, argv, cwd, engine.basedir):
                 engine.queue(named)

@@ -14,7 +14,7 @@ from hipcache.report import telling
 from hipcache.report.outcome import HIT
 
 if TYPE_CHECKING:
-    from hipcache.direct.whole import Whole
+    from hipcache.direct.provenance import Provenance
     from hipcache.engine import Engine
     from hipcache.loop.account import Compiled
 
@@ -32,7 +32,7 @@ def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> N
         telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
 
 
-def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call: Call, *, terminal: bool) -> None:
+def remember(engine: Engine, provenance: Provenance, done: Sequence[Compiled], call: Call, *, terminal: bool) -> None:
     """Everything is written and counted: store the direct record."""
     try:
         from hipcache.direct.remember import remember
@@ -43,7 +43,7 @@ def remember_whole(engine: Engine, whole: Whole, done: Sequence[Compiled], call:
             call.argv,
             call.cwd,
             call.environ,
-            whole,
+            provenance,
             messages=os.fsencode("".join(one.messages for one in done)),
             terminal=terminal,
             ended=[one.outcome for one in done],

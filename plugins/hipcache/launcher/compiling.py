@@ -23,7 +23,7 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
         engine = open_engine(config, call.environ, racy=racy)
         commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
         columns = telling.columns(call.environ)
-        done, whole = several.make_each(engine, commands, columns)
+        done, provenance = several.make_each(engine, commands, columns)
     except (Exception, Interrupted) as error:
         if engine is not None:
             engine.runner.kill()
@@ -32,6 +32,6 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
         return fallback.after(error, call, commands)
     afterwards.tell(call, commands, done)
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
-    if whole and not (config.readonly or config.recache):
-        afterwards.remember_whole(engine, whole, done, call, terminal=columns is not None)
+    if provenance and not (config.readonly or config.recache):
+        afterwards.remember(engine, provenance, done, call, terminal=columns is not None)
     return afterwards.verify(engine, commands, done, call)

@@ -16,20 +16,24 @@ from hipcache.loop.account import Compiled
 from hipcache.planning.command import Command
 
 if TYPE_CHECKING:
-    from hipcache.direct.whole import Whole
+    from hipcache.direct.provenance import Provenance
 
 
-def make_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
+def make_each(
+    engine: Engine, commands: Sequence[Command], columns: int | None
+) -> tuple[list[Compiled], Provenance | None]:
     """The result of each of `commands` (one per source of the user's command), and what a direct hit of all of them
     needs. Raises as `front.make`; the user's own command then overwrites the outputs written so far."""
     if len(commands) > 1:
         return _make_each(engine, commands, columns)
     done = front.make(engine, commands[0], columns)
-    return [done], done.whole
+    return [done], done.provenance
 
 
-def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None) -> tuple[list[Compiled], Whole | None]:
-    from hipcache.direct import whole
+def _make_each(
+    engine: Engine, commands: Sequence[Command], columns: int | None
+) -> tuple[list[Compiled], Provenance | None]:
+    from hipcache.direct import provenance
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
     from hipcache.planning import asking, tools
@@ -50,5 +54,5 @@ def _make_each(engine: Engine, commands: Sequence[Command], columns: int | None)
         raise JobFailed(failed.job, failed.status) from failed
     if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
         raise PassThrough("several_sources", "the driver plans all of them differently")
-    wholes = [one.whole for one in done] if looked else [None]
-    return done, whole.together(wholes, map(watched.of_observation, looked))
+    provenances = [one.provenance for one in done] if looked else [None]
+    return done, provenance.together(provenances, map(watched.of_observation, looked))

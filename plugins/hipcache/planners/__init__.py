@@ -16,7 +16,7 @@ from hipcache.planning import tools
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
-    from hipcache.direct.whole import Whole
+    from hipcache.direct.provenance import Provenance
     from hipcache.execution.session import Session
 
 Ends = Mapping[str, End]
@@ -31,7 +31,7 @@ class Planned:
 
     graph: Graph
     files: tuple[str, ...] = ()
-    direct: Callable[[Ends], Whole | None] = lambda _: None
+    direct: Callable[[Ends], Provenance | None] = lambda _: None
     jobs: int = 0
     failed: Callable[[JobFailed, Ends], JobFailed] = lambda failed, _: failed
     then: Callable[[Ends], Planned | None] = lambda _: None

@@ -10,7 +10,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from hipcache.direct.whole import whole_of
+from hipcache.direct.provenance import provenance_of
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import digest_bytes
@@ -37,7 +37,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         (_action(session, job),), (Delivery(path, output),), (Unit(_NAME, job.arch, (job.arch,), True),), path
     )
 
-    return Planned(graph, (job.source,), partial(whole_of, session, asked, graph))
+    return Planned(graph, (job.source,), partial(provenance_of, session, asked, graph))
 
 
 def _action(session: Session, job: AssemblerJob) -> Action:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from hipcache.direct.whole import Whole, whole_of
+from hipcache.direct.provenance import Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.model import Bound
@@ -35,9 +35,9 @@ def plan(session: Session, columns: int | None) -> Planned:
     made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
     passes = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
 
-    def direct(ends: Ends) -> Whole | None:
+    def direct(ends: Ends) -> Provenance | None:
         known = cut.object is None or cut.object.tools_beside
-        return whole_of(session, asked, made, ends, [one.comments_matter for one in passes]) if known else None
+        return provenance_of(session, asked, made, ends, [one.comments_matter for one in passes]) if known else None
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
 

@@ -2,7 +2,7 @@
 
 A key is a digest and does not tell of which kind its record is. So a record is known by how it begins: JSON (passes,
 objects, links: `cache/entries.py`, `cache/content.py`; memos), zlib (remembered answers and scans, which name no
-blob), and else the record of a whole compile (`direct/record.py`).
+blob), and else a direct record (`direct/record.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from hipcache.cache.entries import Entry, unpack
 
 _OLD = ("code", "object")
-PASS, ANSWER, UNIT, WHOLE = "pass", "answer", "unit", "whole compile"
+PASS, ANSWER, UNIT, DIRECT = "pass", "answer", "unit", "direct record"
 # Nobody remembers that much; a record of noise may claim it.
 _LONGEST_ANSWER = 1 << 28
 
 
-class Whole(NamedTuple):
-    """The names in the record of a whole compile: its outputs (path, digest), the entries that its units used (is it an
+class DirectRecord(NamedTuple):
+    """The names in a direct record: its outputs (path, digest), the entries that its units used (is it an
     action, digest), records of the history (paths below `v1/`), and the other blobs without which it is of no use."""
 
     outputs: tuple[tuple[str, str], ...]
@@ -32,20 +32,20 @@ class Whole(NamedTuple):
 
 
 def kind_of(payload: bytes) -> str:
-    kind = {b"[": PASS, b"{": UNIT, b"x": ANSWER}.get(payload[:1], WHOLE)
-    if kind != WHOLE:
-        # A whole compile's begins with a digest, and so with any byte.
+    kind = {b"[": PASS, b"{": UNIT, b"x": ANSWER}.get(payload[:1], DIRECT)
+    if kind != DIRECT:
+        # A direct record begins with a digest, and so with any byte.
         with suppress(ValueError):
-            whole(payload)
-            return WHOLE
+            direct_record(payload)
+            return DIRECT
     return kind
 
 
 def blobs(payload: bytes) -> list[str]:
     """The blobs of a record that is no pass's. Raises ValueError for one that nobody has written."""
     kind = kind_of(payload)
-    if kind == WHOLE:
-        found = whole(payload)
+    if kind == DIRECT:
+        found = direct_record(payload)
         return [*found.lists, *(digest for _, digest in found.outputs)]
     if kind == ANSWER:
         _check_answer(payload)
@@ -74,8 +74,8 @@ def blobs_of(entry: Entry) -> list[str]:
     return [digest for digest in (entry.reads, *entry.outputs) if digest]
 
 
-def whole(payload: bytes) -> Whole:
-    """The names in the record of a whole compile: see `direct/record.py`. Raises ValueError."""
+def direct_record(payload: bytes) -> DirectRecord:
+    """The names in a direct record: see `direct/record.py`. Raises ValueError."""
     rest = _Rest(payload)
     rest.take(32 + 32 + 8)
     rest.string()
@@ -99,7 +99,7 @@ def whole(payload: bytes) -> Whole:
     while uses.left:
         used.append((uses.take(1) == b"a", uses.take(32).hex()))
     notes = tuple(os.fsdecode(name) for name in history.split(b"\0") if name)
-    return Whole(tuple(named), tuple(used), notes, lists)
+    return DirectRecord(tuple(named), tuple(used), notes, lists)
 
 
 class _Rest:

@@ -1,4 +1,4 @@
-"""A whole compile: what it wrote, and all that it depended on, as a direct hit needs it."""
+"""The provenance of a compile: what it wrote, and all that it depended on, as a direct hit needs it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _KERNELS = ("/proc/", "/sys/")
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole compile: when it began (seconds of the epoch), what it wrote, what it depended on in the file system,
-    what of the store it used (action or not, digest), the tools that ran (digest -> files; none if there may have
+class Provenance:
+    """Of one command: when its compile began (seconds of the epoch), what it wrote, which paths it depended on, what
+    of the store it used (action or not, digest), the tools that ran (digest -> files; none if there may have
     been others, such as scripts), digests of contents by the status that their file had; `everywhere`: would it be the
     same in any checkout? `anywhere`: on any machine? `asked`: the keys that were asked for, if there is a remote."""
 
@@ -40,13 +40,13 @@ class Whole:
     asked: tuple[str, ...] = ()
 
 
-def whole_of(
+def provenance_of(
     session: Session,
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
     comments: Sequence[bool] = (),
-) -> Whole | None:
+) -> Provenance | None:
     """The compile; None if not all is known that the outputs of the graph depended on, or some of it has changed.
     `comments`: do they matter, for each pass in the order of their messages?"""
     depends = _all_of(_depends(session, asked, graph, ends, comments))
@@ -67,7 +67,7 @@ def whole_of(
     everywhere = bool(comments) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
     anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
-    return Whole(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
+    return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
@@ -109,13 +109,13 @@ def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
     return None if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in found) else found
 
 
-def together(wholes: Sequence[Whole | None], observed: Iterable[Watched]) -> Whole | None:
+def together(of_each: Sequence[Provenance | None], observed: Iterable[Watched]) -> Provenance | None:
     """The compiles of one command, in their order, and what was `observed` for all of them. None if not all of it is
     known, or if the order in which it is written matters (a dependency file that is another one's object)."""
-    known = [one for one in wholes if one]
+    known = [one for one in of_each if one]
     rules = tuple(rule for one in known for rule in one.outputs.rules)
     files = tuple(file for one in known for file in one.outputs.files)
-    if len(known) < len(wholes) or {os.path.realpath(one.path) for one in rules} & {
+    if len(known) < len(of_each) or {os.path.realpath(one.path) for one in rules} & {
         os.path.realpath(one.path) for one in files
     }:
         return None
@@ -125,7 +125,7 @@ def together(wholes: Sequence[Whole | None], observed: Iterable[Watched]) -> Who
     began = min(one.began for one in known)
     digests = {status: digest for one in known for status, digest in one.digests.items()}
     of_all = tools if all(one.tools for one in known) else {}
-    return Whole(began, Outputs(rules, files), depends, uses, of_all, digests)
+    return Provenance(began, Outputs(rules, files), depends, uses, of_all, digests)
 
 
 def _depends(
