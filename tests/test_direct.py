@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
-from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, settle, toolchain
+from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, script, settle, toolchain
 from hipcache import native
 from hipcache.direct import variables
 from hipcache.direct.record import key
@@ -220,6 +220,34 @@ def test_a_variable_that_no_tool_can_ask_for_does_not_matter(direct: Direct) -> 
     assert direct.ask(env={job: "3"})
     assert direct.ask()
     assert not direct.ask(env={"HIPCHECK_NUMBER": "1"}), "the name begins as one of HIP's own"
+
+
+def test_pwd_matters_only_where_it_names_the_working_directory(direct: Direct) -> None:
+    """Debug information has the directory's name as PWD has it; `make -C` leaves PWD as it was."""
+    lab, here = direct.lab, str(direct.lab.root)
+    link = lab.root.with_name("link")
+    link.symlink_to(lab.root)
+    stale = ["/", "/nowhere", "k.hip", ".", str(lab.root.parent), here + "\n"]
+    before = lab.warm("-g", env={"PWD": stale[0]})
+    for pwd in stale:
+        assert direct.ask("-g", env={"PWD": pwd}), pwd
+        assert (lab.root / "out.o").read_bytes() == before.object
+    assert not direct.ask("-g", env={"PWD": str(link)})
+    after = lab.changed(before, "-g", env={"PWD": str(link)})
+    assert direct.ask("-g", env={"PWD": str(link)})
+    assert (lab.root / "out.o").read_bytes() == after.object
+    for pwd in (here, here + "/.", *stale):
+        assert not direct.ask("-g", env={"PWD": pwd}), pwd
+
+
+def test_pwd_matters_to_a_compiler_that_is_a_script(direct: Direct) -> None:
+    lab = direct.lab
+    real, lab.compiler = lab.compiler, str(lab.root / "clang++")
+    script(lab.root / "clang++", f'exec {real} "$@"\n')
+    settle()
+    for pwd in ("/", "/nowhere"):
+        lab.compile(env={"PWD": pwd})
+        assert not direct.ask(env={"PWD": "/tmp"})
 
 
 @only_19

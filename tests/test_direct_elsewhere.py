@@ -227,6 +227,15 @@ def test_a_variable_that_names_the_checkout_is_as_it_was_there(checkouts: Checko
     assert not checkouts.is_served("three", env={"CPATH": str(checkouts.place("one") / "first")})
 
 
+@only_19
+def test_pwd_is_none_where_it_names_another_directory(checkouts: Checkouts) -> None:
+    checkouts.warm(env={"PWD": "/"})
+    checkouts.add("two", like="one")
+    for pwd in ("/", str(checkouts.place("one")), str(checkouts.place("two"))):
+        assert checkouts.is_served("two", env={"PWD": pwd})
+    assert not checkouts.is_served("two", env={"PWD": str(checkouts.place("two") / "build")})
+
+
 @only_15
 @pytest.mark.parametrize("way", ["name", "link"])
 def test_a_header_beside_the_checkout_is_not_taken_for_that_of_another(checkouts: Checkouts, way: str) -> None:

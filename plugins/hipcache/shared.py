@@ -14,7 +14,7 @@ KEY_FORMAT = "5"
 DIRECT_KIND = "direct 3"
 DIRECT_KIND_ON_TERMINAL = "direct 3 on a terminal"
 DIRECT_KIND_ELSEWHERE = "direct 3 elsewhere"
-VARIABLES_DOMAIN = "hipcache direct variables 1"
+VARIABLES_DOMAIN = "hipcache direct variables 2"
 STATE_DOMAIN = "hipcache direct state 2"
 SYSTEM_DOMAIN = "hipcache system state 1"
 # Of records in the store (`store/layout`), and of seals (`store/seal`).

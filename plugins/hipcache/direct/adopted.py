@@ -54,7 +54,7 @@ class Adoption:
     searches: Searches = field(default_factory=Searches)
     content: Callable[[str], bytes | None] | None = None
     _digests: dict[str, str] = field(default_factory=dict)
-    _variables: dict[tuple[frozenset[str], bool], str] = field(default_factory=dict)
+    _variables: dict[tuple[frozenset[str], str, bool], str] = field(default_factory=dict)
 
     def key(self, argv: Sequence[str], cwd: str) -> str:
         """The key of the manifest of a command."""
@@ -90,30 +90,31 @@ class Adoption:
         content = (self.content or self.store.get_blob)(known.record)
         if content is None or not all(map(self.store.has_blob, known.needs)):
             return {}
-        return {self._direct_key(known, cwd): self._with_variables(content, known)}
+        return {self._direct_key(known, cwd): self._with_variables(content, known, cwd)}
 
     def _direct_key(self, known: Invocation, cwd: str) -> str:
         """The key of the direct record of this command; no manifest can choose another one."""
         argv = tuple(map(self._local(known), known.argv))
         return elsewhere.key(argv, cwd, self.base) if known.everywhere else record.key(argv, cwd)
 
-    def _with_variables(self, content: bytes, known: Invocation) -> bytes:
+    def _with_variables(self, content: bytes, known: Invocation, cwd: str) -> bytes:
         ignored = record.ignored_in(content)
         if ignored is None or not known.tools:
             return content
-        if record.has_variables(content, self._variables_digest(ignored, everywhere=known.everywhere)):
+        if record.has_variables(content, self._variables_digest(ignored, cwd, everywhere=known.everywhere)):
             return content  # most machines of a team have the same: the tools are large
         return record.ignoring(
             content, ignored | self.searches.never_asked(frozenset(self.environ) - ignored, known.tools)
         )
 
-    def _variables_digest(self, ignored: frozenset[str], *, everywhere: bool) -> str:
+    def _variables_digest(self, ignored: frozenset[str], cwd: str, *, everywhere: bool) -> str:
         """The digest of the variables that count for this command; records of one build ignore the same ones."""
-        if (ignored, everywhere) not in self._variables:
+        if (ignored, cwd, everywhere) not in self._variables:
             portable = self._basedir.portable if everywhere else str
-            mine = {name: portable(value) for name, value in self.environ.items()}
-            self._variables[ignored, everywhere] = record.variables_digest(mine, ignored)
-        return self._variables[ignored, everywhere]
+            mine = variables.compared(self.environ, ignored, cwd)
+            digest = record.variables_digest({name: portable(value) for name, value in mine.items()})
+            self._variables[ignored, cwd, everywhere] = digest
+        return self._variables[ignored, cwd, everywhere]
 
     @property
     def _basedir(self) -> Basedir:

@@ -49,23 +49,22 @@ def of(
     record: DirectRecord,
     argv: Sequence[str],
     cwd: str,
-    environ: Mapping[str, str],
+    variables: Mapping[str, str],
     system: Sequence[str],
     named: frozenset[str],
 ) -> DirectRecord | None:
-    """The record for every checkout, made from that of this one; None if there can be none. `environ` names the base
-    directory; `system`: the paths of the system that mattered; `named`: see `places`."""
-    path = environ.get("HIPCACHE_BASEDIR", "")
+    """The record for every checkout, made from that of this one; None if there can be none. `variables`: those that
+    matter, which name the base directory; `system`: the paths of the system that mattered; `named`: see `places`."""
+    path = variables.get("HIPCACHE_BASEDIR", "")
     basedir = Basedir(path)
     if path != basedir.path or not _PLAIN.fullmatch(path) or os.path.realpath(path) != path or not record.contents:
         return None
-    known = {name: value for name, value in environ.items() if name not in record.ignored}
     # A directory here says nothing of names in the one that stands in its place.
     watched = [one for one in record.watched if one.kind != GUARD]
     paths = [*(one.path for one in watched), *(one.path for one, _ in record.outputs)]
-    texts = [*argv, cwd, *known.values(), *paths, *system]
+    texts = [*argv, cwd, *variables.values(), *paths, *system]
     rules = [_rule(one, basedir) for one in record.rules]
-    if path in argv[0] or path in environ.get("PATH", ""):
+    if path in argv[0] or path in variables.get("PATH", ""):
         return None  # links may lead from a compiler there to one outside
     if any(MARK in one for one in texts) or None in rules or basedir.named_in(record.messages):
         return None
@@ -73,7 +72,7 @@ def of(
         return None
     return replace(
         record,
-        variables=variables_digest({name: basedir.portable(value) for name, value in known.items()}, ()),
+        variables=variables_digest({name: basedir.portable(value) for name, value in variables.items()}),
         state=NO_STATE,
         outputs=tuple((replace(one, path=basedir.portable(one.path)), size) for one, size in record.outputs),
         history=(),
@@ -82,13 +81,13 @@ def of(
     )
 
 
-def places(words: Iterable[str], environ: Mapping[str, str], tools: Iterable[str]) -> frozenset[str]:
+def places(words: Iterable[str], variables: Mapping[str, str], tools: Iterable[str]) -> frozenset[str]:
     """The directories in which inputs may lie wherever the checkout is: those that words and variables name, and those
     of the tools."""
     named = [word[word.find("/") :] for word in words if "/" in word]
-    named += [one for value in environ.values() for one in value.split(":")]
+    named += [one for value in variables.values() for one in value.split(":")]
     named += [os.path.dirname(os.path.dirname(tool)) for tool in tools]
-    base = environ.get("HIPCACHE_BASEDIR", "") + "/"
+    base = variables.get("HIPCACHE_BASEDIR", "") + "/"
     plain = (one.rstrip("/") for one in named if one.count("/") > 1)
     return frozenset(one for one in plain if not base.startswith(one + "/"))  # what is above all checkouts names none
 

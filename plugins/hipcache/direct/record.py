@@ -17,7 +17,8 @@ Format, an action of the store; a string is its length (4 bytes, little-endian) 
     variables     32 bytes, BLAKE3 of DOMAIN and the variables
     state         32 bytes, BLAKE3 of STATE_DOMAIN and what `watched.state` gives for `watched`; NO_STATE if not known
     racy          8 bytes, little-endian: nanoseconds after which a file is old enough
-    ignored       string: the names of variables that do not matter, each followed by NUL
+    ignored       string: the names of variables that do not matter, each followed by NUL; PWD among them still
+                  matters where it names the working directory (`direct/variables.py`)
     outputs       string: for each one "x" if it is executable, else "-"; 32 bytes: digest of the blob; 8 bytes,
                   little-endian: its size; string: absolute path, which must be one that the command names
                   (`native/places.c`)
@@ -160,9 +161,10 @@ def of_project(cwd: str) -> list[tuple[str, str]]:
     return [("settings", str(found))] if found else []
 
 
-def variables_digest(environ: Mapping[str, str], ignored: Iterable[str]) -> str:
-    names = sorted(os.fsencode(name) + b"=" + os.fsencode(environ[name]) for name in set(environ) - set(ignored))
-    return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in names))
+def variables_digest(variables: Mapping[str, str]) -> str:
+    """`variables`: those that matter (`variables.compared`)."""
+    pairs = sorted(os.fsencode(name) + b"=" + os.fsencode(value) for name, value in variables.items())
+    return digest_bytes(DOMAIN + b"".join(pair + b"\0" for pair in pairs))
 
 
 def ignored_in(packed: bytes) -> frozenset[str] | None:

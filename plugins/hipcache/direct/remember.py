@@ -76,11 +76,12 @@ def remember(
     written = [one.path for one in outputs.files]
     terminal = terminal and bool(messages)
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal)
+    compared = variables.compared(environ, ignored, cwd)
     with suppress(StoreError, ValueError):
         system_list = engine.store.put_blob(pack_list(system_guarded))
         system_contents_blob = engine.store.put_blob(system_contents)
         record = DirectRecord(
-            variables_digest(environ, ignored),
+            variables_digest(compared),
             state_digest(guarded, files) if is_old else NO_STATE,
             engine.racy,
             ignored,
@@ -100,8 +101,8 @@ def remember(
         shared = None
         if provenance.everywhere and not terminal:
             tools = [file for files in provenance.tools.values() for file in files]
-            places = elsewhere.places((*argv, *config_files), environ, tools)
-            shared = elsewhere.of(record, argv, cwd, environ, [one.path for one in far], places)
+            places = elsewhere.places((*argv, *config_files), compared, tools)
+            shared = elsewhere.of(record, argv, cwd, compared, [one.path for one in far], places)
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:

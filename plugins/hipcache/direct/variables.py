@@ -8,6 +8,9 @@ families that are asked for by their parts (the dynamic loader's LD_...), always
 
 Programs that are scripts may make up any name: where one takes part, all variables matter.
 
+LLVM takes the name of the working directory from PWD, and asks for PWD only for that (`current_path` in
+llvm/lib/Support/Unix/Path.inc). So a PWD that names another place is as good as none: `make -C` leaves it as it was.
+
 Format of a memo (an action of the store, one for each set of tools): JSON {"asked": [name, ...], "never": [name, ...]},
 what is known of the names that have been met.
 """
@@ -15,6 +18,7 @@ what is known of the names that have been met.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -39,12 +43,28 @@ _OF_THE_WAY = {
 def ignored(
     environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos, *, terminal: bool
 ) -> tuple[str, ...]:
-    """The names of all variables that a direct hit need not compare. `tools`: as below, empty if not all are known;
-    `terminal`: did messages go to one?"""
+    """The names of all variables that a direct hit need not compare (PWD: see `compared`). `tools`: as below, empty if
+    not all are known; `terminal`: did messages go to one?"""
     from hipcache.planning.answers import VOLATILE  # the storage helper has no planning
 
-    foreign = never_asked(environ, tools, memos) if tools else set()
+    foreign = {"PWD", *never_asked(environ, tools, memos)} if tools else set()
     return tuple(sorted((VOLATILE | foreign | _OF_THE_WAY) - ({"COLUMNS"} if terminal else set())))
+
+
+def compared(environ: Mapping[str, str], ignored: Iterable[str], cwd: str) -> dict[str, str]:
+    """The variables that a direct hit compares. PWD is one even if it is ignored, if it names the working directory."""
+    names = set(environ) - set(ignored)
+    if names_directory(environ.get("PWD", ""), cwd):
+        names.add("PWD")
+    return {name: environ[name] for name in names}
+
+
+def names_directory(path: str, directory: str) -> bool:
+    """Is it an absolute path of that directory, as LLVM compares them?"""
+    try:
+        return path.startswith("/") and os.path.samefile(path, directory)
+    except (OSError, ValueError):
+        return False
 
 
 def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memos: Memos) -> set[str]:

@@ -69,7 +69,7 @@ typedef struct {
 
 /* state.c */
 bool unpack_list(bytes list, bool (*each)(void *context, const uint8_t *text, size_t size), void *context);
-bool variables_hold(const record *found, char *const *environ);
+bool variables_hold(const record *found, const request *asked);
 bool state_holds(const record *found); /* what is not of the system */
 bool system_holds(bytes watched, bytes digest);
 void append_status(bytes *text, const struct stat *found); /* 48 bytes */

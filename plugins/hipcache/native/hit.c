@@ -195,7 +195,7 @@ static bool find(const request *asked, kind of, record *found) {
     PHASE("record");
     good = good && !(asked->terminal && of != ON_TERMINAL && found->messages.size) && statistics_have_room(asked->store) &&
            has_temporary_directory(asked) && places_are_free(asked, found) && blobs_are_there(found) &&
-           variables_hold(found, asked->environ) && ((!found->base && state_holds(found)) || contents_hold(found)) &&
+           variables_hold(found, asked) && ((!found->base && state_holds(found)) || contents_hold(found)) &&
            system_is_as_it_was(asked, found);
     PHASE("state");
     if (!good)

@@ -6,7 +6,7 @@
 #define DIRECT_KIND "direct 3"
 #define DIRECT_KIND_ON_TERMINAL "direct 3 on a terminal"
 #define DIRECT_KIND_ELSEWHERE "direct 3 elsewhere"
-#define VARIABLES_DOMAIN "hipcache direct variables 1"
+#define VARIABLES_DOMAIN "hipcache direct variables 2"
 #define STATE_DOMAIN "hipcache direct state 2"
 #define SYSTEM_DOMAIN "hipcache system state 1"
 #define ACTION_DOMAIN "hipcache action record 1"

@@ -198,7 +198,20 @@ static bool is_ignored(bytes names, const char *variable) {
     return false;
 }
 
-static bool add_variables(bytes *state, bytes ignored, char *const *environ, const char *base) {
+/* Does PWD name the working directory (direct/variables.py: compared)? */
+static bool names_directory(const char *path, const char *directory) {
+    struct stat named, here;
+    return path[0] == '/' && (strcmp(path, directory) == 0 ||
+                              (stat(path, &named) == 0 && stat(directory, &here) == 0 &&
+                               named.st_dev == here.st_dev && named.st_ino == here.st_ino));
+}
+
+static bool is_compared(bytes ignored, const char *variable, const char *directory) {
+    return !is_ignored(ignored, variable) || (strncmp(variable, "PWD=", 4) == 0 && names_directory(variable + 4, directory));
+}
+
+static bool add_variables(bytes *state, bytes ignored, const request *asked, const char *base) {
+    char *const *environ = asked->environ;
     const char *few[128];
     size_t count = 0, kept = 0;
     bool clear = true;
@@ -208,7 +221,7 @@ static bool add_variables(bytes *state, bytes ignored, char *const *environ, con
     if (!variables)
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!is_ignored(ignored, environ[i]))
+        if (is_compared(ignored, environ[i], asked->directory))
             variables[kept++] = environ[i];
     qsort(variables, kept, sizeof *variables, by_text);
     for (size_t i = 0; i < kept; i++)
@@ -234,11 +247,11 @@ static bool ends_in(looking *at, bytes watched, bytes digest) {
     return holds;
 }
 
-bool variables_hold(const record *found, char *const *environ) {
+bool variables_hold(const record *found, const request *asked) {
     uint8_t room[1 << 14], digest[DIGEST_BYTES];
     bytes text = BEGINS_IN(room);
     append(&text, VARIABLES_DOMAIN, sizeof VARIABLES_DOMAIN);
-    const bool whole = add_variables(&text, found->ignored, environ, found->base) && !text.failed;
+    const bool whole = add_variables(&text, found->ignored, asked, found->base) && !text.failed;
     if (whole)
         blake3(text.at, text.size, digest);
     release(&text);
