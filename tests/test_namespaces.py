@@ -52,8 +52,10 @@ def test_gc_removes_one_namespace_and_keeps_what_others_share_with_it(tmp_path: 
         assert run_cli(["gc", *words], environ, out, err) == 0, err.getvalue()
         return out.getvalue()
 
-    gc("--namespace", "three")
-    assert "would be freed" in gc("--namespace", "one", "--dry-run")
+    assert gc("--namespace", "three").startswith("no results have the namespace 'three'\nfreed 0 bytes")
+    environ["HIPCACHE_NAMESPACE"] = "two"
+    assert "'tow'; the namespace that is set is 'two'\n" in gc("--namespace", "tow", "--dry-run")
+    assert gc("--namespace", "one", "--dry-run").count("\n") == 1
     assert of(tmp_path / "s", "one").get_action(KEY) is not None
     gc("--namespace", "one")
     assert of(tmp_path / "s", "one").get_action(KEY) is None

@@ -57,13 +57,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
-    evicted = seal.read(settings.key).within(options.namespace) if options.namespace else None
     with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
         keeping: Callable[[], Container[str]] | None = None
+        eviction = None
         if build:
             keeping = partial(used.all_by, build, store, basedir, looked.at)
-        elif evicted:
-            keeping = partial(namespaces.all_but, store, evicted, looked.at)
+        elif options.namespace:
+            evicted = seal.read(settings.key).within(options.namespace)
+            eviction = namespaces.Eviction(store, evicted, looked.at)
+            keeping = eviction.kept
         freed = store.collect(
             options.max_size,
             unused_for=options.older_than,
@@ -71,6 +73,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
             dry_run=options.dry_run,
             progress=removed.at,
         )
+    if eviction and not eviction.records:
+        known = f"; the namespace that is set is '{settings.namespace}'" if settings.namespace else ""
+        print(f"no results have the namespace '{options.namespace}'{known}", file=session.out)
     left = store.size(beside=True)
     done = f"{human_size(freed)} would be freed" if options.dry_run else f"freed {human_size(freed)}"
     entries = f"{human_size(left.bytes)} in {plural(left.entries, 'entry')}" if left.entries else "no entries"

@@ -36,22 +36,31 @@ class AllBut:
         return name not in self._names
 
 
-def all_but(store: LocalStore, seal: Seal, progress: Callable[[int], object]) -> AllBut:
-    """All entries but the records with that seal, and the contents that no other record names. `progress` is given the
-    number of records that were read. The history and what is known of tools belong to no namespace."""
-    gone: set[str] = set()
-    mine: set[str] = set()
-    others: set[str] = set()
-    for number, (name, content) in enumerate(_records(store), 1):
-        progress(number)
-        try:
-            payload = unpack_action(name, content, seal)
-        except DamagedEntry:  # of another namespace, or without one
-            others.update(_named(content[HEADER_BYTES:]))
-        else:
-            gone.add(action_name(name))
-            mine.update(_named(payload))
-    return AllBut(gone | set(map(blob_name, mine - others)))
+class Eviction:
+    """Of the records with a seal. `progress` is given the number of records that were read; `records`: how many have
+    that seal, once `kept` was called."""
+
+    def __init__(self, store: LocalStore, seal: Seal, progress: Callable[[int], object]) -> None:
+        self._store, self._seal, self._progress = store, seal, progress
+        self.records = 0
+
+    def kept(self) -> AllBut:
+        """All entries but these records, and the contents that no other record names. The history and what is known of
+        tools belong to no namespace."""
+        gone: set[str] = set()
+        mine: set[str] = set()
+        others: set[str] = set()
+        for number, (name, content) in enumerate(_records(self._store), 1):
+            self._progress(number)
+            try:
+                payload = unpack_action(name, content, self._seal)
+            except DamagedEntry:  # of another namespace, or without one
+                others.update(_named(content[HEADER_BYTES:]))
+            else:
+                gone.add(action_name(name))
+                mine.update(_named(payload))
+        self.records = len(gone)
+        return AllBut(gone | set(map(blob_name, mine - others)))
 
 
 def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
