@@ -18,7 +18,7 @@ REFUSED = "it cannot be reached: connection refused"
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    rules = "location /denied { dav_methods off; }"
+    rules = "location /denied { dav_methods off; } location /contents-only/ac { dav_methods off; }"
     with running(nginx(tmp_path_factory.mktemp("web"), rules)) as server:
         yield server
 
@@ -106,6 +106,20 @@ def test_a_remote_that_denies_writing_is_a_fault_with_the_option_for_it(web: Ser
     answers, told = doctor(tmp_path, remote=f"http://127.0.0.1:{web.port}/denied")
     assert answers.startswith("ok ")
     assert told.endswith("denies writing | if this user may only read, write ?read-only after the address")
+
+
+def test_a_remote_that_takes_contents_and_no_results_is_a_fault(web: Server, tmp_path: Path) -> None:
+    answers, told = doctor(tmp_path, remote=f"http://127.0.0.1:{web.port}/contents-only")
+    assert answers.startswith("ok ")
+    assert "stores contents, but denies writing to its action cache | if this user may only read" in told
+
+
+def test_contents_and_results_are_tried(web: Server, grpc: Server, tmp_path: Path) -> None:
+    for server in (web, grpc):
+        for _ in range(2):
+            told = doctor(tmp_path, remote=server.url)
+            assert told[1].startswith("ok ")
+            assert told[1].endswith("stores contents and results")
 
 
 def test_a_file_of_an_address_that_is_missing_or_empty_is_named(web: Server, tmp_path: Path) -> None:

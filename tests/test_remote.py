@@ -185,7 +185,7 @@ def test_sync_does_not_claim_what_the_settings_prevent(webbed: Team, web: Server
 def test_the_doctor_looks_at_the_remote(team: Team) -> None:
     told = team.machine().hipcache("doctor", "--compiler", "/bin/false").out.decode()
     assert "answers within" in told
-    assert "stores contents" in told
+    assert "stores contents and results" in told
 
 
 def test_the_doctor_compares_the_clocks(web: Server) -> None:

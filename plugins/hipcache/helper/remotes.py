@@ -13,7 +13,7 @@ from hipcache.remote import address, needs
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
-from hipcache.remote.envelope import action_of
+from hipcache.remote.envelope import Envelope, action_of, pack
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 from hipcache.values import dataclass
@@ -26,6 +26,8 @@ _HINTS = {
 }
 # Seconds, of two clocks.
 _MOST_APART = 60
+# The key of the result with which the doctor tries an action cache, and its content's name there.
+_DOCTORS = "d" * 64
 _HINT = "the build continues without it; 'hipcache doctor' checks it"
 
 
@@ -116,18 +118,28 @@ def _examine_sending(
     name: str, backend: Backend, *, reads: bool, clock: Callable[[], float]
 ) -> Iterator[tuple[bool, str, str]]:
     """Raises RemoteError."""
-    content, now = b"hipcache doctor", clock()
+    content, now, denied = b"hipcache doctor", clock(), "denies writing"
+    blob, action = blob_of(content), action_of(_DOCTORS, Seal())
     try:
-        backend.put_contents([(blob_of(content), content)])
+        backend.put_contents([(blob, content)])
+        denied = "stores contents, but denies writing to its action cache"
+        backend.put_result(action, pack(Envelope(_DOCTORS, content, {_DOCTORS: blob}), Seal()))
     except RemoteError as error:
         if error.kind != DENIED:
             raise
-        yield False, f"{name} denies writing", "if this user may only read, write ?read-only after the address"
+        yield False, f"{name} {denied}", "if this user may only read, write ?read-only after the address"
         return
-    come = backend.contents([blob_of(content)], _no_progress) if reads else {blob_of(content): content}
-    good = come.get(blob_of(content)) == content
-    yield good, f"{name} {'stores contents' if good else 'does not return the contents it was sent'}", _HINT
-    at = backend.stored_at(blob_of(content)) if good else None
+    lost = ""
+    if reads and backend.contents([blob], _no_progress).get(blob) != content:
+        lost = "contents"
+    elif reads and action not in backend.results([action], _no_progress):
+        lost = "results"
+    yield (
+        not lost,
+        f"{name} {f'does not return the {lost} it was sent' if lost else 'stores contents and results'}",
+        _HINT,
+    )
+    at = None if lost else backend.stored_at(blob)
     if at is not None:
         off = round(abs(at - now))
         apart = f"the clock of {name} differs from this machine's by {off} s"
