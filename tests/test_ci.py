@@ -135,7 +135,8 @@ def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path
     assert rates[1] == ["100.0"], runner.summary.read_text()
 
 
-def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_venv", [True, False])
+def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path, *, has_venv: bool) -> None:
     """With a Python that says what it is asked for: `tests/test_wheel.py` installs in earnest."""
     runner = Runner(tmp_path)
     programs = tmp_path / "programs"
@@ -145,16 +146,17 @@ def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path) -> Non
     told = tmp_path / "told"
     (programs / "python3").write_text(
         f'#!/bin/bash\necho "python3 $*" >> {told}\n'
-        'if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/pip"; fi\n'
+        + ('if [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/pip"; fi\n' if has_venv else "[ $# != 3 ]\n")
     )
     (programs / "python3").chmod(0o755)
     (step,) = (s for s in yaml.safe_load(START.read_text())["runs"]["steps"] if s["name"] == "Install hipcache")
     runner.run(step["run"], PATH=str(programs))
     place = f"{tmp_path}/temp/hipcache"
-    assert told.read_text().splitlines() == [
-        f"python3 -m venv {place}",
-        f"python3 install --quiet {CHECKOUT}",
-    ]
+    install = ["-m venv {}", "install --quiet {clone}"]
+    if not has_venv:
+        pip = "-m pip --python {}/bin/python3 install --quiet {clone}"
+        install = ["-m venv {}", "-m venv --clear --without-pip {}", pip]
+    assert told.read_text().splitlines() == [f"python3 {one}".format(place, clone=CHECKOUT) for one in install]
     assert Path(runner.environ["GITHUB_PATH"]).read_text() == f"{place}/bin\n"
 
 
