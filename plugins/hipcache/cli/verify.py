@@ -18,7 +18,7 @@ from hipcache.engine.opening import open_engine
 from hipcache.processes.together import Pool
 from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore
-from hipcache.store.opening import open_store
+from hipcache.store.opening import is_there, open_store
 from hipcache.values import replace
 from hipcache.verify import compiles, entries, reports
 from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
@@ -59,8 +59,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     if options.compile:
         return _compile(settings, options, session)
-    store = open_store(settings)
-    return _check(store, options, session)
+    if not options.json and not is_there(settings):
+        print(f"nothing to check: there is no store in '{settings.dir}' yet", file=session.out)
+        return 0
+    return _check(open_store(settings), options, session)
 
 
 def _check(store: LocalStore, options: argparse.Namespace, session: Session) -> int:
