@@ -21,6 +21,7 @@ from hipcache.cli import page
 from hipcache.report import build, statistics, stats_log, store_history
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
 from hipcache.store import StoreSize
+from hipcache.values import replace
 from store_clock import HandClock
 
 CHROMIUM = shutil.which("chromium")
@@ -116,6 +117,12 @@ class Nesting(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag != "li":
             assert self.open.pop() == tag
+
+
+def test_compiles_without_times_have_no_time_saved(tmp_path: Path) -> None:
+    compiles = list(stats_log.read(a_log(tmp_path / "log", 3)))
+    assert "compile time saved" in page.page(page.Told("", compiles))
+    assert "compile time saved" not in page.page(page.Told("", [replace(one, seconds=0.0) for one in compiles]))
 
 
 def test_causes_targets_and_lanes(tmp_path: Path) -> None:

@@ -76,15 +76,15 @@ def page(told: Told) -> str:
     numbers = logged.together(told.compiles)
     hits, units = numbers.unit_hits
     ends = numbers.compiles
+    timed = any(one.seconds for one in told.compiles)
     cards = [
         ("compiles", str(sum(ends.values()))),
         *([("configure checks", str(sum(numbers.checks.values())))] if numbers.checks else []),
         ("hit rate", percent(ends[HIT], numbers.cacheable)),
         ("unit hit rate", percent(hits, units)),
-        ("compile time saved", human_time(numbers.seconds_saved)),
+        *([("compile time saved", human_time(numbers.seconds_saved))] if timed else []),
         *([("store", human_size(told.bytes))] if told.bytes else []),
     ]
-    timed = any(one.seconds for one in told.compiles)
     parts = [
         "<header><h1>hipcache: a build</h1>",
         f'<p class="dim">{escape(_when(told.compiles))}{escape(told.source)}</p></header><main>',
