@@ -355,9 +355,7 @@ def test_the_cache_of_a_real_cmake_is_read(tmp_path: Path) -> None:
     )
 
 
-INSTEAD = (
-    'put hipcache before hipcc (make CXX="hipcache hipcc"), or clang in scripts into a directory for HIP_CLANG_PATH'
-)
+INSTEAD = 'put hipcache before hipcc (make CXX="hipcache hipcc"), or let HIP_CLANG_PATH name a directory of scripts'
 
 
 def hipcc(machine: FakeMachine, text: str, path: str = "usr/bin/hipcc") -> Path:

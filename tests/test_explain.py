@@ -54,7 +54,10 @@ def test_each_unit_has_a_line_and_its_reasons_below_it() -> None:
 
 
 def test_a_device_code_that_came_out_the_same_is_told() -> None:
-    assert "its output is unchanged" in describe(record("partial", unit("gfx906", "why", hit=True, back=True)))[1]
+    assert (
+        "has the back end's result for its output"
+        in describe(record("partial", unit("gfx906", "why", hit=True, back=True)))[1]
+    )
 
 
 def test_notes_come_last() -> None:

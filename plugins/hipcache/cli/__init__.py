@@ -31,7 +31,7 @@ OPTIONS = {
     "-h": "",
     "--help": "print this help",
 }
-_FULL = "free some space, or name a file on another disk"
+_FULL = "free some space on that disk, or write to another one"
 _ADVICE = {errno.ENOENT: "check its name", errno.ENOSPC: _FULL, errno.EDQUOT: _FULL}
 FAULT = 1
 USAGE = 2

@@ -137,5 +137,5 @@ def _ending(unit: UnitRecord) -> str:
     if not unit.why:
         return "hit"
     if unit.hit and unit.backend:
-        return "hit: the front end ran again, and its output is unchanged, so the back end's result is reused"
+        return "hit: the front end ran again, and the store has the back end's result for its output"
     return "miss"

@@ -81,7 +81,7 @@ def check_hipcc(machine: Machine) -> Iterator[Check]:
     if not reads:
         text = f"{_LAUNCHER} is set, but '{hipcc}' does not read it" if launcher else f"'{hipcc}' reads no {_LAUNCHER}"
         before = f'put hipcache before hipcc (make CXX="hipcache {Path(hipcc).name}")'
-        hint = f"{before}, or clang in scripts into a directory for HIP_CLANG_PATH (examples/README.md)"
+        hint = f"{before}, or let HIP_CLANG_PATH name a directory of scripts that do so (examples/README.md)"
         yield Check(NOTE if launcher else OK, text, hint)
     elif launcher and not resolve(launcher, machine.environ) and not resolve(launcher.split()[0], machine.environ):
         yield Check(
