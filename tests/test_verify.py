@@ -184,6 +184,7 @@ def test_a_read_only_store_is_told_of_and_left(lab: Lab, store: LocalStore) -> N
 @only_19
 def test_a_store_that_is_not_there_is_whole(lab: Lab) -> None:
     assert verify(lab) == (0, {})
+    assert lab.hipcache("verify").out == f"nothing to check: there is no store in '{lab.store}' yet\n".encode()
     assert not lab.store.exists()
 
 
