@@ -252,7 +252,16 @@ def test_counters_of_the_source_begin_at_zero(prelab: Lab) -> None:
     assert counts(prelab)["used"] == BOTH
 
 
-@pytest.mark.parametrize("flags", [["-g"], ["-gline-tables-only"], ["-fretain-comments-from-system-headers"]])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-g"],
+        ["-gline-tables-only"],
+        ["-fretain-comments-from-system-headers"],
+        ["-std=c++20"],
+        ["-DBASE=__BASE_FILE__"],
+    ],
+)
 def test_passes_that_go_without(prelab: Lab, flags: Sequence[str]) -> None:
     for number in range(3):
         build(prelab, number, *flags)
@@ -567,6 +576,15 @@ def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
         ('#pragma clang diagnostic ignored "-Wall"\n', True, True),
         ("int __COUNTER__X;\n", False, True),
         ("int x = __COUNTER__;\n", True, False),
+        ('#pragma push_macro("X")\n#undef X\n#pragma pop_macro("X")\n', True, True),
+        ('#pragma push_macro("X")\n', True, False),
+        ('_Pragma("push_macro(\\"X\\")")\n', True, False),
+        ("#pragma GCC visibility push(hidden)\n", True, False),
+        ("#if A\n#pragma GCC diagnostic push\n#else\n#pragma GCC diagnostic pop\n#endif\n", True, False),
+        ("#if A\n#pragma GCC diagnostic push\n#endif\n#if A\n#pragma GCC diagnostic pop\n#endif\n", True, True),
+        ('__attribute__((section("x"))) extern int x;\n', False, False),
+        ("static auto x = [](int y) { return y; };\n", True, False),
+        ("inline int x() { return [] { return 1; }(); }\n", False, True),
     ],
 )
 def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:

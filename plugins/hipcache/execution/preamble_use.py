@@ -18,13 +18,16 @@ from hipcache.execution.preambles import (
     CHANGED,
     CHECKED,
     FAILED,
+    INITIALIZERS,
     MESSAGES,
     TABLES,
+    UNDEFINED,
     USED,
     WITHOUT,
     Preambles,
 )
 from hipcache.execution.session import Session
+from hipcache.making import bitcode
 from hipcache.model import Pass
 from hipcache.planning import preamble
 from hipcache.values import dataclass, replace
@@ -36,6 +39,8 @@ WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]]
 _MOVED = re.compile(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
 _VTABLE = b"_ZTV"
 _NAMES = re.compile(rb"[!-~]{18,}")
+# The section of functions that initialize variables at the start, also under -ffunction-sections.
+_STARTUP = b".text.startup"
 _LEFT = "the pass that it was made for does not tell whether it can be trusted"
 
 
@@ -131,6 +136,13 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
+        output = made.output.read_bytes()
+        # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
+        if not self.work.bitcode and _STARTUP in output:
+            return INITIALIZERS
+        # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
+        if self.work.bitcode and bitcode.may_need(output):
+            return UNDEFINED
         reads, then = made.trace.reads, one.headers.reads
         if made.why_not or reads is None or then is None:
             return CHANGED

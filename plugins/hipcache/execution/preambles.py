@@ -38,6 +38,7 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NO_INCLUDES, NONE_YET, REFUSED = "options", "switched off", "no includes", "none yet", "headers"
 FAILED, MESSAGES, CHANGED, TABLES = "fails", "messages", "changed", "virtual functions"
+INITIALIZERS, UNDEFINED = "initializers", "undefined functions"
 # Who waits for one to be made tries so often (seconds), and waits no longer where a compiler could run so many times.
 _PAUSE = 0.02
 _IDLE = 4

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import os
 import re
+import struct
+from collections.abc import Iterator
 
 from hipcache import native
 from hipcache.inputs.keys import digest_bytes
@@ -26,6 +28,7 @@ from hipcache.values import dataclass
 
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
+_FUNCTION = 8
 _NAMED = re.compile(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
@@ -67,6 +70,29 @@ def names(content: bytes, path: str) -> bool:
     """May what it says to a back end show the path? (Where the source lies, it does not say.)"""
     said = native.bitcode(content) if path else None
     return bool(path) and unnamed.shows(content if said is None else said, os.fsencode(path))
+
+
+def may_need(content: bytes) -> bool:
+    """Does it declare a function that it does not define, and that is none of LLVM's own? (True if it does not read.)
+
+    The text of `native/bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
+    said = native.bitcode(content)
+    parts = list(_parts(said)) if said else []
+    strings = next((part for kind, part in parts if kind == b"n"), None)
+    if strings is None:
+        return True
+    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in parts if kind == b"r")
+    prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
+    return any(not strings[one[1] : one[1] + one[2]].startswith(b"llvm.") for one in prototypes)
+
+
+def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(said):
+        start = at + 1 + 8
+        (size,) = struct.unpack_from("<Q", said, at + 1)
+        yield said[at : at + 1], said[start : start + size]
+        at = start + size
 
 
 def names_in_object(content: bytes) -> bytes:

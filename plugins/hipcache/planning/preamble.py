@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
-from hipcache.planning import backend
+from hipcache.planning import backend, lambdas
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass
@@ -42,6 +42,8 @@ _UNCLEAR = re.compile(r'["\\?\x00-\x1f\x7f]')
 _ODD = re.compile(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
 _NO_FILES = re.compile(rb"<(?:stdin|built-in|command line|scratch space)>")
+# It was a header of the preamble that pushed: what it pushed is not part of a precompiled header.
+_NOT_PUSHED = re.compile(rb"no matching push")
 
 # Roles of options that the parsed text of a pass does not depend on.
 _NOT_PARSED = {
@@ -50,11 +52,12 @@ _NOT_PARSED = {
 }
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
+# From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete).
 _LEFT = re.compile(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|Weverything"
     r"|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|funique-internal"
     r"|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
-    r"|std=(?:c|gnu)\+\+(?:98|03)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
+    r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
 # Words of a text whose meaning goes beyond its own place.
 _WORDS = re.compile(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
@@ -62,6 +65,11 @@ _PRAGMA = re.compile(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.M
 _LOCAL_PRAGMAS = re.compile(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
 # Those that clang does not know, or not without options that are excluded: other compilers', editors', OpenMP's.
 _FOREIGN_PRAGMAS = re.compile(rb"nv_\w+|hd_warning_disable\b|warning\b|region\b|endregion\b|omp\b")
+# Their stacks are not part of a precompiled header either.
+_STACKS = re.compile(rb"\b(?:(push|pop)_macro|visibility[ \t]+(push|pop))\b")
+_BRANCHES = re.compile(rb"^[ \t]*#[ \t]*(?:(if)|(el)|(endif)|pragma\b[^\n]*\b(push|pop)(?:_macro)?\b)", re.MULTILINE)
+# Which variables have which kind of section, neither.
+_SECTION = re.compile(rb"\b(?:__)?section(?:__)?[ \t]*\(")
 _DIAGNOSTICS = re.compile(rb"(?:clang|GCC)[ \t]+diagnostic[ \t]+(\w+)")
 # Headers of the system take back what they set, since they are made to be included before anything. These last longer.
 _LASTING_PRAGMAS = re.compile(
@@ -124,7 +132,7 @@ def _is_mere_text(part: bytes) -> bool:
 def may_say(front: FrontEnd, text: bytes) -> bool:
     """Is what a pass with a preamble has said what it says without? Not where a place is in a text that is no file: the
     stack of includes of the preamble's headers, macros of the command line, names that were pasted together."""
-    return not text or (front.quotes_lines and not _NO_FILES.search(text))
+    return not text or (front.quotes_lines and not _NO_FILES.search(text) and not _NOT_PUSHED.search(text))
 
 
 def why_not(front: FrontEnd, *, bitcode: bool) -> str:
@@ -142,6 +150,8 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
+        if option.role is Role.MACRO and fault(os.fsencode(option.value), system=False):
+            return f"{option.name}{option.value}"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != WRAPPER):
             return f"{option.name} {option.value}"
     if bitcode and WRAPPER in front.included and not is_optimized(front):
@@ -215,13 +225,20 @@ def using(argv: list[str], pch: str, size: int) -> list[str]:
 
 def fault(text: bytes, *, system: bool) -> str:
     """The reason why no preamble may have this header; empty if one may. `system`: is it one of the system's?"""
-    word = _WORDS.search(text)
+    word = _WORDS.search(text) or (not system and _SECTION.search(text))
     if word:
         return f"it has {word.group().decode()}"
+    if lambdas.are_numbered(text):
+        return "it has a lambda outside of functions and classes"
     if b"pragma" not in text and b"_Pragma" not in text:
         return ""
     if b"_Pragma" in text and not system:
         return "it has a _Pragma"
+    stacks = [found.group(1) or found.group(2) for found in _STACKS.finditer(text)]
+    if stacks.count(b"push") != stacks.count(b"pop"):
+        return "it pushes a macro or a visibility, and does not pop it, or pops what it has not pushed"
+    if _takes_turns(text):
+        return "it pushes in its first turn, and pops in its second"
     pushed = 0
     for pragma in _PRAGMA.finditer(text):
         what = pragma.group(1)
@@ -235,6 +252,26 @@ def fault(text: bytes, *, system: bool) -> str:
         if lasts:
             return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
     return "it pushes a state of warnings, and does not pop it" if pushed else ""
+
+
+def _takes_turns(text: bytes) -> bool:
+    """Does it pop in one branch of an #if what it has pushed in another one, so that it must be included twice?"""
+    way: dict[int, int] = {}
+    pushed: list[dict[int, int]] = []
+    for number, (begins, turns, ends, stack) in enumerate(_BRANCHES.findall(text)):
+        if begins:
+            way[number] = 0
+        elif turns and way:
+            way[max(way)] = number
+        elif ends and way:
+            del way[max(way)]
+        elif stack == b"push":
+            pushed.append(dict(way))
+        elif stack and pushed:
+            before = pushed.pop()
+            if any(before.get(one, branch) != branch for one, branch in way.items()):
+                return True
+    return False
 
 
 def _is_local(pragma: bytes) -> bool:
