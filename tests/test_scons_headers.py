@@ -1,0 +1,150 @@
+"""SCons rebuilds for each header that the compiler reads or would find, also those that no scanner of SCons sees."""
+
+from __future__ import annotations
+
+import pytest
+from scons_project import Project, project
+
+__all__ = ["project"]
+pytestmark = pytest.mark.takes_turns("project")
+
+
+def test_a_header_that_only_a_device_pass_reads_rebuilds(project: Project) -> None:
+    """No scanner of SCons sees it: a system header behind a macro. It counts in the next run, not the one after."""
+    project.write(
+        {
+            "system/only_device.h": "#define VALUE 1\n",
+            "one.hip": "#include <hip_in_short.hpp>\n#ifdef __HIP_DEVICE_COMPILE__\n#define NAME <only_device.h>\n"
+            "#include NAME\n#else\n#define VALUE 0\n#endif\n__global__ void k(int* p) { *p = VALUE; }\n",
+        }
+    )
+    project.construct(f'env.Append(HIPFLAGS=["-I.", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    project.write({"system/only_device.h": "#define VALUE 2\n"})
+    again = project.build("--debug=explain")
+    assert again.compiled == ["one.o"]
+    assert "because `system/only_device.h' changed" in again.out
+    assert project.build().up_to_date
+    assert project.outcomes == {"miss": 1, "partial": 1}
+
+
+def test_a_header_that_a_changed_header_now_includes_counts_at_once(project: Project) -> None:
+    project.write(
+        {
+            "inc/a.hpp": "#define VALUE 1\n",
+            "inc/b.hpp": "#define VALUE 2\n",
+            "one.hip": '#include "hip_in_short.hpp"\n#include <a.hpp>\n__global__ void k(int* p) { *p = VALUE; }\n',
+        }
+    )
+    project.construct(f'env.Append(HIPFLAGS=["-isystem", "{project.root}/inc"])\nenv.HipObject("one.hip")')
+    project.build()
+    project.write({"inc/a.hpp": '#include "b.hpp"\n'})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    project.write({"inc/b.hpp": "#define VALUE 3\n"})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    # The one that is no longer read may go.
+    project.write({"inc/a.hpp": "#define VALUE 1\n"})
+    (project.root / "inc" / "b.hpp").unlink()
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+
+
+@pytest.mark.parametrize(
+    ("line", "appears"),
+    [
+        ("#include <value.hpp>", "first/value.hpp"),
+        ('#include "value.hpp"', "sub/value.hpp"),
+        ("#define NAME <value.hpp>\n#include NAME", "first/value.hpp"),
+        ('#if __has_include("asked.hpp")\n#define VALUE 2\n#else\n#define VALUE 1\n#endif', "sub/asked.hpp"),
+    ],
+)
+def test_a_header_that_appears_and_would_be_found_first_rebuilds(project: Project, line: str, appears: str) -> None:
+    """No scanner knows these directories: they come by options of the compiler."""
+    source = f'#include "hip_in_short.hpp"\n{line}\n__global__ void k(int* p) {{ *p = VALUE; }}\n'
+    project.write({"sub/one.hip": source, "second/value.hpp": "#define VALUE 1\n", "first/other.hpp": ""})
+    system = [f"-isystem{project.root}/{name}" for name in ("first", "second")]
+    project.construct(f'env.Append(HIPFLAGS=["-I.", *{system}])\nenv.HipObject("sub/one.hip")')
+    assert project.build().compiled == ["sub/one.o"]
+    before = (project.root / "sub/one.o").read_bytes()
+    assert project.build().up_to_date
+    project.write({appears: "#define VALUE 2\n"})
+    assert project.build().compiled == ["sub/one.o"]
+    assert (project.root / "sub/one.o").read_bytes() != before
+    assert project.build().up_to_date
+    (project.root / appears).unlink()
+    assert project.build().compiled == ["sub/one.o"]
+    assert (project.root / "sub/one.o").read_bytes() == before
+    assert project.build().up_to_date
+
+
+def test_with_the_cache_off_nothing_rebuilds_and_headers_count_as_before(project: Project) -> None:
+    project.write({"system/deep.h": "#define VALUE 1\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
+    )
+    text = f'env.Append(HIPFLAGS=["-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")'
+    project.construct(text)
+    project.build()
+    project.construct('env["HIPCACHE"] = False\n' + text)
+    assert project.build().up_to_date
+    project.environ["HIPCACHE_DISABLE"] = "1"
+    project.construct(text)
+    assert project.build().up_to_date
+    project.write({"system/deep.h": "#define VALUE 2\n"})
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    del project.environ["HIPCACHE_DISABLE"]
+    assert project.build().up_to_date
+    assert project.outcomes == {"miss": 1}
+
+
+def test_a_generated_header_is_made_first_and_counts(project: Project) -> None:
+    project.write({"template.txt": "#define VALUE 1\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#include "made.hpp"\n__global__ void k(int* p) { *p = VALUE; }\n'}
+    )
+    project.construct("""
+env.Append(CPPPATH=["gen"])
+env.HipObject("one.hip")
+env.Command("gen/made.hpp", "template.txt", Copy("$TARGET", "$SOURCE"))
+""")
+    project.build("-j2")
+    assert project.build("-j2").up_to_date
+    project.write({"template.txt": "#define VALUE 2\n"})
+    assert project.build("-j2").compiled == ["one.o"]
+    assert project.build("-j2").up_to_date
+
+
+@pytest.mark.parametrize("duplicate", [0, 1])
+def test_variant_directories_work(project: Project, duplicate: int) -> None:
+    project.write({"src/inc/value.hpp": "#define VALUE 1\n"})
+    project.write(
+        {"src/k.hip": '#include "hip_in_short.hpp"\n#include "value.hpp"\n__global__ void k(int* p) { *p = VALUE; }\n'}
+    )
+    project.construct(f"""
+env.Append(CPPPATH=["#", "#out/inc", "#src/inc"])
+VariantDir("out", "src", duplicate={duplicate})
+env.HipObject("out/k.hip")
+""")
+    assert project.build().compiled == ["out/k.o"]
+    assert project.build().up_to_date
+    project.write({"src/inc/value.hpp": "#define VALUE 2\n"})
+    assert project.build().compiled == ["out/k.o"]
+    assert project.build().up_to_date
+
+
+def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) -> None:
+    """-H is not cached; its headers count all the same, those of the device alone too."""
+    project.write({"system/deep.h": "\n"})
+    project.write(
+        {"one.hip": '#include "hip_in_short.hpp"\n#ifdef __HIP_DEVICE_COMPILE__\n#include <deep.h>\n#endif\n'}
+    )
+    project.construct(f'env.Append(HIPFLAGS=["-H", "-isystem", "{project.root}/system"])\nenv.HipObject("one.hip")')
+    project.build()
+    assert project.build().up_to_date
+    assert project.outcomes == {"passed_through": 1}
+    project.write({"system/deep.h": "#define MORE\n"})
+    assert project.build().compiled == ["one.o"]
