@@ -9,8 +9,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from hip import know_tools, write_files
+import pytest
+from hip import FULL, know_tools, write_files
+from hip import statistics as statistics_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = Path(sys.executable).parent
@@ -146,3 +149,28 @@ add_library(kernels STATIC one.hip)
 
 MODULE_PATH = f"-DCMAKE_MODULE_PATH={MODULES}"
 ARCHES = "-DCMAKE_HIP_ARCHITECTURES=gfx906;gfx90a"
+full = pytest.mark.skipif(not FULL, reason="one more combination: make test-full")
+WAYS_IN = {
+    "include": ("include(HipCache)", MODULE_PATH),
+    "find_package": ("find_package(HipCache 1.0 REQUIRED)", f"-DHipCache_DIR={MODULES}"),
+    "top_level_includes": ("", f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={MODULES / 'HipCache.cmake'}"),
+    "project_include": ("", f"-DCMAKE_PROJECT_INCLUDE={MODULES / 'HipCache.cmake'}"),
+}
+
+
+@dataclass
+class Counted:
+    """What hipcache counted since the last look."""
+
+    project: Project
+    _seen: dict[str, int] = field(default_factory=dict)
+
+    def compiles(self) -> dict[str, int]:
+        stats: Any = statistics_of(self.project.clean_environ())
+        now = {**stats["compiles"], **{f"{name} compiled": unit["misses"] for name, unit in stats["units"].items()}}
+        grown = {name: count - self._seen.get(name, 0) for name, count in now.items()}
+        self._seen = now
+        return {name: count for name, count in grown.items() if count and name != "passed_through"}
+
+
+CXX = f"-DCMAKE_CXX_COMPILER={COMPILER}"

@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cmake_project import HIPCACHE, PROGRAMS, Project
+from cmake_project import HIPCACHE, PROGRAMS, Counted, Project
 from hip import HIP_IN_SHORT, LLVM, script
-from test_ways import Counted
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/hipcc").exists(), reason="hipcc is not installed")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from meson_project import BARE, MESONS, Project, simple
 from remote_lab import nginx, running, uploaded_from
-from test_meson import BARE, MESONS, Project, simple
 from test_remote import patient
 
 pytestmark = pytest.mark.takes_turns("meson")

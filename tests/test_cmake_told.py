@@ -1,0 +1,165 @@
+"""What the CMake module says at configure: warnings, and what is wrong, with what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cmake_project import ARCHES, CMAKES, MODULE_PATH, WAYS_IN, Project, simple_project
+
+
+class TestWarnings:
+    """What defeats the cache is said at configure time, and nothing else is."""
+
+    @pytest.mark.parametrize(
+        ("before", "after", "options", "expected"),
+        [
+            pytest.param("", "", ["-DCMAKE_HIP_ARCHITECTURES=OFF"], "HIP_ARCHITECTURES is OFF for kernels", id="arch"),
+            pytest.param(
+                "",
+                "set_target_properties(kernels PROPERTIES HIP_ARCHITECTURES OFF)",
+                [ARCHES],
+                "HIP_ARCHITECTURES is OFF for kernels",
+                id="arch of a target",
+            ),
+            pytest.param("", "", [ARCHES, "-DCMAKE_UNITY_BUILD=ON"], "UNITY_BUILD is on for kernels", id="unity"),
+            pytest.param(
+                "",
+                "set_target_properties(kernels PROPERTIES UNITY_BUILD ON)",
+                [ARCHES],
+                "UNITY_BUILD is on for kernels",
+                id="unity of a target",
+            ),
+            pytest.param(
+                "",
+                'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "ccache")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts 'ccache' in front of hipcache",
+                id="rule launcher",
+            ),
+            pytest.param(
+                "",
+                'set_property(DIRECTORY PROPERTY RULE_LAUNCH_COMPILE "time -v")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts 'time -v' in front of hipcache",
+                id="rule launcher of a directory",
+            ),
+            pytest.param(
+                "",
+                'set_property(TARGET kernels PROPERTY RULE_LAUNCH_COMPILE "/opt/sccache")',
+                [ARCHES],
+                "RULE_LAUNCH_COMPILE puts '/opt/sccache' in front of hipcache",
+                id="rule launcher of a target",
+            ),
+            pytest.param(
+                'string(APPEND CMAKE_HIP_FLAGS " -save-temps=obj")',
+                "",
+                [ARCHES],
+                "the HIP flags contain -save-temps=obj",
+                id="save-temps",
+            ),
+            pytest.param(
+                "",
+                "target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:HIP>:-save-temps=cwd>)",
+                [ARCHES],
+                "the HIP flags contain -save-temps=cwd",
+                id="save-temps of a target",
+            ),
+        ],
+    )
+    def test_said(self, tmp_path: Path, before: str, after: str, options: list[str], expected: str) -> None:
+        project = Project(tmp_path).write(simple_project(before=before, after=after))
+        answer = project.configure(MODULE_PATH, *options)
+        assert f"HipCache: {expected}" in answer.text
+        assert answer.warnings == 1
+
+    @pytest.mark.parametrize(
+        ("before", "options"),
+        [
+            pytest.param("", [ARCHES, "-DCMAKE_BUILD_TYPE=Release"], id="ordinary project"),
+            pytest.param(
+                'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "/usr/bin/ctest --launch --")', [ARCHES], id="ctest"
+            ),
+            pytest.param(
+                'string(APPEND CMAKE_HIP_FLAGS " --offload-arch=gfx906,gfx90a")',
+                ["-DCMAKE_HIP_ARCHITECTURES=OFF"],
+                id="architectures in the flags",
+            ),
+        ],
+    )
+    def test_not_said(self, tmp_path: Path, before: str, options: list[str]) -> None:
+        project = Project(tmp_path).write(simple_project(before=before))
+        answer = project.configure(MODULE_PATH, *options)
+        assert answer.warnings == 0, answer.text
+
+    @pytest.mark.parametrize("way", ["include", "top_level_includes"])
+    def test_without_the_hip_language(self, tmp_path: Path, way: str) -> None:
+        line, option = WAYS_IN[way]
+        text = f"cmake_minimum_required(VERSION 3.21)\nproject(none LANGUAGES NONE)\n{line}\n"
+        answer = Project(tmp_path).write({"CMakeLists.txt": text}).configure(option)
+        assert "HipCache: the language HIP is not enabled" in answer.text
+
+    def test_a_generator_without_launchers(self, tmp_path: Path) -> None:
+        """Xcode is not to be had here; the module asks CMAKE_GENERATOR and nothing else."""
+        files = simple_project(before='set(CMAKE_GENERATOR "Xcode")')
+        project = Project(tmp_path).write(files)
+        answer = project.configure(MODULE_PATH, ARCHES)
+        assert "HipCache: the generator 'Xcode' runs no compiler launchers" in answer.text
+        assert project.launchers() == {"kernels": ""}
+
+    def test_another_platform_is_left_alone(self, tmp_path: Path) -> None:
+        text = """\
+cmake_minimum_required(VERSION 3.21)
+project(none LANGUAGES NONE)
+set(CMAKE_HIP_PLATFORM nvidia)
+include(HipCache)
+"""
+        answer = Project(tmp_path).write({"CMakeLists.txt": text}).configure(MODULE_PATH)
+        assert "HipCache: CMAKE_HIP_PLATFORM is 'nvidia', hipcache caches 'amd' only: off" in answer.text
+        assert answer.warnings == 0
+
+
+@pytest.mark.parametrize("way", ["include", "top_level_includes"])
+def test_an_architecture_that_the_compiler_does_not_know_is_told_at_configure(tmp_path: Path, way: str) -> None:
+    way_in, how = WAYS_IN[way]
+    answer = Project(tmp_path).write(simple_project(way_in)).try_configure(how, "-DCMAKE_HIP_ARCHITECTURES=gfx90f")
+    assert answer.status != 0
+    assert "gfx90f" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("HIP_ARCHITECTURES gfx906 gfx1100", "cannot find ROCm device library for gfx1100"),
+        ("COMPILE_OPTIONS --no-such-option", "no-such-option"),
+    ],
+)
+def test_what_the_compiler_cannot_do_is_said_once(tmp_path: Path, setting: str, said: str) -> None:
+    """CMake itself tries the compiler with other flags."""
+    project = Project(tmp_path).write(simple_project(after=f"set_property(TARGET kernels PROPERTY {setting})"))
+    project.configure(MODULE_PATH, ARCHES)
+    done = project.run(CMAKES["newest"], "--build", project.build_dir)
+    assert done.returncode != 0
+    errors = [line for line in done.stdout.splitlines() if "error: " in line]
+    assert len(errors) == 1
+    assert said in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HIPCACHE_MAX_SIZE", "much", "'HIPCACHE_MAX_SIZE': 'much' is not a size"),
+        (
+            "HIPCACHE_MAXSIZE",
+            "1G",
+            "unknown environment variable 'HIPCACHE_MAXSIZE'; did you mean 'HIPCACHE_MAX_SIZE'?",
+        ),
+        ("HIPCACHE_DIR", "/dev/null/store", "'/dev/null' is not a directory"),
+    ],
+)
+def test_what_keeps_from_caching_is_said_at_configure(tmp_path: Path, variable: str, value: str, said: str) -> None:
+    project = Project(tmp_path, environ={variable: value})
+    project.write(simple_project())
+    answer = project.configure(MODULE_PATH, ARCHES)
+    assert said in answer.text
+    assert answer.warnings == 1
