@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from direct_lab import Direct, direct
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
 from hipcache.config import Config, watched_paths
@@ -23,7 +24,6 @@ from hipcache.planning.command import parse
 from hipcache.report.history import History
 from hipcache.store.layout import HEADER_BYTES
 from hipcache.values import replace
-from test_direct import Direct, direct
 
 __all__ = ["direct"]
 

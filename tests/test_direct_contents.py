@@ -4,60 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import LAUNCHER, Ended, Lab, apart, only_19, replace, rewrite, settle, toolchain
+from direct_lab import Direct, anew, direct, served_twice
+from hip import LAUNCHER, Lab, apart, only_19, replace, rewrite, settle, toolchain
 from hipcache.direct.record import NO_STATE
-from test_direct import Direct, at_once, direct
 from test_direct_trust import Record
 
 __all__ = ["direct"]
+
 STATE = 1
-
-
-def anew(lab: Lab) -> None:
-    """All files of the lab again, in their places: other files and directories with the same names and contents."""
-    old, copy = lab.root.with_name("old"), lab.root.with_name("copy")
-    shutil.copytree(lab.root, copy, symlinks=True, copy_function=shutil.copy)
-    lab.root.rename(old)
-    copy.rename(lab.root)
-    shutil.rmtree(old)
-
-
-def as_nobody(lab: Lab, argv: list[str]) -> Ended:
-    """As a user who may not read what is root's alone."""
-    if os.getuid() != 0:
-        pytest.skip("only root can become another user")
-    for path in lab.root.parents:
-        if path.stat().st_uid == os.getuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
-
-    def become() -> None:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-    done = subprocess.run(
-        argv,
-        cwd=lab.root,
-        env={**lab.environ, "TMPDIR": str(lab.root)},
-        preexec_fn=become,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def served_twice(direct: Direct, *flags: str) -> None:
-    """By content, and then by the state that was noted: nothing is noted again."""
-    assert direct.ask(*flags)
-    noted = direct.record(*flags).stat().st_ino
-    assert direct.ask(*flags)
-    assert direct.record(*flags).stat().st_ino == noted
 
 
 @only_19
@@ -241,21 +199,6 @@ def test_the_number_of_a_file_that_is_in_the_object_is_compared(direct: Direct) 
 
 
 @only_19
-def test_an_unreadable_file_is_left_to_the_engine(direct: Direct) -> None:
-    lab = direct.lab
-    lab.warm()
-    lab.root.chmod(0o777)
-    (lab.root / "out.o").unlink()
-    for path in [lab.store, *lab.store.rglob("*")]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    (lab.root / "value.hpp").chmod(0o600)
-    argv = [str(direct.program), *lab.words()]
-    assert as_nobody(lab, argv).status == 99
-    (lab.root / "value.hpp").chmod(0o644)
-    assert as_nobody(lab, argv).status == 0
-
-
-@only_19
 def test_a_compiler_is_known_by_its_content(lab: Lab, tmp_path: Path) -> None:
     compiler = toolchain(tmp_path / "llvm", lab.version)
     lab.compiler = str(compiler)
@@ -272,87 +215,6 @@ def test_a_compiler_is_known_by_its_content(lab: Lab, tmp_path: Path) -> None:
     assert not direct.ask()
     replace(lld, content)
     assert direct.ask()
-
-
-@only_19
-def test_a_record_of_a_clone_that_says_anything_harms_nothing(direct: Direct) -> None:
-    direct.lab.warm()
-    anew(direct.lab)
-    direct.ask_with_wrong_records(7)
-
-
-@only_19
-def test_many_that_refresh_one_record_at_once_leave_a_whole_one(direct: Direct) -> None:
-    lab = direct.lab
-    before = lab.warm()
-    anew(lab)
-    settle()
-    wrong = []
-
-    def build() -> None:
-        if lab.run([str(direct.program), *lab.words()]).status != 0:
-            wrong.append("engine")
-        if (lab.root / "out.o").read_bytes() != before.object:
-            wrong.append("object")
-
-    at_once(6, build)
-    assert not wrong
-    lab.count_anew()
-    served_twice(direct)
-    assert list((lab.store / "v1/tmp").glob("put-*")) == []
-
-
-@only_19
-def test_a_store_that_cannot_be_written_serves_a_clone(direct: Direct) -> None:
-    lab = direct.lab
-    lab.warm()
-    anew(lab)
-    settle()
-    lab.root.chmod(0o777)
-    (lab.root / "out.o").unlink()
-    before = {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")}
-    argv = [str(direct.program), *lab.words()]
-    for path in [lab.store, *before]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    ended = as_nobody(lab, argv)
-    for path in [lab.store, *before]:
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    assert ended.status == 0, ended
-    assert {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")} == before
-
-
-@only_19
-def test_a_sealed_record_is_refreshed_with_its_seal(direct: Direct) -> None:
-    lab = direct.lab
-    secret = lab.write(lab.root.parent / "secret", "0123456789abcdef" * 2)
-    secret.chmod(0o600)
-    lab.environ["HIPCACHE_KEY"] = str(secret)
-    lab.warm()
-    anew(lab)
-    settle()
-    records = {path: path.stat().st_ino for path in (lab.store / "v1/actions").glob("*/*")}
-    assert direct.ask()
-    refreshed = {path: path.stat().st_ino for path in (lab.store / "v1/actions").glob("*/*")}
-    assert refreshed != records
-    assert refreshed.keys() == records.keys()
-    assert all(path.read_bytes()[:4] == b"\x89hcK" for path in refreshed)
-    assert direct.ask()
-    assert {path: path.stat().st_ino for path in refreshed} == refreshed
-
-
-@only_19
-def test_a_store_that_was_unpacked_elsewhere_serves_a_clone(direct: Direct) -> None:
-    lab = direct.lab
-    before = lab.warm()
-    elsewhere = lab.root.parent / "unpacked"
-    shutil.copytree(lab.store, elsewhere, copy_function=shutil.copy)
-    shutil.rmtree(lab.store)
-    lab.environ["HIPCACHE_DIR"] = str(elsewhere)
-    lab.count_anew()
-    anew(lab)
-    settle()
-    served_twice(direct)
-    assert (lab.root / "out.o").read_bytes() == before.object
 
 
 OVERLAY = """\

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, launcher_of_comparisons, only_15, only_19, settle
 from hipcache.direct import elsewhere
 from hipcache.making import depfile
-from test_direct import Direct, direct
 
 __all__ = ["direct"]
 

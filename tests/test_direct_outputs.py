@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct, direct
 from hip import ARCHS, BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, kernel, only_15, only_19, settle
-from test_direct import Direct, direct
 
 pytestmark = pytest.mark.takes_turns("lab")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.config import Config
 from hipcache.engine.opening import open_engine
 from hipcache.loop.account import Compiled
 from hipcache.loop.front import make
 from hipcache.planning.command import Command, parse
-from test_direct import Direct, direct
 
 pytestmark = pytest.mark.archs(1)
 

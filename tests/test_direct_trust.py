@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, settle
 from hipcache import native
 from hipcache.direct.record import _list as packed_list
 from hipcache.direct.record import _string as packed
 from hipcache.direct.record import key
 from hipcache.store.local import LocalStore
-from test_direct import Direct, direct
 
 __all__ = ["direct"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
 from hipcache.direct.guards import DIGITS, GUARD, by_entries, file_systems, guard
@@ -17,7 +18,6 @@ from hipcache.direct.record import SYSTEM_DOMAIN, pack_list
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, states, status_text
 from hipcache.processes import observe
 from hipcache.processes.syscalls import LIST
-from test_direct import Direct, direct
 
 __all__ = ["direct"]
 

@@ -6,8 +6,8 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
+from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, only_19, replace, script, toolchain
-from test_direct import Direct
 
 pytestmark = pytest.mark.takes_turns("lab")
 

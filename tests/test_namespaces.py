@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct, direct
 from hip import HIT, MISS, only_19
 from hipcache import config
 from hipcache.cli import run as run_cli
@@ -14,7 +15,6 @@ from hipcache.errors import ConfigError
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from hipcache.store.seal import Seal
-from test_direct import Direct, direct
 
 __all__ = ["direct"]
 

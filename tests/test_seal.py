@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct, direct
 from hip import HIT, LAUNCHER, MISS, only_19, settle
 from hipcache import native
 from hipcache.config import Config
@@ -19,7 +20,7 @@ from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from hipcache.store.seal import Seal
 from hipcache.verify import entries
-from test_direct import SIZES, Direct, direct
+from test_direct_library import SIZES
 
 __all__ = ["direct"]
 

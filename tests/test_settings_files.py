@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from direct_lab import VALUE, Direct
 from hip import LAUNCHER, Lab
 from hipcache import config, settings_files
 from hipcache.cli import run as run_cli
@@ -14,7 +15,6 @@ from hipcache.helper.fetching import Fetches
 from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE
 from hipcache.store.local import LocalStore
-from test_direct import VALUE, Direct
 
 
 class Place:
