@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from dpkg_room import Dpkg, hipcache_of_debian
 from hip import SESSION
-from packaging_rooms import PACKAGING, Dpkg, Entry, Source, hipcache_of_debian
+from packaging_rooms import PACKAGING, Entry, Source
 
 USER = 54322
 # The first number of the 65,536 that are the clean root's.

@@ -14,25 +14,14 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from dpkg_room import Dpkg, hipcache_of_debian, source_tree
 from hip import FULL, LAUNCHER
 from hipcache import native
-from packaging_rooms import (
-    CHECKOUT,
-    FIRST,
-    NEXT,
-    SMALL,
-    Builder,
-    Dpkg,
-    Makepkg,
-    Nix,
-    Portage,
-    Rpmbuild,
-    Source,
-    columns,
-    hipcache_of_debian,
-    member,
-    source_tree,
-)
+from makepkg_room import Makepkg
+from nix_room import Nix
+from packaging_rooms import CHECKOUT, FIRST, NEXT, SMALL, Builder, Source, columns, member
+from portage_room import Portage
+from rpmbuild_room import Rpmbuild
 from sbuild_room import Sbuild
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")

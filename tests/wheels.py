@@ -1,0 +1,48 @@
+"""The wheel of this checkout, built as for a release."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hipcache
+import pytest
+from cmake_project import CHECKOUT
+from hip import SESSION
+
+SCRIPTS = f"hipcache-{hipcache.__version__}.data/scripts"
+INFO = f"hipcache-{hipcache.__version__}.dist-info"
+
+
+def build_wheel(*words: str, path: str = os.environ["PATH"], **environ: str) -> Path:
+    """The wheel that `python -m build` makes."""
+    out = Path(words[words.index("--outdir") + 1])
+    done = subprocess.run(
+        [sys.executable, "-m", "build", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path, **environ},
+    )
+    assert done.returncode == 0, done.stdout
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    """Built as for a release: the source distribution first, and the wheel from that; once for all workers of a run."""
+    place = SESSION / "wheel"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        dist = place / "dist"
+        if not dist.exists():
+            build_wheel("--outdir", str(place / "part"), str(CHECKOUT))
+            (place / "part").rename(dist)
+    (built,) = dist.glob("*.whl")
+    return built
