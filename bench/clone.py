@@ -22,11 +22,12 @@ from pathlib import Path
 
 import page
 from build import ninja_file
+from figures import Figures
 from measure import timed
 from page import say
 from tool import Ccache, Hipcache, Tool, base_environment, find_compiler, find_ninja, find_program
 from trouble import BenchError
-from warm import SMALL, Figures
+from warm import SMALL
 from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 WAYS = ("same", "again", "unpacked", "elsewhere")

@@ -24,11 +24,12 @@ from typing import Protocol
 
 import page
 from build import ninja_file
+from figures import Figures
 from measure import Times, timed
 from page import say
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
-from warm import SMALL, Figures
+from warm import SMALL
 from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

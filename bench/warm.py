@@ -18,24 +18,26 @@ import argparse
 import os
 import shlex
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import page
 from build import ninja_file
+from figures import Figures
+from floor import Copying, CopyingSmall
 from hipcache import native
 from measure import timed
 from page import say
+from phases import build_launcher_of_phases
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
+from warm_tables import render
 from workload import DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile, compile_of
 
-NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
 SMALL = """\
 #include <hip/hip_runtime.h>
 #include <algorithm>
@@ -60,22 +62,6 @@ open(sys.argv[1], "w").write(str(used.ru_utime + used.ru_stime))
 sys.exit(status)
 """
 LARGE = 300_000
-FLOOR = "copying"
-# As hatch_build.py links the launcher.
-SMALL_PROGRAM = ("musl-gcc" if shutil.which("musl-gcc") else "cc", "-static")
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Milliseconds: the median and the least of all takes."""
-
-    median: float
-    least: float
-    takes: int
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Figures:
-        return cls(round(statistics.median(seconds) * 1e3, 3), round(min(seconds) * 1e3, 3), len(seconds))
 
 
 class Alone(Hipcache):
@@ -86,30 +72,6 @@ class Alone(Hipcache):
 
     def settings(self) -> dict[str, str]:
         return {**super().settings(), "HIPCACHE_RESIDENT": "0"}
-
-
-class Copying(Tool):
-    """The floor: the program knows where the finished object is, and checks nothing."""
-
-    name = FLOOR
-    title = "only copying"
-    compiler: Sequence[str] = ("cc",)
-
-    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
-        super().__init__(home, env)
-        self._program = home / "copy"
-        subprocess.run([*self.compiler, "-O2", "-o", self._program, HERE / "copy.c"], check=True)
-
-    def launcher(self) -> tuple[str, ...]:
-        return (str(self._program), str(self.store))
-
-
-class CopyingSmall(Copying):
-    """The same program, linked as hipcache's launcher is: it starts in a quarter of the time."""
-
-    name = "copying-small"
-    title = "only copying, linked as hipcache is"
-    compiler = SMALL_PROGRAM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -133,20 +95,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return {name: _plain(value) for name, value in found.items()}, render(found, options)
 
     return page.write("warm", options.out, measure)
-
-
-def build_launcher_of_phases(program: Path) -> Path:
-    """A launcher that tells when each phase ends (`phases.h`), of all C files but those of the library alone."""
-    from hipcache import VERBS, __version__
-
-    of_library = ("bitcode", "lexer", "library", "observe")
-    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.stem.startswith(of_library)]
-    words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
-    words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
-    # It is to count nothing: no line of the counters has an empty checksum.
-    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "REFUSED", "REFUSED_CHECK")]
-    subprocess.run([*words, *map(str, sources)], check=True)
-    return program
 
 
 class Warm:
@@ -337,52 +285,6 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     return asdict(value) if isinstance(value, Figures) else value
-
-
-def render(found: Mapping[str, object], options: argparse.Namespace) -> str:
-    """The tables."""
-    ninja, single, phases, miss = (_figures(found, name) for name in ("ninja", "single", "phases", "miss"))
-    lines = [f"# Warm builds\n\nmilliseconds, medians (least) of {options.rounds} rounds\n"]
-    one, scons, share = found["large"], found["scons"], found["share"]
-    assert isinstance(one, Figures)
-    assert isinstance(scons, Figures)
-    assert isinstance(share, dict)
-    head = ("", f"{options.objects} objects under ninja", f"one source, {found['headers']} headers, 8 architectures")
-    rows = [(tool, _shown(ninja[tool]), _shown(single[tool])) for tool in ninja]
-    rows += [
-        (f"hipcache, {options.entries} more entries", "", _shown(one)),
-        ("hipcache, in process", "", _shown(scons)),
-    ]
-    lines += page.table(head, rows)
-    best = min(ninja["ccache"].median, ninja["sccache"].median)
-    ratios: list[tuple[str, float, float]] = [
-        ("warm ninja build / only copying", ninja["hipcache"].median / ninja[FLOOR].median, 1.2),
-        ("warm ninja build / the faster of ccache and sccache", ninja["hipcache"].median / best, 0.75),
-        ("one warm compile / ccache", single["hipcache"].median / single["ccache"].median, 0.6),
-        ("in process, ms per object", scons.median, 2.0),
-        ("large store / small store", one.median / single["hipcache"].median, 1.1),
-        ("own share of a miss, smallest kernel, wall ms", miss["wall"].median, 60),
-        ("own CPU of a cold compile of sort.hip / plain clang's", share["sort.hip"][0] / share["sort.hip"][1], 0.02),
-    ]
-    checked = [(name, f"{value:.3f}", *page.checked(value, limit)) for name, value, limit in ratios]
-    lines += ["", *page.table(("target", "is", "limit", ""), checked)]
-    for title, figures in (("phase of one warm compile", phases), ("smallest kernel, compiled", miss)):
-        lines += ["", *page.table((title, "ms"), [(name, _shown(value)) for name, value in figures.items()])]
-    shares = [(name, f"{own:.3f}", f"{plain:.2f}", f"{own / plain:.3f}") for name, (own, plain) in share.items()]
-    cold = ("cold compile, 4 architectures", "hipcache's own CPU s", "plain clang's CPU s", "ratio")
-    lines += ["", *page.table(cold, shares)]
-    lines += ["\nThe first of these meets an empty store: it has to hash the tools, and to scan the headers."]
-    return "\n".join(lines) + "\n"
-
-
-def _figures(found: Mapping[str, object], name: str) -> dict[str, Figures]:
-    value = found[name]
-    assert isinstance(value, dict)
-    return value
-
-
-def _shown(figures: Figures) -> str:
-    return f"{figures.median:.2f} ({figures.least:.2f})"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+"""A launcher that tells when each of its phases ends."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from floor import SMALL_PROGRAM
+from workload import HERE
+
+NATIVE = HERE.parent / "plugins" / "hipcache" / "native"
+
+
+def build_launcher_of_phases(program: Path) -> Path:
+    """A launcher that tells when each phase ends (`phases.h`), of all C files but those of the library alone."""
+    from hipcache import VERBS, __version__
+
+    of_library = ("bitcode", "lexer", "library", "observe")
+    sources = [path for path in sorted(NATIVE.glob("*.c")) if not path.stem.startswith(of_library)]
+    words = [*SMALL_PROGRAM, "-std=gnu11", "-O2", "-include", str(HERE / "phases.h"), "-o", str(program)]
+    words += [f'-DHIPCACHE_VERSION="{__version__}"', f'-DSUBCOMMANDS="{" ".join((*VERBS, "help"))}"']
+    # It is to count nothing: no line of the counters has an empty checksum.
+    words += [f'-D{name}_CRC=""' for name in ("NOT_HIP", "NOT_HIP_CHECK", "REFUSED", "REFUSED_CHECK")]
+    subprocess.run([*words, *map(str, sources)], check=True)
+    return program
