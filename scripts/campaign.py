@@ -27,8 +27,9 @@ from campaigns.crowds import Crowds
 from campaigns.disks import Disks
 from campaigns.kills import Kills
 from campaigns.limits import Limits
+from campaigns.misfortune import Campaign
 from campaigns.packets import Packets
-from campaigns.place import Campaign, Finding, Place
+from campaigns.place import Finding, Place
 from campaigns.signals import Signals
 from campaigns.users import Users
 

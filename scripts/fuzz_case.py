@@ -1,6 +1,6 @@
 """A case of the fuzzer: a project and a command, run by plain clang and by hipcache, step by step.
 
-What the project is, and what a step does to it, the kinds of cases say: `fuzz` (compiles), `fuzz_links`.
+What the project is, and what a step does to it, the kinds of cases say: `fuzz_compile`, `fuzz_links` ...
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from hipcache.settings import VARIABLES
 CHECKOUT = Path(__file__).parent.parent
 sys.path.insert(0, str(CHECKOUT / "scripts"))
 
+import man_pages  # noqa: E402
 import manual  # noqa: E402
 
 FILES = manual.files()
@@ -31,8 +32,8 @@ def test_each_subcommand_option_and_variable_is_in_the_manual() -> None:
 
 
 def test_a_line_of_text_is_no_request_of_roff() -> None:
-    assert manual.roff(".so /etc/passwd") == "\\&.so /etc/passwd"
-    assert manual.roff("C:\\x -o") == "C:\\ex \\-o"
+    assert man_pages.roff(".so /etc/passwd") == "\\&.so /etc/passwd"
+    assert man_pages.roff("C:\\x -o") == "C:\\ex \\-o"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from test_ci import Machine
 
 sys.path.insert(0, str(CHECKOUT / "scripts"))
 
-import manual
+import manual_settings
 import site_pages
 
 DOCS = CHECKOUT / "docs"
@@ -133,7 +133,7 @@ def test_sconss_variables_are_those_of_the_tool() -> None:
 @pytest.mark.parametrize("variable", VARIABLES)
 def test_the_example_of_a_setting_is_a_value_of_it(variable: str, tmp_path: Path) -> None:
     setting = VARIABLES[variable]
-    example = manual.EXAMPLES[setting.key]
+    example = manual_settings.EXAMPLES[setting.key]
     assert variable in rows("settings")
     if setting.key != "config_file":
         config.check(setting, example, {"HOME": str(tmp_path)})

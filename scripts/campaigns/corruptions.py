@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from campaigns.place import BY_ENGINE, Campaign, Finding, Place
+from campaigns.misfortune import Campaign
+from campaigns.place import BY_ENGINE, Finding, Place
 
 VERBS = (["verify"], ["stats"], ["stats", "--json"], ["gc"], ["clear"], ["explain"], ["explain", "k0.o"])
 HUGE = (1 << 40, 20 << 30)

@@ -7,7 +7,8 @@ import subprocess
 import time
 from random import Random
 
-from campaigns.place import Campaign, Ended, Finding, end_group
+from campaigns.misfortune import Campaign
+from campaigns.place import Ended, Finding, end_group
 
 PROCESSES = 256
 SOURCES = 4

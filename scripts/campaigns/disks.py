@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from campaigns.place import Campaign, Finding
+from campaigns.misfortune import Campaign
+from campaigns.place import Finding
 
 SIZES = ("16k", "64k", "128k", "256k", "512k", "1m", "4m")
 INODES = (2, 4, 8, 12, 16, 20, 24, 32, 48, 64)

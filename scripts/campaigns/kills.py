@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from random import Random
 
-from campaigns.place import BY_ENGINE, Campaign, end_group
+from campaigns.misfortune import Campaign
+from campaigns.place import BY_ENGINE, end_group
 
 # How long each kind of compile takes at most when the machine is free: the moment is chosen in that time.
 SECONDS = {"cold": 0.9, "engine": 0.25, "direct": 0.02}

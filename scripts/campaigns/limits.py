@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from campaigns.place import Campaign, Ended, Finding
+from campaigns.misfortune import Campaign
+from campaigns.place import Ended, Finding
 
 K, M = 1 << 10, 1 << 20
 # What is limited, and what it is limited to: from much too little to more than enough.

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from campaigns.place import Campaign, Finding
+from campaigns.misfortune import Campaign
+from campaigns.place import Finding
 
 # Longer ones than the longest list (resident.c: PACKET).
 LONGEST = 1 << 18

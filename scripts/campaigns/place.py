@@ -15,36 +15,16 @@ import signal
 import stat
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from campaigns.sources import FLAGS, HEADER, SOURCE
+
 # With these variables the native launcher leaves every compile to the engine, which alone reads "~".
 BY_ENGINE = {"HIPCACHE_LOG": "~/../log"}
-HEADER = """\
-#pragma once
-#define __global__ __attribute__((global))
-#define __device__ __attribute__((device))
-#define __host__ __attribute__((host))
-struct dim3 {
-    unsigned x, y, z;
-    __host__ __device__ dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
-extern "C" int hipLaunchKernel(const void*, dim3, dim3, void**, unsigned long, void*);
-extern "C" unsigned __hipPushCallConfiguration(dim3, dim3, unsigned long = 0, void* = nullptr);
-extern "C" unsigned __hipPopCallConfiguration(dim3*, dim3*, unsigned long*, void*);
-"""
-SOURCE = """\
-#include "hip_in_short.hpp"
-#include "value.hpp"
-extern "C" __global__ void kernel(int* p) {{ p[0] = p[1] * VALUE + {number}; }}
-extern "C" int host() {{ return VALUE + {number}; }}
-"""
-# Without HIP's headers and device libraries a compile takes a fifth of a second; the CUID is plain clang's, too.
-FLAGS = ("-x", "hip", "--offload-arch=gfx906", "-nogpuinc", "-nogpulib", "-O1", "-cuid=5eed")
 # In the root, what compiles and the trials themselves make.
 OURS = ("store", "known", "template", "run", "log", "shared")
 OTHER = "other.hip"  # whose compile leaves the digests of the compiler in a store
@@ -299,35 +279,6 @@ class Place:
         for process in self.residents():
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-
-
-class Campaign:
-    """One kind of misfortune. `trials`: how many make a campaign in full; `sources`: of its project."""
-
-    name = ""
-    trials = 1000
-    sources = 1
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.tally: Counter[str] = Counter()
-
-    def begin(self) -> None:
-        """Before the first trial."""
-        self.place.prepare(self.sources)
-
-    def trial(self, number: int, dice: Random) -> None:
-        """Raises Finding."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """After the last one; raises Finding."""
-
-    def verb(self, words: Sequence[str]) -> None:
-        """A subcommand of hipcache: none may end with a traceback or hang, whatever it finds."""
-        ended = self.place.run([*self.place.launcher, *words])
-        if "Traceback" in ended.err or ended.status not in (0, 1):
-            raise Finding(f"'hipcache {' '.join(words)}' ends with {ended.status}: {ended.err[-300:]}")
 
 
 def end_group(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:

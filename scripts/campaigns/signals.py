@@ -8,7 +8,8 @@ import time
 from contextlib import suppress
 from random import Random
 
-from campaigns.place import BY_ENGINE, Campaign, Finding, end_group
+from campaigns.misfortune import Campaign
+from campaigns.place import BY_ENGINE, Finding, end_group
 
 FIRST = 0.2  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -1,0 +1,94 @@
+"""The completions of shells: the first word is a subcommand, an option or a compiler."""
+
+from __future__ import annotations
+
+from hipcache import cli
+from subcommands import summaries
+
+
+def _options() -> dict[str, list[str]]:
+    found = {}
+    for verb, _, actions in summaries():
+        found[verb] = [word for action in actions for word in action.option_strings if word.startswith("--")] + [
+            "--help"
+        ]
+    return found
+
+
+def bash() -> str:
+    cases = "".join(f'        {verb}) words="{" ".join(words)}" ;;\n' for verb, words in _options().items())
+    first = " ".join([*cli.VERBS, *(option for option in cli.OPTIONS if option.startswith("--"))])
+    return f"""\
+# bash completion for hipcache; made by scripts/manual.py.
+_hipcache() {{
+    local current=${{COMP_WORDS[COMP_CWORD]}} words=
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "{first}" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        return
+    fi
+    case ${{COMP_WORDS[1]}} in
+{cases}        *) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+}}
+complete -o filenames -F _hipcache hipcache
+"""
+
+
+def zsh() -> str:
+    verbs = "".join(f"        {_quoted(f'{verb}:{summary}')}\n" for verb, summary, _ in summaries())
+    options = "".join(f"        {_quoted(f'{option}:{text}')}\n" for option, text in cli.OPTIONS.items() if text)
+    cases = ""
+    for verb, _, actions in summaries():
+        words = "".join(
+            " " + _quoted(f"{word}[{_bare(action.help or '')}]{'' if action.nargs == 0 else ':value:_files'}")
+            for action in actions
+            for word in action.option_strings
+            if word.startswith("--")
+        )
+        cases += f"    {verb}) _arguments{words} '*:file:_files' ;;\n"
+    return f"""\
+#compdef hipcache
+# zsh completion for hipcache; made by scripts/manual.py.
+local -a verbs options
+if (( CURRENT == 2 )); then
+    verbs=(
+{verbs}    )
+    options=(
+{options}    )
+    _describe subcommand verbs
+    _describe option options
+    _command_names -e
+    return
+fi
+case $words[2] in
+{cases}    *) _files ;;
+esac
+"""
+
+
+def fish() -> str:
+    lines = ["# fish completion for hipcache; made by scripts/manual.py."]
+    for verb, summary, actions in summaries():
+        lines.append(f"complete -c hipcache -n __fish_use_subcommand -a {verb} -d {_quoted(summary)}")
+        for action in actions:
+            for word in action.option_strings:
+                if word.startswith("--"):
+                    required = "" if action.nargs == 0 else " -r"
+                    lines.append(
+                        f"complete -c hipcache -n '__fish_seen_subcommand_from {verb}' -l {word[2:]}{required}"
+                        f" -d {_quoted(action.help or '')}"
+                    )
+    for option, text in cli.OPTIONS.items():
+        if text:
+            lines.append(f"complete -c hipcache -n __fish_use_subcommand -l {option[2:]} -d {_quoted(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _bare(text: str) -> str:
+    """For zsh's _arguments, to which brackets and colons mean something."""
+    return text.replace("[", "(").replace("]", ")").replace(":", r"\:")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
