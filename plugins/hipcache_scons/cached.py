@@ -31,7 +31,6 @@ from hipcache.errors import (
     StoreError,
     pass_through_after,
 )
-from hipcache.inputs.readset import ReadSet
 from hipcache.loop import several
 from hipcache.loop.account import Compiled
 from hipcache.planning import tools, wrapper
@@ -182,7 +181,7 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
         raise PassThrough("link")
     columns = telling.columns(cache.environ)
     (done,), whole = several.make_each(engine, (command,), columns)
-    shadows.note(engine, done.record.object, _read_sets(engine, done.record), argv)
+    shadows.note(engine, done.record.object, shadows.read_sets(engine, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
     if whole and _may_be_direct(cache.config):
@@ -290,15 +289,3 @@ def say(text: str) -> None:
     """To standard error; a build that nobody listens to goes on."""
     with suppress(OSError):
         telling.say(text)
-
-
-def _read_sets(engine: Engine, record: Record) -> list[ReadSet]:
-    """The read sets of the passes; none if the store does not have all of them."""
-    sets = []
-    for digest in dict.fromkeys(unit.reads for unit in record.units):
-        packed = engine.store.get_blob(digest) if digest else None
-        try:
-            sets.append(ReadSet.unpack(packed or b""))
-        except ValueError:
-            return []
-    return sets

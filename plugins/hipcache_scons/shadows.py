@@ -19,6 +19,19 @@ from hipcache.engine import Engine
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
+from hipcache.report.history import Record
+
+
+def read_sets(engine: Engine, record: Record) -> list[ReadSet]:
+    """Those of the passes; none if the store does not have all of them."""
+    sets = []
+    for digest in dict.fromkeys(unit.reads for unit in record.units):
+        packed = engine.store.get_blob(digest) if digest else None
+        try:
+            sets.append(ReadSet.unpack(packed or b""))
+        except ValueError:
+            return []
+    return sets
 
 
 def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
