@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hip import SESSION, Lab, write_files
+from hip import HIT, MISS, SESSION, Compiled, Lab, explained, write_files
 
 
 def _directory(package: str) -> Path | None:
@@ -147,3 +147,20 @@ def made(name: str, *flags: str) -> Path:
             subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=120)
             (place / part).rename(module)
     return module
+
+
+GFX90A = (HIP[0], "--iree-rocm-target=gfx90a")
+
+
+def same(
+    lab: Lab, *flags: str, source: str = "matmul.mlir", cwd: Path | None = None, program: str = PROGRAM
+) -> Compiled:
+    return lab.same(words(*flags, source=source, program=program), output="out.vmfb", cwd=cwd)
+
+
+def warm(lab: Lab, *flags: str, source: str = "matmul.mlir", program: str = PROGRAM) -> Compiled:
+    first = same(lab, *flags, source=source, program=program)
+    assert (first.status, first.outcome) == (0, MISS), first.messages + explained(lab.environ)
+    second = same(lab, *flags, source=source, program=program)
+    assert second.outcome == HIT, explained(lab.environ)
+    return second

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from hip import ARCHS, HIT, LLVM, Counted, Lab, launcher_of_comparisons, toolchain
+from hip import ARCHS, HIT, LLVM, PASSED_THROUGH, Counted, Lab, launcher_of_comparisons, toolchain
 
 ONE = """\
 #include "hip_in_short.hpp"
@@ -142,3 +142,15 @@ class Program:
         assert counted.outcome == HIT, self.lab.hipcache("explain").out.decode()
         assert second == first
         return first
+
+
+def pack(lab: Lab, *objects: str, library: str = "libtwo.a") -> None:
+    (lab.root / library).unlink(missing_ok=True)
+    assert lab.run(["ar", "rc", library, *objects]).status == 0
+
+
+def left(program: Program, *more: str) -> str:
+    """The reason why this link is left to the compiler."""
+    _, counted = program.link(*more)
+    assert counted.outcome == PASSED_THROUGH
+    return counted.reason

@@ -37,3 +37,6 @@ def parsed_or_left(parse: Callable[[str], Parsed], raw: str) -> Parsed | None:
     except PassThrough as left:
         assert left.reason in REASONS
         return None
+
+
+CLANGS = ("clang15", "clang19", "clang22")

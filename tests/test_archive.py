@@ -1,84 +1,23 @@
-"""`hipcache export` and `hipcache import`: what a store holds goes into another one, and nothing goes elsewhere."""
+"""`hipcache export` and `hipcache import`: what a store holds goes into another one."""
 
 from __future__ import annotations
 
 import builtins
-import gzip
-import io
 import os
 import tarfile
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from archive_shop import KEY, OTHER, THIRD, UNIT, Shop, entry, names, record, shop, tar
 from hip import HIT, Lab, only_19
-from hipcache.cache.entries import Entry, pack, unpack
-from hipcache.cli import Session, carrying, dispatch
+from hipcache.cache.entries import pack, unpack
+from hipcache.cli import carrying
 from hipcache.store import archive
-from hipcache.store.layout import pack_action
-from hipcache.store.local import NO_SEAL, LocalStore
-from hipcache.store.seal import Seal
 
-KEY, OTHER, THIRD = "0123456789abcdef" * 4, "fedcba9876543210" * 4, "ab" * 32
-UNIT = b'{"outputs":[],"passing":[],"text":"","seconds":1}'
+__all__ = ["shop"]
+
 OLD = 1_600_000_000
-
-
-class Shop:
-    """Two stores, and the commands over each."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.file = root / "a.tar.gz"
-        self.here, self.there = (LocalStore(root / name, max_bytes=0) for name in ("here", "there"))
-        self.out = self.err = ""
-
-    def __call__(self, store: LocalStore, *argv: str | Path, terminal: bool = False, **environ: str) -> int:
-        out, err = io.StringIO(), Terminal() if terminal else io.StringIO()
-        base = {"HOME": str(self.root), "HIPCACHE_DIR": str(store.root), "PATH": os.environ["PATH"]}
-        status = dispatch([str(word) for word in argv], Session({**base, **environ}, out, err))
-        self.out, self.err = out.getvalue(), err.getvalue()
-        return status
-
-    def outside(self) -> set[str]:
-        """All files that are not in the second store."""
-        return {str(path) for path in self.root.rglob("*") if "there" not in path.parts}
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    return Shop(tmp_path)
-
-
-def names(file: Path) -> list[str]:
-    return [f"{entry.tree} {entry.name}" for entry in archive.read(file)]
-
-
-def tar(file: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
-    """An archive that nobody's `export` has made."""
-    with tarfile.open(file, "w:gz", format=tarfile.USTAR_FORMAT) as made:
-        for member, content in members:
-            made.addfile(member, io.BytesIO(content))
-    return file
-
-
-def member(name: str, size: int = 0, **more: object) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    for field, value in more.items():
-        setattr(info, field, value)
-    return info
-
-
-def record(key: str, payload: bytes) -> tuple[tarfile.TarInfo, bytes]:
-    content = pack_action(key, payload, NO_SEAL)
-    return member(f"v1/actions/{key[:2]}/{key[2:]}", len(content)), content
 
 
 @pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
@@ -150,41 +89,6 @@ def test_answers_that_name_programs_stay_behind(shop: Shop) -> None:
     assert all(shop.there.get_action(key, own=True) is None for key in (KEY, OTHER, THIRD))
 
 
-def test_what_is_damaged_is_told_and_left_out(shop: Shop) -> None:
-    good = shop.here.put_blob(b"good")
-    wrong = (member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", 5), b"wrong")
-    _, content = record(KEY, UNIT)
-    renamed = (member(f"v1/actions/{OTHER[:2]}/{OTHER[2:]}", len(content)), content)
-    right = (member(f"v1/blobs/{good[:2]}/{good[2:]}", 4), b"good")
-    tar(shop.file, wrong, renamed, right)
-    assert shop(shop.there, "import", shop.file) == 1
-    assert shop.out == "3 entries read: 1 new, 0 already there, 2 damaged\n"
-    assert shop.there.get_blob(good) == b"good"
-    assert shop.there.size().entries == 1
-
-
-def test_a_record_without_the_seal_of_the_store_does_not_count(shop: Shop) -> None:
-    (shop.root / "key").write_bytes(bytes(range(32)))
-    (shop.root / "key").chmod(0o600)
-    shop.here.put_action(KEY, UNIT)
-    shop(shop.here, "export", shop.file)
-    assert shop(shop.there, "import", shop.file, HIPCACHE_KEY=str(shop.root / "key")) == 0
-    assert shop.out == "1 entry read: 0 new, 0 already there, 1 left out\n"
-    sealed = LocalStore(shop.root / "sealed", max_bytes=0, seal=Seal(b"1" * 32))
-    sealed.put_action(KEY, UNIT)
-    archive.write(shop.file, carrying.entries(sealed, None, int))
-    assert len(names(shop.file)) == 1
-    assert shop(shop.there, "import", shop.file) == 0
-    assert shop.out == "1 entry read: 0 new, 0 already there, 1 left out\n"
-    other = LocalStore(shop.root / "other", max_bytes=0, seal=Seal(b"1" * 32))
-    carrying.merge(other, shop.file, int)
-    assert other.get_action(KEY) == UNIT
-
-
-def entry(reads: str) -> Entry:
-    return Entry(reads, (), (), "", "", 1.0)
-
-
 def test_lists_of_what_a_pass_came_to_are_merged_with_those_that_are_there(shop: Shop) -> None:
     """Two machines have met other headers."""
     both, only = entry(OTHER), entry(THIRD)
@@ -203,84 +107,6 @@ def test_a_list_that_is_nested_too_deeply_is_no_list(shop: Shop) -> None:
     tar(shop.file, record(KEY, b"[" * 200_000))
     assert shop(shop.there, "import", shop.file) == 0
     assert unpack(shop.there.get_action(KEY)) == [entry(OTHER)]
-
-
-# Archives that somebody has made to do harm
-
-STRANGE: Mapping[str, tarfile.TarInfo] = {
-    "a parent directory": member("../outside"),
-    "a parent directory further down": member("v1/blobs/../../../outside"),
-    "an absolute path": member("/tmp/outside"),
-    "a name of the store that is no entry": member("v1/ledger"),
-    "a memo of tools": member("v1/tools/" + KEY),
-    "a name with a line behind it": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}\n"),
-    "a symbolic link": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-    "a hard link": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", type=tarfile.LNKTYPE, linkname="/etc/passwd"),
-    "a device": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", type=tarfile.CHRTYPE, devmajor=1, devminor=5),
-    "a FIFO": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", type=tarfile.FIFOTYPE),
-    "a directory": member("v1/blobs", type=tarfile.DIRTYPE),
-    "a sparse file": member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", type=tarfile.GNUTYPE_SPARSE),
-}
-
-
-@pytest.mark.parametrize("what", STRANGE)
-def test_what_is_no_entry_ends_the_import_and_is_written_nowhere(shop: Shop, what: str) -> None:
-    tar(shop.file, (STRANGE[what], b""))
-    before = shop.outside()
-    assert shop(shop.there, "import", shop.file) == 1
-    assert "is no entry of a store\n  import a file that 'hipcache export' has made" in shop.err
-    assert shop.outside() == before
-    assert shop.there.size().entries == 0
-
-
-@pytest.mark.parametrize("size", [archive.MOST_CONTENT + 1, 1 << 40])
-def test_a_size_is_bounded_before_anything_is_read(shop: Shop, size: int) -> None:
-    header = member(f"v1/blobs/{KEY[:2]}/{KEY[2:]}", size).tobuf(tarfile.GNU_FORMAT)
-    shop.file.write_bytes(gzip.compress(header))
-    assert shop(shop.there, "import", shop.file) == 1
-    assert f"says that it has {size} bytes" in shop.err
-
-
-def test_an_extended_header_is_not_read(shop: Shop) -> None:
-    """A tar can ask for any amount of memory by one."""
-    header = member("././@PaxHeader", 1 << 40, type=tarfile.XHDTYPE).tobuf(tarfile.GNU_FORMAT)
-    shop.file.write_bytes(gzip.compress(header))
-    assert shop(shop.there, "import", shop.file) == 1
-    assert "is no entry of a store" in shop.err
-
-
-def test_more_than_the_store_may_hold_is_refused(shop: Shop) -> None:
-    for number in range(20):
-        shop.here.put_blob(bytes([number]))
-    shop(shop.here, "export", shop.file)
-    assert shop(shop.there, "import", shop.file, HIPCACHE_MAX_SIZE="40K") == 1
-    assert "raise HIPCACHE_MAX_SIZE" in shop.err
-
-
-@pytest.mark.parametrize("suffix", [".tar.zst", ".tar.gz"])
-def test_a_cut_or_flipped_archive_is_told(shop: Shop, suffix: str) -> None:
-    shop.here.put_blob(os.urandom(3000))
-    shop.here.put_action(KEY, UNIT)
-    file = shop.root / f"a{suffix}"
-    shop(shop.here, "export", file)
-    whole = file.read_bytes()
-    for length in (*range(0, 40), *range(40, len(whole) - 12, 97)):
-        file.write_bytes(whole[:length])
-        assert shop(shop.there, "import", file) == 1, length
-        assert shop.err.startswith(f"hipcache: '{file}' is "), shop.err
-    for at in range(0, len(whole), 61):
-        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        shop(shop.there, "import", file)
-        assert "Traceback" not in shop.err
-    assert shop(shop.there, "verify") == 0, shop.out
-
-
-def test_a_file_that_is_none_is_told(shop: Shop) -> None:
-    shop.file.write_bytes(b"no archive")
-    assert shop(shop.there, "import", shop.file) == 1
-    assert "packed neither by zstd nor by gzip" in shop.err
-    assert shop(shop.there, "import", shop.root / "gone.tar.gz") == 1
-    assert "No such file" in shop.err
 
 
 # Of the command

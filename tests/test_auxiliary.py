@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, Lab, kernel
-from test_direct import Direct
-from test_shapes import Left, same, warm, words
+from shapes_lab import Left, same, warm, words
 
 pytestmark = pytest.mark.takes_turns("lab")
 

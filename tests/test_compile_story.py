@@ -1,96 +1,21 @@
-"""One compile from command to outcome, with a fake compiler, the real store, and a clock that the test drives."""
+"""One compile from command to outcome: what runs, what is printed, written and explained."""
 
 from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
-from fake_compiler import Compiler, host_template
+from compile_world import ARCHS, World, template, warm, world
 from hipcache.cli.explain import describe
-from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough, StoreError
-from hipcache.loop.account import Compiled
+from hipcache.errors import JobFailed, PassThrough
 from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import Killed
-from hipcache.processes.slots import SharedSlots
-from hipcache.report.history import History
-from hipcache.store.local import LocalStore
-from hipcache.values import replace
-from store_clock import HandClock
 
-ARCHS = ["gfx1030", "gfx906", "gfx90a"]
-
-
-class World:
-    """A directory with a source, a compiler, a store and a history. The clock stands long after all files."""
-
-    def __init__(self, root: Path, template: bytes) -> None:
-        self.root = root
-        self.clock = HandClock(time.time() + 1000)
-        self.compiler = Compiler(root, template, self.clock)
-        self.store = LocalStore(root / "store", max_bytes=0)
-        self.history = History(self.store.notes("history"))
-        self.engine = Engine(
-            store=self.store,
-            runner=self.compiler,
-            slots=SharedSlots(4, ""),
-            environ={"PATH": "/usr/bin"},
-            clock=self.clock,
-            history=self.history,
-        )
-        (root / "out").mkdir()
-        self.write("k.hip", "include x.h\nkernel 1\nhost 1\n")
-        self.write("x.h", "int x;\n")
-
-    def write(self, name: str, text: str) -> None:
-        (self.root / name).write_text(text)
-
-    def compile(self, *words: str, engine: Engine | None = None) -> Compiled:
-        """A compile as the launcher does it: its record is kept."""
-        self.compiler.ran.clear()
-        (self.root / "out/k.o").unlink(missing_ok=True)
-        argv = (str(self.compiler.tools / "clang++"), *words, "-c", "k.hip", "-o", "out/k.o")
-        done = make(engine or self.engine, command.parse(argv, str(self.root), {}), None)
-        self.history.save(done.record)
-        return done
-
-    @property
-    def object(self) -> bytes:
-        return (self.root / "out/k.o").read_bytes()
-
-    def ran(self, *kinds: str) -> set[str]:
-        """The jobs that ran, of these kinds (all but the plan if none is named)."""
-        return {job for job in self.compiler.ran if job != "plan" and (not kinds or job.split()[0] in kinds)}
-
-    def why(self, done: Compiled) -> dict[str, tuple[str, ...]]:
-        return {unit.name: unit.why for unit in done.outcome.units}
-
-    def temporary(self) -> list[Path]:
-        return [path for path in (self.root / "store").rglob("*") if path.suffix in (".bc", ".code", ".hipfb")]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return host_template(tmp_path_factory.mktemp("template"))
-
-
-@pytest.fixture
-def world(tmp_path: Path, template: bytes) -> World:
-    return World(tmp_path, template)
-
-
-@pytest.fixture
-def warm(world: World) -> Iterator[World]:
-    """A world in which the source has been compiled."""
-    assert world.compile().outcome.outcome == "miss"
-    yield world
-
+__all__ = ["template", "warm", "world"]
 
 # Miss, hit, partial hit
 
@@ -249,133 +174,6 @@ def test_a_host_object_of_another_layout_is_left(world: World) -> None:
     with pytest.raises((PassThrough, Killed)) as left:
         world.compile()
     assert isinstance(left.value, Killed) or left.value.reason == "object_layout"
-
-
-# What is kept
-
-
-def test_another_compiler_shares_nothing(warm: World) -> None:
-    (warm.compiler.tools / "clang").write_text("another clang")
-    assert warm.compile().outcome.outcome == "miss"
-
-
-def test_another_linker_runs_the_passes_again(warm: World) -> None:
-    (warm.compiler.tools / "lld").write_text("another lld")
-    warm.compile()
-    assert warm.compiler.ran.count("link") == len(ARCHS)
-
-
-def test_a_pass_that_cannot_be_traced_is_not_kept(world: World) -> None:
-    world.write("x.h", "char t[] = __DATE__;\n")
-    notes = world.compile().outcome.notes
-    assert notes == ("not stored: 'x.h' uses __DATE__",)
-    world.compile()
-    assert world.ran("front") == {f"front {arch}" for arch in ARCHS}
-    assert world.ran("back") == set()
-
-
-def test_a_file_that_changes_while_the_compiler_runs_is_not_kept(world: World) -> None:
-    world.clock.now = time.time() - 1000
-    assert any("changed while the compiler ran" in note for note in world.compile().outcome.notes)
-    world.clock.now = time.time() + 1000
-    assert world.compile().outcome.outcome != "hit"
-
-
-def test_a_clock_that_is_set_back_makes_a_pass_untraceable(world: World) -> None:
-    def set_back(kind: str) -> None:
-        if kind == "host":
-            world.clock.now -= 500
-
-    world.compiler.before = set_back
-    assert "not stored: the clock was set back while the compiler ran" in world.compile().outcome.notes
-
-
-def test_recache_takes_no_hits_and_stores_anew(warm: World) -> None:
-    done = warm.compile(engine=replace(warm.engine, recache=True))
-    assert done.outcome.outcome == "miss"
-    assert warm.ran("back") == {f"back {arch}" for arch in ARCHS}
-    assert warm.compile().outcome.outcome == "hit"
-
-
-def blobs(world: World) -> list[Path]:
-    """Files of the store that hold content."""
-    return [path for path in (world.root / "store").rglob("*") if path.is_file() and "blobs" in str(path)]
-
-
-def test_the_test_finds_the_stores_blobs(warm: World) -> None:
-    assert len(blobs(warm)) >= len(ARCHS) + 2
-
-
-def test_a_store_that_is_damaged_all_over_heals(warm: World) -> None:
-    first = warm.object
-    for path in blobs(warm):
-        path.write_bytes(b"damaged" + path.read_bytes()[7:])
-    for expected in ({"miss", "partial"}, {"hit"}):
-        assert warm.compile().outcome.outcome in expected
-        assert warm.object == first
-
-
-def test_however_many_code_objects_are_damaged_one_compile_makes_them_anew(warm: World) -> None:
-    first = warm.object
-    for path in blobs(warm):
-        if path.read_bytes().startswith((b"\x7fELF", b"code")):
-            path.write_bytes(b"damaged" + path.read_bytes()[7:])
-    warm.compiler.ran.clear()
-    warm.compile()
-    assert warm.object == first
-    jobs = sorted(job for job in warm.compiler.ran if job.startswith(("front", "back")))
-    assert jobs == sorted(f"{kind} {arch}" for kind in ("front", "back") for arch in ARCHS), "each once"
-
-
-def test_each_damaged_blob_on_its_own_is_recovered_from(warm: World) -> None:
-    first = warm.object
-    for name in [path.relative_to(warm.root) for path in blobs(warm)]:
-        path = warm.root / name
-        if path.exists():
-            path.write_bytes(path.read_bytes()[:-1])
-            warm.compile()
-            assert warm.object == first
-
-
-def test_each_missing_blob_is_recovered_from(warm: World) -> None:
-    first = warm.object
-    for path in blobs(warm):
-        path.unlink(missing_ok=True)
-        warm.compile()
-        assert warm.object == first
-
-
-class Full(LocalStore):
-    """A store on a disk that is full."""
-
-    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
-        raise StoreError("no space left")
-
-    def put_action(self, key: str, record: bytes, *, own: bool = False) -> None:
-        raise StoreError("no space left")
-
-
-def test_a_full_disk_costs_only_speed(world: World, template: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
-    world.compile()
-    full = World(tmp_path_factory.mktemp("full"), template)
-    done = full.compile(engine=replace(full.engine, store=Full(full.root / "store", max_bytes=0)))
-    assert done.outcome.outcome == "miss"
-    assert done.outcome.notes == ("not stored: no space left",)
-    assert full.object[:4] == b"\x7fELF"
-    assert all(f"code object of {arch}".encode() in full.object for arch in ARCHS)
-
-
-def test_a_store_that_goes_while_it_compiles_costs_only_speed(warm: World) -> None:
-    warm.write("x.h", "int y;\n")
-
-    def remove(kind: str) -> None:
-        if kind == "bundle":
-            for path in blobs(warm):
-                path.unlink(missing_ok=True)
-
-    warm.compiler.before = remove
-    warm.compile()
-    assert b"int y;" in warm.object
 
 
 # Side by side

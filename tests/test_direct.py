@@ -238,9 +238,6 @@ def test_a_file_system_mounted_over_a_directory_is_seen(direct: Direct) -> None:
     assert direct.ask("-Ione", "-I.")
 
 
-# In this process
-
-
 ONE_OUTPUT = [
     "--offload-compress",
     "--offload-new-driver",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LLVM, PASSED_THROUGH, Lab, only_15, only_19, script, toolchain
-from programs import ALL, MAIN, Program
+from programs import ALL, MAIN, Program, left, pack
 
 NEW = ("--offload-new-driver",)
 
@@ -34,18 +34,6 @@ def edited(program: Program) -> Program:
     program.one()
     program.two()
     return program
-
-
-def pack(lab: Lab, *objects: str, library: str = "libtwo.a") -> None:
-    (lab.root / library).unlink(missing_ok=True)
-    assert lab.run(["ar", "rc", library, *objects]).status == 0
-
-
-def left(program: Program, *more: str) -> str:
-    """The reason why this link is left to the compiler."""
-    _, counted = program.link(*more)
-    assert counted.outcome == PASSED_THROUGH
-    return counted.reason
 
 
 def test_an_architecture_added_is_linked_alone(edited: Program) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hip import FULL, HIT, LLVM, MISS, PASSED_THROUGH, Lab, kernel, script, settle, toolchain
 from programs import ALL, Program
+from shapes_lab import ENDS, SOURCE, same, warm
 from test_identity import SOURCES, check
-from test_shapes import ENDS, SOURCE, same, warm
 
 pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
 

@@ -3,91 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
-from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from at_once import LIBRARIES, Both, both, words
-from hip import ARCHS, CUID, FAILED, FULL, HIT, LLVM, MISS, PARTIAL, PASSED_THROUGH, Lab, replace, script, settle
-from programs import RUNTIME, linking_toolchain
+from at_once import words
+from hip import ARCHS, CUID, HIT, LLVM, MISS, PARTIAL, replace, script, settle
+from programs import linking_toolchain
+from rdc_program import ONE, Sources, each_driver, sources
 
+__all__ = ["sources"]
 pytestmark = pytest.mark.takes_turns("sources")
 
-ONE = """\
-#include "hip_in_short.hpp"
-#warning first
-#ifdef __gfx90a__
-#include "only.hpp"
-#else
-#define FACTOR 2
-#endif
-static __device__ int counter = 3;
-void* address() { return (void*)&counter; }
-__device__ int twice(int a) { return a * FACTOR + counter; }
-extern "C" __global__ void kernel(int* p) { p[0] = twice(p[1]); }
-int host();
-#ifndef __HIP_DEVICE_COMPILE__
-#include "host.hpp"
-#endif
-int main() { return host(); }
-"""
-TWO = """\
-#include "hip_in_short.hpp"
-#warning second
-static __device__ int counter = 4;
-void* other_address() { return (void*)&counter; }
-__device__ int twice(int a);
-extern "C" __global__ void other(int* p) { p[0] = twice(p[2]) + counter; }
-"""
-OLD, OLD_19, NEW = ("15", ()), ("19", ()), ("19", ("--offload-new-driver",))
 UNITS, LINKS = {"gfx906", "gfx90a", "host"}, {"gfx906", "gfx90a", "link"}
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Two sources, of which the first is a program by itself, and a runtime to link. `flags`: what chooses the
-    driver."""
-
-    lab: Lab
-    flags: tuple[str, ...]
-
-    def both(self, *more: str, libraries: tuple[str, ...] = LIBRARIES) -> Both:
-        return both(self.lab, "-fgpu-rdc", *self.flags, *more, libraries=libraries)
-
-    def compile(self, name: str, *more: str) -> None:
-        """A source to an object, by clang."""
-        line = words(self.lab, "-fgpu-rdc", *self.flags, *more, "-c", name, "-o", f"{Path(name).stem}.o", libraries=())
-        assert self.lab.run(line).status == 0
-
-    def warm(self, *more: str) -> Both:
-        assert self.both(*more).counted.missed
-        found = self.both(*more)
-        assert (found.counted.outcome, found.counted.missed) == (HIT, frozenset())
-        return found
-
-
-@pytest.fixture(params=[OLD, NEW, OLD_19], ids=lambda driver: "".join([*driver[1], driver[0]]))
-def sources(request: pytest.FixtureRequest, tmp_path: Path) -> Sources:
-    version, flags = request.param
-    lab = Lab.make(tmp_path, version)
-    for name, text in (("one.hip", ONE), ("two.hip", TWO), ("runtime.cpp", RUNTIME)):
-        lab.write(name, text)
-    lab.write("only.hpp", "#define FACTOR 3\n")
-    lab.write("host.hpp", "int host() { return 0; }\n")
-    assert lab.run([lab.compiler, "-c", "runtime.cpp"]).status == 0
-    assert lab.run(["ar", "rc", "libruntime.a", "runtime.o"]).status == 0
-    return Sources(lab, flags)
-
-
-new_enough = pytest.mark.parametrize("sources", [OLD_19, NEW], indirect=True, ids=["19", "new"])
-each_driver = pytest.mark.parametrize(
-    "sources",
-    [OLD, NEW, *([OLD_19] if FULL else [])],
-    indirect=True,
-    ids=lambda driver: "".join([*driver[1], driver[0]]),
-)
 
 
 def test_a_program_is_plain_clangs_and_the_next_one_runs_no_compiler(sources: Sources) -> None:
@@ -255,33 +183,6 @@ def test_without_a_name_each_source_has_a_dependency_file(sources: Sources) -> N
 
 
 @each_driver
-def test_device_code_that_lacks_a_function_is_clangs_error(sources: Sources) -> None:
-    sources.lab.write("program", "old")
-    found = sources.both("two.hip", "-shared", "-fPIC")
-    assert (found.ended.status, found.counted.outcome) == (1, FAILED)
-    assert b"twice" in found.ended.err
-
-
-@each_driver
-def test_a_source_that_does_not_compile_is_clangs_error(sources: Sources) -> None:
-    sources.lab.write("only.hpp", "nothing;\n")
-    found = sources.both("one.hip")
-    assert (found.ended.status, found.counted.outcome, found.files) == (1, FAILED, {})
-
-
-@each_driver
-def test_what_the_host_linker_refuses_is_not_compiled_twice(sources: Sources, tmp_path: Path) -> None:
-    sources.warm("one.hip")
-    linker = script(tmp_path / "ld", f'echo once >>{tmp_path}/count\necho "no, never" >&2\nexit 3\n')
-    found = sources.both("one.hip", f"-B{tmp_path}")
-    assert (found.counted.outcome, found.files) == (FAILED, {})
-    assert found.ended.err.index(b"first") < found.ended.err.index(b"no, never")
-    assert (linker.parent / "count").read_text() == "once\n" * 2
-    found = sources.both("one.hip", "-Wl,--no-undefined", libraries=("-no-hip-rt",))
-    assert (found.ended.status, found.counted.outcome, found.files) == (1, FAILED, {})
-
-
-@each_driver
 @pytest.mark.parametrize("what", ["actions", "blobs"])
 def test_a_damaged_entry_is_never_taken(sources: Sources, what: str) -> None:
     first = sources.both("one.hip")
@@ -298,39 +199,3 @@ def test_a_source_that_is_compiled_alone_shares_its_units(sources: Sources) -> N
     assert sources.lab.hipcache(*line).status == 0
     assert sources.lab.counted().outcome == MISS
     assert sources.both("one.hip").counted.missed == LINKS
-
-
-@new_enough
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        (["-Xoffload-linker", "-Map=device.map"], "linker_option"),
-        (["plain.cpp", "-MD"], "several_sources"),
-        (["-save-temps=obj"], "save_temps"),
-        (["-flto", "-fuse-ld=lld"], "lto"),
-        (["-v"], "asks_driver"),
-        (["-fuse-cuid=random"], "random_cuid"),
-    ],
-)
-def test_what_is_not_understood_is_left_to_the_compiler(sources: Sources, more: list[str], reason: str) -> None:
-    lab = sources.lab
-    lab.write("plain.cpp", "int plain() { return 1; }\n")
-    lab.hipcache(*words(lab, "-fgpu-rdc", *sources.flags, "one.hip", *more))
-    counted = lab.counted()
-    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, reason)
-
-
-@pytest.mark.parametrize("sources", [OLD], indirect=True, ids=["15"])
-def test_by_the_new_driver_of_another_clang_it_is_left(sources: Sources) -> None:
-    shutil.copy2(LLVM["15"] / "bin/clang-linker-wrapper", sources.lab.root)
-    sources.lab.hipcache(*words(sources.lab, "-fgpu-rdc", "--offload-new-driver", "one.hip"))
-    counted = sources.lab.counted()
-    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "new_driver")
-
-
-@pytest.mark.parametrize("sources", [NEW], indirect=True, ids=["new"])
-def test_target_ids_that_are_linked_together_are_left(sources: Sources) -> None:
-    sources.compile("two.hip", "--offload-arch=gfx90a:xnack+")
-    found = sources.both("one.hip", "two.o", "--offload-arch=gfx90a")
-    assert (found.counted.outcome, found.counted.reason) == (PASSED_THROUGH, "target_id")
-    sources.warm("one.hip", "--offload-arch=gfx90a:xnack-", "--offload-arch=gfx90a:xnack+")

@@ -1,0 +1,145 @@
+"""Commands that the driver refuses: they fail in its words, without the engine where that is certain."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from failing_lab import Trial, trial
+from hip import BARE, FAILED, HIT, LAUNCHER, MISS, only_15
+
+__all__ = ["trial"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--typo"],
+        ["--typo", "-Wall", "--and-another"],
+        ["nowhere.hip"],
+        ["-Wno-such-warning", "--typo"],
+        ["--offload-arch=bogus"],
+        ["-std=c++99"],
+        ["-march=nothing"],
+        ["-fsplit-machine-functions"],
+        ["-Xarch_device", "-o", "x"],
+        ["-x", "nothing"],
+        ["-cuid=a", "-fuse-cuid=wrong"],
+        ["@nowhere.rsp"],
+        ["--target=bogus"],
+        ["-fcolor-diagnostics", "--typo"],
+        ["--rocm-path=/nowhere", "--rocm-device-lib-path=/nowhere", "-UBARE"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_the_driver_refuses_fails_in_its_words(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    words = [word for word in lab.words(*flags) if word not in (BARE if "-UBARE" in flags else ())]
+    plain = trial.run(words)
+    for _ in range(2):
+        assert trial.run(words, *LAUNCHER) == plain
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags", [["--typo"], ["-fno-such", "--offlod-arch=gfx906", "-Wall"], ["-fno-exceptions", "-no"]], ids=" ".join
+)
+def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    lab.compile()  # there is a store
+    launcher = lab.root.parent / "alone" / "hipcache"
+    launcher.parent.mkdir()
+    launcher.hardlink_to(LAUNCHER[0])
+    lab.environ["TMPDIR"] = str(lab.root.parent / "temporary")
+    temporary = Path(lab.environ["TMPDIR"])
+    temporary.mkdir()
+    assert trial.run(lab.words(*flags), str(launcher)) == (plain := trial.run(lab.words(*flags)))
+    assert plain[0] == 1
+    assert lab.counted().outcome == FAILED
+    lab.environ["HIPCACHE_CONFIG"] = str(lab.write("../empty.yaml", ""))
+    assert trial.run(lab.words(*flags), str(launcher)) == plain
+    lab.write("../empty.yaml", "verify: 1/2\n")
+    assert b"cannot start 'hipcache-engine'" in trial.run(lab.words(*flags), str(launcher))[2]
+    del lab.environ["HIPCACHE_CONFIG"]
+    shutil.rmtree(temporary)
+    temporary.mkdir()
+    trial.run(lab.words(*flags), str(launcher))
+    assert list(temporary.iterdir()) == []
+    assert trial.run(lab.words("-fno-math-errno"), *LAUNCHER)[0] == 0
+    assert list(temporary.iterdir()) == [], "a command that the driver takes leaves something, too"
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize("flag", ["-std=c++71", "-std=c+17", "-std=c17", "-std=", "-std=c++117"])
+def test_a_misspelt_standard_is_left_to_the_compiler_without_the_engine(trial: Trial, flag: str) -> None:
+    lab = trial.lab
+    lab.compile()
+    launcher = lab.root.parent / "alone" / "hipcache"
+    launcher.parent.mkdir()
+    launcher.hardlink_to(LAUNCHER[0])
+    assert trial.run(lab.words(flag), str(launcher)) == (plain := trial.run(lab.words(flag)))
+    assert plain[0] == 1
+    assert lab.counted().outcome == FAILED
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags", ["-std=c++17", "-std=gnu++20", "-std=c++2a", "-std=c++71 -std=c++14", "-std=c++14 -std=c++71"]
+)
+def test_a_standard_that_there_is_is_cached(trial: Trial, flags: str) -> None:
+    lab = trial.lab
+    for end in (MISS, HIT):
+        done = lab.compile(*flags.split())
+        assert done.status or done.outcome == end
+
+
+@pytest.mark.archs(1)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(
+            ["--typo", word]
+            for word in ("-v", "--verbose", "--version", "--help", "-###", "-L", "-o", "-x", "--", "@words")
+        ),
+        *(["--typo", word] for word in ("-print-resource-dir", "-dumpversion", "-fdriver-only", "-Werror", "-c")),
+        *(
+            ["--typo", word]
+            for word in ("--config=own.cfg", "--driver-mode=cl", "--driver-mode=gcc", "-Xclang", "-mllvm")
+        ),
+        *(
+            ["--typo", word]
+            for word in ("-fdiagnostics-format=msvc", "-fcolor-diagnostics", "-save-temps", "-M", "-###")
+        ),
+        ["--typo", "--target=bogus"],
+        ["--typo", "--rocm-path=/nowhere", "-UBARE"],
+        ["--typo'", "-Dclang version "],
+        ["--typo", "nowhere.o"],
+    ],
+    ids=" ".join,
+)
+def test_so_is_one_with_any_other_option(trial: Trial, flags: list[str]) -> None:
+    lab = trial.lab
+    lab.compile()
+    lab.write("own.cfg", "--more-typos\n")
+    lab.write("words", "-v --and-more\n")
+    words = [word for word in lab.words(*flags) if word not in (BARE if "-UBARE" in flags else ())]
+    assert trial.run(words, *LAUNCHER) == trial.run(words)
+
+
+@pytest.mark.archs(1)
+@only_15
+@pytest.mark.parametrize("name", ["CCC_OVERRIDE_OPTIONS", "TMPDIR", "COMPILER_PATH", "CPATH"])
+def test_so_is_one_with_variables_of_the_driver(trial: Trial, name: str) -> None:
+    lab = trial.lab
+    lab.compile()
+    lab.environ[name] = "+--more-typos" if name.startswith("CCC") else "/nowhere"
+    assert trial.run(lab.words("--typo"), *LAUNCHER) == trial.run(lab.words("--typo"))
+
+
+@pytest.mark.parametrize("source", ["nowhere.hip", "k.hip"])
+@pytest.mark.parametrize("flags", [[], ["--no-such-option"], ["--serialize-diagnostics", "said", "--no-such-option"]])
+def test_so_does_one_without_its_source_or_with_messages_in_a_file(trial: Trial, flags: list[str], source: str) -> None:
+    words = [source if word == "k.hip" else word for word in trial.lab.words(*flags)]
+    plain = trial.run(words)
+    assert trial.run(words, *LAUNCHER) == plain
