@@ -1,4 +1,5 @@
-"""The shape of the program: who imports whom, who touches the outside world, and that every ending has a sentence."""
+"""The shape of the program: who imports whom, who touches the outside world, that every ending has a sentence, and how
+long a Python file may be."""
 
 from __future__ import annotations
 
@@ -33,6 +34,22 @@ ORDER = LAYERS.split()
 
 MOST_IMPORTS = 12
 MOST_LINES = 300
+# Those that are longer still.
+LONG = {
+    "scripts/fuzz_preambles.py",
+    "tests/hip.py",
+    "tests/test_cli.py",
+    "tests/test_doctor.py",
+    "tests/test_executor.py",
+    "tests/test_hazards_flags.py",
+    "tests/test_hazards_headers.py",
+    "tests/test_hazards_tools.py",
+    "tests/test_launcher.py",
+    "tests/test_preambles.py",
+    "tests/test_remote.py",
+    "tests/test_statistics.py",
+    "tests/test_surroundings.py",
+}
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on, and `plain` where there is nothing for it to do.
@@ -54,6 +71,13 @@ def _name(path: Path) -> str:
 
 
 SOURCES = {_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+CHECKOUT = Path(__file__).parent.parent
+FOLDERS = ("bench", "meson", "packaging", "plugins", "scripts", "tests")
+FILES = {
+    path.relative_to(CHECKOUT).as_posix(): path
+    for pattern in ("*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
+    for path in sorted(CHECKOUT.glob(pattern))
+}
 
 
 @cache
@@ -145,9 +169,10 @@ def test_a_module_says_first_what_it_owns(module: str) -> None:
     assert ast.get_docstring(_tree(module))
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_a_module_has_300_lines_at_most(module: str) -> None:
-    assert len(SOURCES[module].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
+@pytest.mark.parametrize("file", FILES)
+def test_a_module_has_300_lines_at_most(file: str) -> None:
+    is_long = len(FILES[file].read_text().splitlines()) > MOST_LINES
+    assert is_long == (file in LONG), "look for its second noun"
 
 
 def test_each_kind_of_command_has_its_planner() -> None:
