@@ -148,12 +148,13 @@ def test_a_variable_that_names_the_checkout_is_as_it_was_there(checkouts: Checko
 
 
 @only_19
-def test_pwd_is_none_where_it_names_another_directory(checkouts: Checkouts) -> None:
-    checkouts.warm(env={"PWD": "/"})
-    checkouts.add("two", like="one")
-    for pwd in ("/", str(checkouts.place("one")), str(checkouts.place("two"))):
+def test_pwd_matters_only_where_it_is_another_name_of_the_working_directory(checkouts: Checkouts) -> None:
+    checkouts.warm(env={"PWD": str(checkouts.place("one") / "build")})
+    two = checkouts.add("two", like="one")
+    (checkouts.lab.root / "link").symlink_to(two / "build")
+    for pwd in ("/", str(checkouts.place("one")), str(two), str(two / "build")):
         assert checkouts.is_served("two", env={"PWD": pwd})
-    assert not checkouts.is_served("two", env={"PWD": str(checkouts.place("two") / "build")})
+    assert not checkouts.is_served("two", env={"PWD": str(checkouts.lab.root / "link")})
 
 
 @only_15

@@ -9,7 +9,8 @@ families that are asked for by their parts (the dynamic loader's LD_...), always
 Programs that are scripts may make up any name: where one takes part, all variables matter.
 
 LLVM takes the name of the working directory from PWD, and asks for PWD only for that (`current_path` in
-llvm/lib/Support/Unix/Path.inc). So a PWD that names another place is as good as none: `make -C` leaves it as it was.
+llvm/lib/Support/Unix/Path.inc). So only a PWD that names it otherwise than the system does, through a link, matters:
+`make -C` leaves it as it was, and a shell sets it.
 
 Format of a memo (an action of the store, one for each set of tools): JSON {"asked": [name, ...], "never": [name, ...]},
 what is known of the names that have been met.
@@ -52,17 +53,17 @@ def ignored(
 
 
 def compared(environ: Mapping[str, str], ignored: Iterable[str], cwd: str) -> dict[str, str]:
-    """The variables that a direct hit compares. PWD is one even if it is ignored, if it names the working directory."""
+    """The variables that a direct hit compares. PWD is one even if it is ignored, if it is another name of `cwd`."""
     names = set(environ) - set(ignored)
-    if names_directory(environ.get("PWD", ""), cwd):
+    if _renames(environ.get("PWD", ""), cwd):
         names.add("PWD")
     return {name: environ[name] for name in names}
 
 
-def names_directory(path: str, directory: str) -> bool:
-    """Is it an absolute path of that directory, as LLVM compares them?"""
+def _renames(path: str, directory: str) -> bool:
+    """Is it another absolute path of that directory, as LLVM compares them?"""
     try:
-        return path.startswith("/") and os.path.samefile(path, directory)
+        return path.startswith("/") and path != directory and os.path.samefile(path, directory)
     except (OSError, ValueError):
         return False
 

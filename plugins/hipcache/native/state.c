@@ -198,16 +198,15 @@ static bool is_ignored(bytes names, const char *variable) {
     return false;
 }
 
-/* Does PWD name the working directory (direct/variables.py: compared)? */
-static bool names_directory(const char *path, const char *directory) {
+/* Is PWD another name of the working directory (direct/variables.py: compared)? */
+static bool renames(const char *path, const char *directory) {
     struct stat named, here;
-    return path[0] == '/' && (strcmp(path, directory) == 0 ||
-                              (stat(path, &named) == 0 && stat(directory, &here) == 0 &&
-                               named.st_dev == here.st_dev && named.st_ino == here.st_ino));
+    return path[0] == '/' && strcmp(path, directory) != 0 && stat(path, &named) == 0 && stat(directory, &here) == 0 &&
+           named.st_dev == here.st_dev && named.st_ino == here.st_ino;
 }
 
 static bool is_compared(bytes ignored, const char *variable, const char *directory) {
-    return !is_ignored(ignored, variable) || (strncmp(variable, "PWD=", 4) == 0 && names_directory(variable + 4, directory));
+    return !is_ignored(ignored, variable) || (strncmp(variable, "PWD=", 4) == 0 && renames(variable + 4, directory));
 }
 
 static bool add_variables(bytes *state, bytes ignored, const request *asked, const char *base) {
