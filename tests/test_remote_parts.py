@@ -35,7 +35,8 @@ def test_an_address_has_a_place_a_namespace_and_a_mode() -> None:
     assert found.files == {"token-file": "/run/token"}
     assert found.name == "grpcs://cache.example.com:9092/rocm/main"
     assert parse("s3://bucket?write-only").reads is False
-    assert parse("unix:/run/casd.sock").host == "/run/casd.sock"
+    assert parse("unix:/run/casd@1.sock").host == "/run/casd@1.sock"
+    assert parse("http://cache/main?header-file=/home/me@work/header").name == "http://cache/main"
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,13 @@ def test_an_address_has_a_place_a_namespace_and_a_mode() -> None:
         ("http://", "is not an address"),
         ("http://cache:no", "is not an address"),
         ("http://user:secret@cache", "contains a user or a password"),
+        ("http://user:1/secret@cache", "remote 'http://cache' contains a user or a password"),
+        ("http://user:1?secret@cache", "remote 'http://cache' contains a user or a password"),
+        ("http://user:1#secret@cache", "remote 'http://cache' contains a user or a password"),
+        ("http://user:p/secret@cache", "remote 'http://cache' is not an address\n"),
+        ("http://user:secret\u2100@cache", "remote 'http://cache' is not an address\n"),
+        ("user:secret@cache:80", "remote 'cache:80' begins with none of"),
+        ("s3://bucket?endpoint=http://user:secret@cache", "remote 's3://bucket' contains a user or a password"),
         ("http://cache?read-only&write-only", "neither read nor written"),
         ("http://cache?readonly", "unknown option 'readonly'\n  did you mean 'read-only'?"),
         ("http://cache?read-only=0", "'read-only' takes no value\n  write 'read-only' alone"),
@@ -114,6 +122,19 @@ def test_a_remote_that_is_slow_is_left_when_the_budget_is_spent_and_time_is_coun
     clock.now += LATENCY + BUDGET * 0.2
     breaker.spent(began, 0)
     assert breaker.why
+
+
+def test_a_fetch_is_given_up_that_goes_on_and_brings_little() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    began = clock.now
+    clock.now += 2.0
+    assert not breaker.is_too_slow(began, 0, ahead=False)
+    clock.now += 0.1
+    assert breaker.is_too_slow(began, 100 << 10, ahead=False)
+    assert not breaker.is_too_slow(began, 1 << 20, ahead=False)
+    assert breaker.is_too_slow(began, 1 << 10, ahead=True)
+    assert not breaker.is_too_slow(began, 100 << 10, ahead=True)
 
 
 def test_what_was_lost_long_ago_is_forgotten() -> None:

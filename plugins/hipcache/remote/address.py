@@ -55,7 +55,9 @@ def parse(text: str, kind: str = "remote", own: Sequence[str] = ()) -> Address:
         port = parts.port
         options = [_option(word) for word in filter(None, parts.query.split("&"))]
     except ValueError as error:
-        raise ConfigError(f"{kind} '{shown(text)}' is not an address: {error}", _HINT) from error
+        # Python's own words may have a part of a password.
+        why = "" if "@" in text else f": {error}"
+        raise ConfigError(f"{kind} '{shown(text)}' is not an address{why}", _HINT) from error
     name = shown(text)
     if parts.scheme not in SCHEMES:
         near = nearest(parts.scheme, SCHEMES) if "://" in text else ""
@@ -63,7 +65,7 @@ def parse(text: str, kind: str = "remote", own: Sequence[str] = ()) -> Address:
         raise ConfigError(f"{kind} '{name}' begins with none of {', '.join(SCHEMES)}", hint)
     if parts.scheme != "unix" and "://" not in text:
         raise ConfigError(f"{kind} '{name}' has no '//' after '{parts.scheme}:'", _HINT)
-    if "@" in parts.netloc:
+    if _has_user(text) or any(name == "endpoint" and "@" in value for name, value in options):
         hint = "put a token into a file, and name it: ?token-file=/path; a user's name and password: ?header-file=/path"
         raise ConfigError(f"{kind} '{name}' contains a user or a password, which others could see", hint)
     if parts.scheme == "grpc" and port is None:
@@ -124,8 +126,13 @@ def _is_timeout(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Without what stands before an `@`, and without options."""
-    scheme, colon, rest = text.partition("://")
-    place = rest.partition("?")[0]
-    host, slash, path = place.partition("/")
-    return f"{scheme}{colon}{host.rpartition('@')[2]}{slash}{path}" if colon else text.partition("?")[0]
+    """Without options, and without what stands before an `@`."""
+    place = (text.rpartition("@")[2] if _has_user(text) else text).partition("?")[0]
+    scheme = text.partition("://")[0]
+    return f"{scheme}://{place}" if scheme in SCHEMES and "://" not in place else place
+
+
+def _has_user(text: str) -> bool:
+    """Is there an `@`, but in the value of an option? A password that is not quoted may have each of `/?#`, and so it
+    is not seen by who splits the address."""
+    return not text.startswith("unix:") and "@" in text.partition("?")[0] + text.partition("=")[0]

@@ -89,7 +89,7 @@ def parse(text: str) -> Executor:
     """Raises ConfigError."""
     place, _, options = text.partition("?")
     if ":" not in place:
-        raise ConfigError(f"executor '{place}' is neither an address nor '{NONE}'", _HINT)
+        raise ConfigError(f"executor '{address.shown(text)}' is neither an address nor '{NONE}'", _HINT)
     own, others = dict[str, str](), list[str]()
     platform = []
     for word in filter(None, options.split("&")):
