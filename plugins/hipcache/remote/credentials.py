@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from hipcache.remote.address import Address
 from hipcache.remote.backend import SETTINGS, RemoteError
 from hipcache.values import dataclass, field
 
 _MOST = 1 << 20
+# Of a header, as gRPC and HTTP have it.
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _HINT = "correct the file, or its name in the address"
 
 
@@ -26,7 +31,7 @@ def read(address: Address) -> Credentials:
     if "header-file" in address.files:
         for line in _text(address, "header-file").splitlines():
             name, colon, value = line.partition(":")
-            if line.strip() and not colon:
+            if line.strip() and not (colon and _NAME.fullmatch(name.strip())):
                 raise RemoteError(
                     SETTINGS, f"'{address.files['header-file']}' has a line that is not 'Name: value'", _HINT
                 )
@@ -52,6 +57,8 @@ def _content(address: Address, option: str) -> bytes:
     path = address.files.get(option)
     if not path:
         return b""
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe may never say anything
+        raise RemoteError(SETTINGS, f"'{path}' ({option}) is not a file", _HINT)
     try:
         with open(path, "rb") as file:
             content = file.read(_MOST)
