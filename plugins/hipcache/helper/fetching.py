@@ -27,6 +27,7 @@ from hipcache.values import dataclass, field
 
 SILENCE = 0.9  # of an address's timeout; less than the client's
 TICK = 0.1
+_ANSWER = 1 << 10  # bytes that each answer counts for, besides its content
 _MOST_BUILDS, _LONGEST_BUILD = 100, 86400.0
 
 Alive = Callable[[], object]
@@ -174,18 +175,20 @@ class Fetches:
         if remote.breaker.why:
             return None
         began = last = time.monotonic()
+        came = 0
 
         def progress(size: int) -> None:
-            nonlocal last
-            last = time.monotonic()
+            nonlocal last, came
+            last, came = time.monotonic(), came + size + _ANSWER
 
         future = _beside(lambda: work(progress))
         while not future.done():
             with suppress(NotYet):
                 future.exception(TICK)
             alive()
-            if not future.done() and time.monotonic() - last > SILENCE * remote.address.timeout:
-                remote.breaker.open("it does not answer in time")
+            is_silent = time.monotonic() - last > SILENCE * remote.address.timeout
+            if not future.done() and (is_silent or remote.breaker.is_too_slow(began, came, ahead=ahead)):
+                remote.breaker.open("it does not answer in time" if is_silent else "it is slow")
                 self._count({"errors": 1, "misses": wanted})
                 return None
         error = future.exception()

@@ -138,7 +138,7 @@ class Transfer:
         found = dict(known)
         for blob, content in self.backend.contents(list(wanted), progress).items() if wanted else ():
             tally.received += len(content)
-            if blob_of(content) == blob and carried.hash_of(content) == wanted[blob]:
+            if blob_of(content) == blob and carried.hash_of(content) == wanted.get(blob):
                 found[wanted[blob]] = content
             else:
                 tally.errors += 1

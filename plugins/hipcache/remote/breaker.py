@@ -3,7 +3,8 @@
 Closed, fetches go through, and the time that they take beyond what a good remote would is added up: LATENCY, and the
 content at SPEED. Where that comes to BUDGET, or where the remote is at fault, it opens: nothing goes out until a probe
 in the background has found the remote well, first after PAUSE seconds, then after twice as many each time. What is lost
-is forgotten after MEMORY seconds.
+is forgotten after MEMORY seconds. A fetch that is under way and has lost MOST is given up: some servers send a little
+now and then. Of one for a whole build, nobody expects more than that it goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 LATENCY, SPEED = 0.3, 2 << 20  # seconds for each fetch; bytes in a second
 BUDGET, MEMORY = 1.0, 600.0
+MOST, GOES_ON = 1.7, 64 << 10  # seconds; bytes in a second
 PAUSE, MOST_PAUSE = 15.0, 300.0
 
 
@@ -28,7 +30,7 @@ class Breaker:
         self.why = ""
         self._memory = memory
         self._clock = clock
-        self._latency, self._budget = LATENCY * timeout, BUDGET * timeout
+        self._latency, self._budget, self._most = LATENCY * timeout, BUDGET * timeout, MOST * timeout
         self._lock = threading.Lock()
         self._lost, self._counted_to, self._since = 0.0, 0.0, clock()
         self._pause, self._probe_at = PAUSE, 0.0
@@ -46,6 +48,10 @@ class Breaker:
             if self._lost < self._budget:
                 return
         self.open("it is slow")
+
+    def is_too_slow(self, began: float, received: int, *, ahead: bool) -> bool:
+        """A fetch that began then, has so many bytes so far, and is still under way. `ahead`: for a whole build."""
+        return self._clock() - began > self._latency + self._most + received / (GOES_ON if ahead else SPEED)
 
     def open(self, why: str) -> None:
         with self._lock:

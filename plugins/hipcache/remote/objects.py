@@ -76,13 +76,13 @@ class ObjectStore:
         """There is no connection before the first request."""
 
     def results(self, actions: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
-        return self._get(actions, "ac", MOST_RESULT, progress)
+        return self._get(actions, "ac", lambda action: MOST_RESULT, progress)
 
     def put_result(self, action: Blob, result: bytes) -> None:
         self._put("ac", action, result)
 
     def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
-        return self._get(wanted, "cas", MOST_CONTENT, progress)
+        return self._get(wanted, "cas", lambda blob: min(blob.size, MOST_CONTENT), progress)
 
     def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
         return {blob for blob, there in self._each(self._has, list(contents)) if not there}
@@ -111,9 +111,13 @@ class ObjectStore:
             for _, future in futures:
                 future.cancel()
 
-    def _get(self, wanted: Sequence[Blob], directory: str, most: int, progress: Progress) -> dict[Blob, bytes]:
+    def _get(
+        self, wanted: Sequence[Blob], directory: str, most: Callable[[Blob], int], progress: Progress
+    ) -> dict[Blob, bytes]:
+        """What is larger than it may be is cut, and so is damaged."""
+
         def get(blob: Blob) -> bytes | None:
-            content = self._read(f"{directory}/{blob.hash}", most, progress)
+            content = self._read(f"{directory}/{blob.hash}", most(blob), progress)
             progress(len(content or b""))
             return content
 
@@ -122,15 +126,13 @@ class ObjectStore:
     def _read(self, path: str, most: int, progress: Progress) -> bytes | None:
         try:
             found = obstore.get(self._store, path)
-            if found.meta["size"] > most:
-                return None
             parts, size = [], 0
-            for part in found.stream(min_chunk_size=1 << 18):
+            for part in found.stream(min_chunk_size=1 << 18) if found.meta["size"] <= most else ():
                 parts.append(bytes(part))
                 size += len(parts[-1])
                 progress(0)
                 if size > most:
-                    return None
+                    break
             return b"".join(parts)
         except (FileNotFoundError, exceptions.NotFoundError):
             return None

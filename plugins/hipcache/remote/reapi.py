@@ -237,7 +237,7 @@ class Reapi:
             for future in futures:
                 try:
                     answer = future.result()
-                    progress(0)
+                    progress(answer.ByteSize())
                     yield answer
                 except grpc.RpcError as error:
                     if error.code() is not grpc.StatusCode.NOT_FOUND:
