@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote import unneeded
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
@@ -25,9 +24,10 @@ from hipcache.remote.backend import (
 )
 from hipcache.remote.credentials import Credentials
 
-with unneeded.put_off("asyncio", "grpc.aio"):
+with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.internal.python_message"):
     import grpc
 
+    from hipcache.remote import reapi_pb2 as pb
     from hipcache.remote.reapi_errors import as_remote_error, is_status
 
 BATCH = 3 << 20  # bytes

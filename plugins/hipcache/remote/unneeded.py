@@ -1,8 +1,9 @@
 """Lets a library be imported without modules that it names and does not use: they are loaded when they are first used.
 
 `grpc` imports `asyncio` (with `ssl` and `subprocess`) and its own interface to it, a fifth of its time, and each build
-has to wait for that. `importlib.util.LazyLoader` is of no help: Python looks at a module whenever it is imported
-again, and that loads it.
+has to wait for that; `inspect`, too. `google.protobuf` imports what it needs where it has no part in C. Without these
+two a helper has 257 modules instead of 280. `importlib.util.LazyLoader` is of no help: Python looks at a module
+whenever it is imported again, and that loads it.
 """
 
 from __future__ import annotations
