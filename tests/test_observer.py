@@ -281,3 +281,11 @@ def test_with_few_open_files_it_runs_without(program: str, place: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert "Too many open files" in done.stderr or done.stdout.startswith("False"), (done.stdout, done.stderr)
+
+
+def test_a_name_that_is_not_there_counts_also_among_languages_and_time_zones() -> None:
+    """`__has_include` may look for it; what libc opens there is of no compile's."""
+    zones = "/usr/share/zoneinfo"
+    listed = f"s-{zones}/new.h\0rf{zones}/UTC\0".encode()
+    found = observing.parse(listed, "/nowhere")
+    assert (found.absent, found.opened) == ({f"{zones}/new.h"}, set())

@@ -18,7 +18,8 @@ _KERNELS = ("/proc/", "/sys/", "/dev/")
 # As clang writes relative names into dependency files.
 _DOTS = re.compile(r"^(?:\./+)+")
 _ITSELF = ("", ".", "/")
-# Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept.
+# Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept. (What
+# is not there may be a header that `__has_include` looks for.)
 _SURROUNDINGS = ("/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/", "/etc/localtime")
 
 
@@ -60,7 +61,9 @@ def parse(listed: bytes, ignore: str) -> Observed:
     for row in dict.fromkeys(listed.split(b"\0")[:-1]):
         how, found, path = row[:1], row[1:2], plain(os.fsdecode(row[2:]))
         path = path.rstrip("/") or path[:1]
-        if path in _ITSELF or (path + "/").startswith(ignore + "/") or path.startswith(_SURROUNDINGS):
+        if path in _ITSELF or (path + "/").startswith(ignore + "/"):
+            continue
+        if found != b"-" and path.startswith(_SURROUNDINGS):
             continue
         if how == b"w":
             written.add(path)
