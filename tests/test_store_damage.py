@@ -143,9 +143,10 @@ def test_an_unreadable_entry_is_absent(case: Case) -> None:
     case.check_absent_and_put_again()
 
 
-def test_a_short_blob_is_replaced_by_a_put_without_being_read_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"", CONTENT[:-1] + b"?"], ids=["short", "of the same size"])
+def test_a_damaged_blob_is_replaced_by_a_put_without_being_read_first(tmp_path: Path, damaged: bytes) -> None:
     case = blob(tmp_path)
-    case.path.write_bytes(b"")
+    case.path.write_bytes(damaged)
     case.put()
     assert case.read() == CONTENT
 

@@ -143,8 +143,10 @@ class LocalStore:
         if not self.read_only:
             wanted = {blob_name(digest): content for digest, content in named}
             sizes = self._entries.sizes(wanted)
-            # A file that the power loss left short or empty is replaced; other damage is found when it is read.
-            there = {name for name in wanted if sizes[name] == len(wanted[name]) and self._entries.touch(name)}
+            # A damaged one is replaced now: who puts it has run a compiler, and its next reader would have to run that
+            # again. Reading it costs nothing beside that.
+            same_size = {digest for digest, content in named if sizes[blob_name(digest)] == len(content)}
+            there = {blob_name(digest) for digest in same_size if self.get_blob(digest) is not None}
             self._puts.put_all({name: content for name, content in wanted.items() if name not in there})
         return [digest for digest, _ in named]
 
