@@ -85,6 +85,13 @@ def shown(tmp_path: Path, records: list[Record], *words: str, status: int = 0, *
     return out.getvalue() + err.getvalue()
 
 
+def test_a_command_that_the_driver_rejects_is_a_case_for_the_doctor(tmp_path: Path) -> None:
+    """It may be for an architecture that the compiler or its device libraries do not support."""
+    for job, advised in (("the driver", True), ("host", False)):
+        told = shown(tmp_path, [record("failed", detail=f"{job} ended with status 1")], "/b/k.o")
+        assert ("\n  note: 'hipcache doctor' shows which architectures the device libraries cover" in told) == advised
+
+
 def checkouts() -> list[Record]:
     """Two, of the same 5 objects in 2 targets each."""
     made = []

@@ -80,7 +80,12 @@ def _object_of(source: str, history: History) -> str:
 
 
 def _hint(record: Record, history: History, settings: config.Config) -> str:
-    """A hint for an object that was compiled for the first time: another checkout may have compiled the same one."""
+    """A hint for a command that the driver rejects, such as one for an architecture without device libraries; or for an
+    object that was compiled for the first time: another checkout may have compiled the same one."""
+    if record.outcome == outcome.FAILED and record.detail.startswith("the driver "):
+        return (
+            "'hipcache doctor' shows which architectures the device libraries cover, and which flags a compiler needs"
+        )
     if not any(why.startswith(FIRST_COMPILE) for unit in record.units for why in unit.why):
         return ""
     last = os.path.basename(record.object)
