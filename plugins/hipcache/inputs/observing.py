@@ -18,8 +18,8 @@ _KERNELS = ("/proc/", "/sys/", "/dev/")
 # As clang writes relative names into dependency files.
 _DOTS = re.compile(r"^(?:\./+)+")
 _ITSELF = ("", ".", "/")
-# Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept. (What
-# is not there may be a header that `__has_include` looks for.)
+# Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept.
+# (What is not there may be a header that `__has_include` looks for.)
 _SURROUNDINGS = ("/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/", "/etc/localtime")
 
 
