@@ -147,14 +147,19 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
     """The scalars of the YAML mapping as text, with their lines. YAML's own types are not used: `max_size: 10G`
     and HIPCACHE_MAX_SIZE=10G must mean the same, whatever a YAML version makes of `yes` or `0o17`. Raises
     ConfigError."""
-    import yaml
-
     try:
-        document = yaml.compose(_content(file), Loader=yaml.SafeLoader)
+        content = _content(file)
     except OSError as error:
         raise ConfigError(f"cannot read config file '{file}': {error.strerror}", "repair or remove it") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"config file '{file}' is not UTF-8 text", "save it as UTF-8") from error
+    if not content.strip(" \n"):
+        return {}  # to load YAML takes 8 ms
+
+    import yaml
+
+    try:
+        document = yaml.compose(content, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else str(file)
