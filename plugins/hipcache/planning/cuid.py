@@ -12,12 +12,20 @@ Without a root the path is absolute: two directories of one project may both hol
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from hipcache.inputs.keys import make_key
+
+if TYPE_CHECKING:
+    from hashlib import md5
+else:
+    try:
+        from _md5 import md5  # `hashlib` loads OpenSSL, which takes 2 ms
+    except ImportError:  # a Python that has OpenSSL's alone
+        from hashlib import md5
 
 _WORKING_COPY = (".git", ".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout")
 _BUILD_TREE = ("CMakeCache.txt", "build.ninja", ".sconsign.dblite", "meson-info")
@@ -55,7 +63,7 @@ def make_cuid(
 def clangs_hash(cuid: str) -> str:
     """The hash that clang 18 and newer put into a symbol's name. Those with all 16 digits can stand for each other
     (`bitcode`); clang leaves out leading zeros."""
-    return f"{int.from_bytes(hashlib.md5(cuid.encode(), usedforsecurity=False).digest()[:8], 'little'):x}"
+    return f"{int.from_bytes(md5(cuid.encode(), usedforsecurity=False).digest()[:8], 'little'):x}"
 
 
 def _below(path: str, root: str) -> str:
