@@ -4,6 +4,7 @@ header or to the store. Each compile here is compared with plain clang's (`lab.s
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ from hipcache.inputs.observing import Observed
 from hipcache.loop.front import make
 from hipcache.planning import command, preamble
 from hipcache.processes.runner import SubprocessRunner, Traced
+from hipcache.processes.slots import SharedSlots, runtime_directory
 from hipcache.values import replace
 
 pytestmark = pytest.mark.archs(1)
@@ -108,6 +110,36 @@ def test_sources_that_are_compiled_at_once_make_it_once(prelab: Lab) -> None:
     raise AssertionError(found)
 
 
+def test_a_pass_that_waits_for_a_slot_uses_what_another_source_makes_meanwhile(prelab: Lab) -> None:
+    """Two sources at once. The only slot is taken until both have missed the same preambles. (A pass does not wait for
+    one while the slot is free, so where the machine is busy not all of them use one.)"""
+    runtime = prelab.root / "run"
+    runtime.mkdir(mode=0o700)
+    prelab.environ |= {"HIPCACHE_JOBS": "1", "XDG_RUNTIME_DIR": str(runtime)}
+    build(prelab, 3, "-g")  # goes without; tests' engines need a first one before two at once
+    names = [source(prelab, number) for number in (1, 2)]
+    commands = [prelab.words(*words(prelab), source=name, output=f"{name}.o") for name in names]
+    for _ in range(3):
+        with ThreadPoolExecutor(len(commands)) as pool:
+            with SharedSlots(1, runtime_directory(prelab.environ)).hold():
+                tasks = [pool.submit(prelab.hipcache, *one) for one in commands]
+                for _ in range(1200):
+                    records = [path for path in prelab.store.rglob("actions/*/*") if path.is_file()]
+                    if sum(b'"wanted":2' in path.read_bytes() for path in records) >= 2 * BOTH:
+                        break
+                    time.sleep(0.05)
+            assert [one.result().status for one in tasks] == [0, 0]
+        for command_of_it, name in zip(commands, names, strict=True):
+            made = (prelab.root / f"{name}.o").read_bytes()
+            assert prelab.run(command_of_it).status == 0
+            assert (prelab.root / f"{name}.o").read_bytes() == made
+        found = counts(prelab)
+        if found["made"] == BOTH and found["used"]:
+            return
+        shutil.rmtree(prelab.store)
+    raise AssertionError(found)
+
+
 def test_a_longer_one_is_made_when_it_would_have_saved_as_much_as_it_costs(prelab: Lab) -> None:
     prelab.write("inc/more.hpp", "#pragma once\n" + "".join(f"void more_{number}();\n" for number in range(300)))
     prepare(prelab)
@@ -140,6 +172,8 @@ def test_a_longer_one_is_due_by_the_seconds_that_were_spent_without_it() -> None
     longer = Candidate("2", ("<a>", "<b>"), 20, wanted=1)
     assert not replace(longer, wanted=0).is_due(None)
     assert longer.is_due(None)
+    assert not longer.is_due(None, noted=1)
+    assert replace(longer, wanted=2).is_due(None, noted=1)
     assert not replace(longer, wanted=9, spent=2.9).is_due(shorter)
     assert replace(longer, spent=3.0).is_due(shorter)
 

@@ -59,19 +59,31 @@ class PreambleUse:
 
     def run(self, plainly: Callable[[], Attempt]) -> Attempt:
         with ExitStack() as making:
-            offer = self._offer()
-            wanted = offer.wanted
-            if wanted:
-                is_maker = making.enter_context(self.preambles.maker(wanted, wait=not offer.ready))
-                if is_maker or not offer.ready:
-                    offer = self._offer()  # another pass may have made it
-                if not is_maker or not offer.wanted or offer.wanted.key != wanted.key:
-                    making.close()
-                    offer = replace(offer, wanted=None)
+            offer = self._claimed(making)
+            if offer.missed and not offer.ready and not offer.wanted:
+                self.preambles.miss(offer)
+                if self.preambles.wait_for_slot():
+                    # Another source's pass may have missed the same one meanwhile, and may be making it.
+                    offer = self._claimed(making, noted=1)
+                offer = replace(offer, missed=())
             return self._run(offer, plainly)
 
-    def _offer(self) -> Offer:
-        return self.preambles.offer(self.work.front, self.work.stem, bitcode=self.work.bitcode)
+    def _claimed(self, making: ExitStack, noted: int = 0) -> Offer:
+        """The offer; a preamble is wanted only if this pass is to make it, which no other one does until `making` ends.
+        `noted`: how often this pass has missed one itself."""
+        offer = self._offer(noted)
+        wanted = offer.wanted
+        if wanted:
+            is_maker = making.enter_context(self.preambles.maker(wanted, wait=not offer.ready))
+            if is_maker or not offer.ready:
+                offer = self._offer(noted)  # another pass may have made it
+            if not is_maker or not offer.wanted or offer.wanted.key != wanted.key:
+                making.close()
+                offer = replace(offer, wanted=None)
+        return offer
+
+    def _offer(self, noted: int) -> Offer:
+        return self.preambles.offer(self.work.front, self.work.stem, bitcode=self.work.bitcode, noted=noted)
 
     def _run(self, offer: Offer, plainly: Callable[[], Attempt]) -> Attempt:
         why = offer.why

@@ -38,9 +38,10 @@ class Candidate:
     reordered: bool = False
     why: str = ""
 
-    def is_due(self, shorter: Candidate | None) -> bool:
-        """Is it to be made? `shorter`: the one that serves in its place."""
-        return self.wanted >= _FIRST and (not shorter or self.spent >= shorter.cost)
+    def is_due(self, shorter: Candidate | None, noted: int = 0) -> bool:
+        """Is it to be made? `shorter`: the one that serves in its place; `noted`: how many of those that have missed
+        it were the pass that asks."""
+        return self.wanted - noted >= _FIRST and (not shorter or self.spent >= shorter.cost)
 
     def record(self) -> bytes:
         found = {"wanted": self.wanted, "spent": round(self.spent, 3), "cost": round(self.cost, 3), "why": self.why}

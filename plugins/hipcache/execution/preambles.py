@@ -60,7 +60,8 @@ class Preambles:
     session: Session
     _off: dict[str, bool] = field(default_factory=dict)
 
-    def offer(self, front: FrontEnd, stem: str, *, bitcode: bool) -> Offer:
+    def offer(self, front: FrontEnd, stem: str, *, bitcode: bool, noted: int = 0) -> Offer:
+        """`noted`: how many of the passes that have missed one were this one."""
         session = self.session
         began = session.engine.clock()
         if preamble.why_not(front, bitcode=bitcode):
@@ -72,7 +73,7 @@ class Preambles:
         shorter = ready.candidate if ready else None
         longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
         # The first is that which most passes have missed: sources begin alike, and differ soon.
-        due = [one for one in longer if one.is_due(shorter)]
+        due = [one for one in longer if one.is_due(shorter, noted)]
         wanted = max(due, key=lambda one: (0 if shorter else one.wanted, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         refused = any(one.wanted < 0 for one in candidates)
@@ -101,6 +102,13 @@ class Preambles:
                 yield False
                 return
             time.sleep(_PAUSE)
+
+    def wait_for_slot(self) -> bool:
+        """Wait until a compiler may run. False if one could at once."""
+        session = self.session
+        slot = session.engine.slots.attempt()
+        with slot or session.engine.slots.hold(session.jobs.runner.check):
+            return slot is None
 
     def miss(self, offer: Offer, seconds: float = 0.0) -> None:
         """A pass goes without those that would serve better. `seconds`: what they could have saved at most, if it used
