@@ -213,17 +213,19 @@ def test_a_server_that_goes_on_and_brings_nothing_is_left(tmp_path: Path, *, ahe
     ended = threading.Event()
 
     def drip(progress: Progress) -> None:
-        while not ended.wait(0.02):
+        while not ended.wait(0.05):
             progress(1)
 
-    address = parse("grpc://cache:1?timeout=0.1")
+    address = parse("grpc://cache:1?timeout=0.5")
     backend: Backend = Hostile({}, drip)  # type: ignore[assignment]
     store = LocalStore(tmp_path / "store", max_bytes=1 << 30)
-    remote = Remote(address, store, lambda: backend, Breaker(0.1))
+    remote = Remote(address, store, lambda: backend, Breaker(0.5))
     fetches = Fetches(Config(dir=tmp_path / "store"), store, [remote])
     answer = fetches.fetch([KEY], lambda: None, fetches.account(""), ahead=ahead)
     ended.set()
-    assert (answer["fetched"], answer["told"][0]) == (False, "remote 'grpc://cache:1': it is slow")
+    assert not answer["fetched"]
+    # On a busy machine it may seem silent.
+    assert answer["told"][0] in [f"remote 'grpc://cache:1': it {why}" for why in ("is slow", "does not answer in time")]
 
 
 # Files of secrets
