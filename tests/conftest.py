@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import hip
+import launchers
 import prelinked
 import pytest
 import rewritten
@@ -37,7 +37,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
 @pytest.fixture(autouse=True)
 def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.node.get_closest_marker("as_users"):
-        monkeypatch.setattr(hip, "forks", False)
+        monkeypatch.setattr(launchers, "forks", False)
 
 
 @pytest.fixture(scope="session", autouse=True)

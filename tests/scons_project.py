@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import forked_scons
-import hip
+import launchers
 import pytest
 from cmake_project import CHECKOUT, HIP_IN_SHORT, PROGRAMS, hip_source
-from hip import know_tools, settle, statistics, write_files
+from hip import AS_USERS, know_tools, settle, statistics, write_files
 
 SCONSES = {"debian": Path("/usr/bin/scons"), "newest": PROGRAMS / "scons"}
 TOOLS = CHECKOUT / "plugins" / "hipcache_scons"
@@ -85,7 +85,7 @@ class Project:
 
     def try_build(self, *arguments: str) -> Built:
         know_tools(self.variables())
-        if hip.forks and not hip.AS_USERS and zlib.crc32(self.root.name.encode()) % 20:  # the others are audits
+        if launchers.forks and not AS_USERS and zlib.crc32(self.root.name.encode()) % 20:  # the others are audits
             return self.forked(*arguments) or self.started(*arguments)
         return self.started(*arguments)
 

@@ -34,7 +34,7 @@ def installed(directory: Path, *, program: str = __version__, engine: str = __ve
     path.write_bytes(ours.replace(__version__.encode(), program.encode()))
     start = "from hipcache.__main__"
     as_version = f"import hipcache\nhipcache.__version__ = {engine!r}\nfrom hipcache import shared\n"
-    text = hip._ENGINE.replace(start, f"{as_version}shared.KEY_FORMAT = {keys!r}\n{start}")
+    text = hip.ENGINE.replace(start, f"{as_version}shared.KEY_FORMAT = {keys!r}\n{start}")
     (directory / "hipcache-engine").write_text(text)
     for file in (path, directory / "hipcache-engine"):
         file.chmod(0o755)

@@ -1,0 +1,33 @@
+"""The directory that all workers of a run share, and which kind of run it is."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+
+def _session() -> Path:
+    """A directory that all workers of this run share; the process that began it removes it."""
+    known = os.environ.get("TEST_SESSION")
+    if known is None:
+        known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
+        os.chmod(known, 0o755)  # some tests compile as another user
+        atexit.register(shutil.rmtree, known, ignore_errors=True)
+    return Path(known)
+
+
+SESSION = _session()
+# Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
+# would count as moved, and would not be kept. So this run has one of its own.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SESSION))
+
+FULL = bool(os.environ.get("TEST_FULL"))
+# All tests through the resident, which is to know every file of a lab (`make test-full`).
+RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
+# All front ends may use precompiled preambles, as by default (`make test-full`).
+PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
+# Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
+AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
