@@ -1,0 +1,201 @@
+"""Never a wrong object: working directories and base directories.
+
+Each test first shows a hit, then makes a change, and compares with a fresh compile of plain clang.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hip import HIT, Compiled, Lab, kernel
+
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+
+# Directories
+
+
+def test_debug_information_names_the_directory_of_this_compile(lab: Lab) -> None:
+    for name in ("one", "two"):
+        lab.write(f"{name}/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+        lab.write(f"{name}/k.hip", kernel("1"))
+    before = lab.warm("-g", cwd=lab.root / "one")
+    after = lab.changed(before, "-g", cwd=lab.root / "two")
+    assert str(lab.root / "two").encode() in after.object
+
+
+def test_without_debug_information_the_directory_does_not_matter(lab: Lab) -> None:
+    for name in ("one", "two"):
+        lab.write(f"{name}/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+        lab.write(f"{name}/k.hip", kernel("1"))
+    lab.warm(cwd=lab.root / "one")
+    assert lab.compile(cwd=lab.root / "two").outcome == HIT
+
+
+def test_the_same_command_in_another_directory_reads_its_own_files(lab: Lab) -> None:
+    for number, name in enumerate(("one", "two")):
+        lab.write(f"{name}/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+        lab.write(f"{name}/k.hip", kernel(str(number)))
+    before = lab.warm(cwd=lab.root / "one")
+    lab.changed(before, cwd=lab.root / "two")
+
+
+def test_a_directory_reached_through_a_link_is_named_as_clang_names_it(lab: Lab) -> None:
+    lab.write("real/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+    lab.write("real/k.hip", kernel("1"))
+    link = lab.root / "link"
+    link.symlink_to("real")
+    real = lab.root / "real"
+    before = lab.warm("-g", cwd=real, env={"PWD": str(real)})
+    lab.changed(before, "-g", cwd=link, env={"PWD": str(link)})
+    lab.compile("-g", cwd=real, env={"PWD": str(real)})
+
+
+def test_the_name_of_the_source_is_in_the_object(lab: Lab) -> None:
+    text = kernel("1") + "const char* file() { return __FILE__; }\n"
+    lab.write("k.hip", text)
+    lab.write("l.hip", text)
+    before = lab.warm()
+    lab.changed(before, source="l.hip")
+    lab.changed(before, source=lab.root / "k.hip")
+
+
+# Base directory
+
+
+def checkout(lab: Lab, name: str, value: str = "1") -> Path:
+    root = lab.root / name
+    lab.write(f"{name}/include/value.hpp", f"#define VALUE {value}\n")
+    lab.write(f"{name}/include/hip_in_short.hpp", (lab.root / "hip_in_short.hpp").read_text())
+    lab.write(f"{name}/src/k.hip", kernel("VALUE", "#include <value.hpp>"))
+    (root / ".git").mkdir(exist_ok=True)
+    return root
+
+
+def compile_in(lab: Lab, root: Path, *flags: str) -> Compiled:
+    """A compile as CMake writes it: every path absolute."""
+    build = root / "build"
+    build.mkdir(exist_ok=True)
+    flags = ("-I", str(root / "include"), *flags)
+    return lab.compile(*flags, source=root / "src" / "k.hip", cwd=build, env={"HIPCACHE_BASEDIR": str(root)})
+
+
+def test_two_checkouts_share_below_their_base_directories(lab: Lab) -> None:
+    compile_in(lab, checkout(lab, "one"))
+    assert compile_in(lab, checkout(lab, "two")).outcome == HIT
+
+
+def test_a_checkout_that_differs_does_not_get_the_others_object(lab: Lab) -> None:
+    one = compile_in(lab, checkout(lab, "one"))
+    two = compile_in(lab, checkout(lab, "two", "2"))
+    assert one.object != two.object
+
+
+@pytest.mark.parametrize("flags", [("-g",), ("-g", "-gz"), ("-gline-tables-only",)], ids=" ".join)
+def test_debug_information_names_its_own_checkout_under_a_base_directory(lab: Lab, flags: tuple[str, ...]) -> None:
+    one = compile_in(lab, checkout(lab, "one"), *flags)
+    two = compile_in(lab, checkout(lab, "two"), *flags)
+    assert one.object != two.object
+    assert compile_in(lab, lab.root / "one", *flags).object == one.object
+
+
+def test_a_file_name_in_the_source_is_right_under_a_base_directory(lab: Lab) -> None:
+    objects = []
+    for name in ("one", "two"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("1") + "const char* file() { return __FILE__; }\n")
+        objects.append(compile_in(lab, root).object)
+    assert objects[0] != objects[1]
+
+
+LAMBDA = "template <class T> constexpr unsigned size() { return sizeof(__PRETTY_FUNCTION__); }"
+BUILTIN = """constexpr int length(const char* name = __builtin_FILE()) {
+    int length = 0;
+    while (name[length]) ++length;
+    return length;
+}
+"""
+COMPUTED = {
+    "in the source": ("sizeof(__FILE__)", "", ""),
+    "of the base file": ("sizeof(__BASE_FILE__)", "", ""),
+    "by a builtin": ("length()", BUILTIN, ""),
+    "in a header of the checkout": ("SIZE", "#include <value.hpp>", "#define SIZE sizeof(__FILE__)\n"),
+    "by a macro from elsewhere": ("SIZE", '#include "elsewhere.hpp"', ""),
+    "from pieces": ("sizeof(PASTE(__FI, LE__))", "#define PASTE(a, b) a##b", ""),
+    "over two lines": ("sizeof(__FI\\\nLE__)", "", ""),
+    "of a lambda": ("size<decltype(nothing)>()", LAMBDA + "\nconst auto nothing = [] {};", ""),
+}
+
+
+@pytest.mark.parametrize("how", COMPUTED)
+def test_what_is_computed_from_a_file_name_is_right_under_a_base_directory(lab: Lab, how: str) -> None:
+    value, before, header = COMPUTED[how]
+    lab.write("elsewhere/elsewhere.hpp", "#define SIZE sizeof(__FILE__)\n")
+    objects = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)here", before + f"\nconstexpr auto here = {value};"))
+        if header:
+            lab.write(f"{name}/include/value.hpp", header)
+        made = compile_in(lab, root, "-std=c++17", "-I", str(lab.root / "elsewhere"))
+        objects.append(made.object)
+    assert made.outcome == HIT
+    assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
+
+
+HASHED = ["-fprofile-generate", "-fprofile-instr-generate", "-funique-internal-linkage-names"]
+
+
+@pytest.mark.parametrize("flag", HASHED)
+def test_a_path_that_is_hashed_into_a_name_is_right_under_a_base_directory(lab: Lab, flag: str) -> None:
+    quiet = "static __attribute__((noinline)) int quiet(int a) { return a > 3 ? a * 7 : a + 1; }\n"
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("1") + quiet + "int loud(int a) { return quiet(a) * quiet(a + 1); }\n")
+        made = compile_in(lab, root, "-Xarch_host", flag)
+        made = compile_in(lab, root, flag) if made.status else made
+    assert made.outcome == HIT
+
+
+def test_a_length_given_by_a_flag_is_right_under_a_base_directory(lab: Lab) -> None:
+    for name in ("one", "longer"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)SIZE"))
+        compile_in(lab, root, "-DSIZE=sizeof(__FILE__)")
+
+
+CHECK = """
+int print(const char*, int);
+#define CHECK(call) do { if (call) print(__FILE__, __LINE__); } while (0)
+void check() { CHECK(1); }
+"""
+
+
+def test_two_checkouts_share_all_where_file_names_are_mapped(lab: Lab) -> None:
+    for name in ("one", "two"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)sizeof(__FILE__)", CHECK))
+        made = compile_in(lab, root, f"-ffile-prefix-map={root}=.")
+    assert made.outcome == HIT
+
+
+def test_a_map_that_leaves_a_part_of_the_base_directory_does_not_make_it_shared(lab: Lab) -> None:
+    for name in ("one", "longer"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)sizeof(__FILE__)"))
+        compile_in(lab, root, f"-fmacro-prefix-map={lab.root}=.")
+
+
+def test_warnings_name_their_own_checkout_under_a_base_directory(lab: Lab) -> None:
+    for name in ("one", "two", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("1") + "int f() { int unused = 1; return 0; }\n")
+        assert f"/{name}/src/k.hip" in compile_in(lab, root, "-Wall").messages
+
+
+def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: Lab) -> None:
+    for name in ("one", "two"):
+        made = compile_in(lab, checkout(lab, name), "-MD")
+        assert f"/{name}/include/value.hpp" in made.dependencies
+    assert made.outcome == HIT
+    assert "/one/" not in made.dependencies
