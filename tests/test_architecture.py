@@ -35,16 +35,7 @@ ORDER = LAYERS.split()
 MOST_IMPORTS = 12
 MOST_LINES = 300
 # Those that are longer still.
-LONG = {
-    "tests/test_cli.py",
-    "tests/test_doctor.py",
-    "tests/test_executor.py",
-    "tests/test_launcher.py",
-    "tests/test_preambles.py",
-    "tests/test_remote.py",
-    "tests/test_statistics.py",
-    "tests/test_surroundings.py",
-}
+LONG: set[str] = set()
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on, and `plain` where there is nothing for it to do.

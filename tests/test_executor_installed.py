@@ -16,7 +16,7 @@ from hipcache.remote import reapi_installed
 from hipcache.remote.backend import RemoteError
 from hipcache.remote.reapi_execution import Program, Workers
 from remote_lab import IMAGE, Server, Team, execution_counts, executor, running
-from test_executor import told
+from workers_lab import told
 
 pytestmark = pytest.mark.archs(1)
 LARGE = 1 << 20

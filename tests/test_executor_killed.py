@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hip import Lab
 from remote_lab import SECONDS, Server, Team, execution_counts, executor, running
-from test_executor import told
+from workers_lab import told
 
 pytestmark = pytest.mark.archs(1)
 

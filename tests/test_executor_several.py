@@ -16,7 +16,7 @@ from hipcache import config
 from hipcache.errors import ConfigError
 from hipcache.remote import workers
 from remote_lab import SECONDS, Server, execution_counts, free_port
-from test_executor import lab, server, told
+from workers_lab import lab, server, told
 
 __all__ = ["lab", "server"]
 

@@ -10,7 +10,7 @@ import pytest
 from executor_lab import Liar, lying, result
 from hip import HIT, LAUNCHER, MISS, Lab
 from remote_lab import Server, Team, execution_counts, executor, nginx, remote_counts, running, uploaded
-from test_executor import told
+from workers_lab import told
 
 pytestmark = pytest.mark.archs(1)
 

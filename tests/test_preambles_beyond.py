@@ -7,7 +7,7 @@ import pytest
 from hip import Lab
 from hipcache.making import bitcode
 from hipcache.planning import lambdas
-from test_preambles import BOTH, build, counts, prelab, prepare
+from preamble_lab import BOTH, build, counts, prelab, prepare
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)

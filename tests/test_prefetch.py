@@ -15,7 +15,7 @@ from hipcache.helper.ahead import Listed, Prefetch
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
 from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
-from test_remote import patient, web
+from remote_team import patient, web
 
 __all__ = ["web"]
 

@@ -8,7 +8,7 @@ import pytest
 from cmake_project import ARCHES, MODULE_PATH, Project, simple_project
 from hip import statistics
 from remote_lab import nginx, running
-from test_remote import patient
+from remote_team import patient
 
 
 @pytest.mark.parametrize(("cmake", "generator"), [("newest", "Ninja"), ("debian", "Unix Makefiles")])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from remote_lab import SECONDS, nginx, running, sockets, uploaded
+from remote_team import helpers, patient
 from test_prefetch import ARCHES, Machines, ahead
-from test_remote import helpers, patient
 from turns_proxy import Turns, counted
 
 

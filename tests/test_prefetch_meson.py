@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from meson_project import BARE, MESONS, Project, simple
 from remote_lab import nginx, running, uploaded_from
-from test_remote import patient
+from remote_team import patient
 
 pytestmark = pytest.mark.takes_turns("meson")
 

@@ -8,8 +8,8 @@ import pytest
 from cmake_project import hip_source
 from hip import HIP_IN_SHORT
 from remote_lab import nginx, running, uploaded_from
+from remote_team import patient
 from scons_project import QUICK, Project
-from test_remote import patient
 
 pytestmark = pytest.mark.takes_turns("project")
 

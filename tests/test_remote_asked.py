@@ -16,8 +16,8 @@ import pytest
 from hip import LAUNCHER, Ended, Lab, explained, kernel, settle
 from hipcache.helper import asks
 from remote_lab import SECONDS, SERVERS, Server, remote_counts, running, sockets, uploaded
+from remote_team import patient, web
 from test_prefetch import ARCHES, Machines, webbed
-from test_remote import patient, web
 
 __all__ = ["web", "webbed"]
 

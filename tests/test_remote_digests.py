@@ -7,7 +7,7 @@ from executor_lab import Liar, lying
 from hip import Lab
 from hipcache.remote import reapi_pb2 as pb
 from remote_lab import Server, execution_counts
-from test_executor import lab, server, told
+from workers_lab import lab, server, told
 
 __all__ = ["lab", "server"]
 

@@ -24,8 +24,8 @@ from hipcache.inputs.keys import digest_file
 from hipcache.remote import invocation
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, SECONDS, Team, free_port, remote_counts, uploaded
+from remote_team import web
 from test_prefetch import ARCHES, Machines, ahead, webbed
-from test_remote import web
 from test_remote_asked import alone, commands, served
 
 __all__ = ["web", "webbed"]

@@ -12,9 +12,9 @@ from hipcache.store.layout import unpack_action
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 from remote_lab import uploaded
+from remote_team import web
 from resident_lab import CANNOT_SAY, HOLDS, Fake, home
 from test_prefetch import ARCHES, Machines, ahead, webbed
-from test_remote import web
 from test_remote_asked import UNSERVED, alone
 
 __all__ = ["home", "web", "webbed"]

@@ -13,8 +13,8 @@ import pytest
 from hip import ENGINE_ALONE, Lab, kernel, settle
 from hipcache.remote import sockets
 from remote_lab import SECONDS, SERVERS, running, uploaded
+from remote_team import patient
 from test_prefetch import Machines
-from test_remote import patient
 from test_remote_asked import UNSERVED, alone
 from turns_proxy import Turns, counted
 

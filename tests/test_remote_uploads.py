@@ -23,7 +23,7 @@ from hipcache.remote.place import destination_of, place_of
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, uploaded_from
 from remote_lab import sockets as sockets_of
-from test_remote import patient, web
+from remote_team import patient, web
 
 __all__ = ["web"]
 

@@ -14,7 +14,7 @@ from hipcache.cli import servers
 from hipcache.cli.toolchain import FAULT, Check
 from hipcache.config import Config
 from remote_lab import Server, Team, nginx, remote_counts, running, uploaded
-from test_remote import patient, web
+from remote_team import patient, web
 
 __all__ = ["web"]
 

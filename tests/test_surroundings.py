@@ -112,32 +112,6 @@ def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
         assert made == (lab.root / "out.o").read_bytes()
 
 
-@only_19
-def test_without_a_directory_for_the_object_no_dependency_file_is_left(lab: Lab) -> None:
-    (lab.root / "out.d").symlink_to("elsewhere.d")
-    words = lab.words("--offload-host-only", "-MD", "-MF", "out.d", output="nowhere/out.o")
-    plain, cached = lab.run(words), lab.run([*LAUNCHER, *words])
-    assert (cached.status, cached.err) == (plain.status, plain.err)
-    assert cached.status == 1
-    assert not (lab.root / "elsewhere.d").exists()
-
-
-@only_19
-@pytest.mark.parametrize("target", ["elsewhere.d", "missing.d"])
-def test_a_dependency_file_that_is_a_link_is_written_through(lab: Lab, target: str) -> None:
-    lab.write("elsewhere.d", "old")
-    (lab.root / "link.d").symlink_to(target)
-    words = lab.words("-MD", "-MF", "link.d")
-    assert lab.run(words).status == 0
-    expected = (lab.root / target).read_bytes()
-    lab.write("elsewhere.d", "old")
-    for _ in range(2):
-        (lab.root / "missing.d").unlink(missing_ok=True)
-        assert lab.hipcache(*words) == lab.run(["true"])
-        assert (lab.root / "link.d").is_symlink()
-        assert (lab.root / target).read_bytes() == expected
-
-
 @pytest.mark.parametrize("target", ["-", "/dev/stdout", "/dev/stderr", "fifo.d"])
 def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_clang(lab: Lab, target: str) -> None:
     os.mkfifo(lab.root / "fifo.d")
@@ -149,25 +123,6 @@ def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_cl
         ended.append(shell(lab, f'{command}"$@"{rules}; true', *words))
     assert b"".join(ended[0][1:]).count(b"k.hip") == 3
     assert ended[1:] == [ended[0]] * 2
-
-
-@only_19
-def test_a_dependency_file_that_nobody_wants_does_not_matter(lab: Lab) -> None:
-    lab.warm("-MD", "-MF", "/dev/null")
-
-
-def test_of_two_dependency_files_the_last_one_is_written(lab: Lab) -> None:
-    words = lab.words("-MD", "-MF", "first.d", "-Xclang", "-dependency-file", "-Xclang", "last.d")
-    lab.same(words)
-    for _ in range(2):
-        (lab.root / "last.d").unlink(missing_ok=True)
-        lab.same(words)
-        assert (lab.root / "last.d").exists()
-        assert not (lab.root / "first.d").exists()
-
-
-def test_a_dependency_file_without_a_target_is_an_error_as_in_clang(lab: Lab) -> None:
-    assert lab.compile("-Xclang", "-dependency-file", "-Xclang", "rule.d").status == 1
 
 
 @only_19

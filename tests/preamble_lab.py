@@ -1,0 +1,61 @@
+"""A lab whose compiles may use precompiled preambles."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hip import Compiled, Lab
+
+# One device and the host.
+BOTH = 2
+NEVER_CHECKED = "999999999"
+
+
+@pytest.fixture
+def prelab(lab: Lab) -> Lab:
+    """A lab whose front ends may use preambles, none of which is checked by chance. What the tests count are the passes
+    of one architecture and the host's, in a full run too."""
+    lab.archs = lab.archs[:1]
+    lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.write("inc/value.hpp", "#pragma once\n#define VALUE 3\ninline int twice(int x) { return 2 * x; }\n")
+    return lab
+
+
+def source(lab: Lab, number: int, head: str = "", body: str = "") -> str:
+    name = f"s{number}.hip"
+    text = f"// {number}\n#include <hip_in_short.hpp>\n#include <value.hpp> // values\n{head}"
+    text += f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE * {number} + __LINE__; }}\n'
+    text += f'extern "C" int host() {{ return twice(VALUE) + {number}; }}\n{body}'
+    lab.write(name, text)
+    return name
+
+
+def words(lab: Lab) -> list[str]:
+    return [f"-I{lab.root}/first", f"-I{lab.root}/inc", f"-I{lab.root}", "-MD"]
+
+
+def build(lab: Lab, number: int, *flags: str, head: str = "", body: str = "") -> Compiled:
+    done = lab.compile(*words(lab), *flags, source=source(lab, number, head, body))
+    assert done.dependencies == done.plain_dependencies
+    return done
+
+
+def counts(lab: Lab) -> dict[str, int]:
+    found = lab.stats()["preambles"]
+    assert isinstance(found, dict)
+    return found
+
+
+def prepare(lab: Lab, *flags: str, head: str = "") -> None:
+    """After that there is a preamble for the device and for the host. (It takes two sources; where something else on
+    the machine touches a directory above meanwhile, nothing is kept, and it takes some more, or another store.)"""
+    for _ in range(3):
+        for number in range(91, 98):
+            build(lab, number, *flags, head=head)
+            if number > 91 and counts(lab)["made"] >= BOTH:
+                break
+        if counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}:
+            return
+        shutil.rmtree(lab.store)
+    raise AssertionError("no preamble is made")

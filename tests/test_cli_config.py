@@ -1,0 +1,157 @@
+"""`hipcache config`: it shows, sets and refuses."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cli_shell import MISS, Shell, rows, shell
+from hipcache.report import stats_log
+from hipcache.store.local import LocalStore
+
+__all__ = ["shell"]
+
+
+def test_config_shows_each_value_and_its_origin(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("# mine\nmax_size: 20GiB\n")
+    assert shell("config", HIPCACHE_JOBS="3") == 0
+    lines = rows(shell.out)
+    assert ["HIPCACHE_MAX_SIZE", "20.0", "GiB", f"{file}:2"] in lines
+    assert ["HIPCACHE_JOBS", "3", "environment"] in lines
+    assert ["HIPCACHE_DISABLE", "no", "default"] in lines
+    assert ["HIPCACHE_CONFIG", str(file), "default"] in lines
+
+    assert shell("config", "--json") == 0
+    document = json.loads(shell.out)
+    assert document["HIPCACHE_MAX_SIZE"] == {"value": 20 * 2**30, "origin": f"{file}:2"}
+    assert document["HIPCACHE_DIR"] == {"value": str(shell.dir), "origin": "environment"}
+
+
+@pytest.mark.parametrize("verb", ["stats", "config", "gc", "clear"])
+def test_a_wrong_setting_is_two_lines_on_standard_error_and_status_1(shell: Shell, verb: str) -> None:
+    for environ in ({"HIPCACHE_MAXSIZE": "1G"}, {"HIPCACHE_MAX_SIZE": "much"}):
+        assert shell(verb, **environ) == 1
+        assert shell.out == ""
+        assert len(shell.err.splitlines()) == 2
+        assert shell.err.startswith("hipcache: ")
+        assert next(iter(environ)) in shell.err
+
+
+def test_config_set_and_unset_change_one_line_of_the_file(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    assert shell("config", "set", "max_size", "20GiB") == 0
+    assert (shell.out, file.read_text()) == (f"max_size: 20GiB, in '{file}'\n", "max_size: 20GiB\n")
+    text = "# mine\nHIPCACHE_UMASK: 002 # group\n\nremote:\n  - http://a/b\n  - http://c/d\nlog: ~/x: y"
+    file.write_text(text.replace("~/x: y", "'~/x: y'"))
+    assert shell("config", "set", "umask", "007") == 0
+    assert shell("config", "set", "HIPCACHE_JOBS", "3") == 0
+    assert shell("config", "set", "log", "/a: b #c") == 0
+    assert file.read_text().splitlines()[:2] == ["# mine", "HIPCACHE_UMASK: 007"]
+    for key, value in (("umask", "007"), ("jobs", "3"), ("log", "/a: b #c"), ("remote", "http://a/b http://c/d")):
+        assert shell("config", "get", key) == 0
+        assert shell.out == f"{value}\n"
+    assert shell("config", "unset", "jobs") == 0
+    assert shell("config", "unset", "jobs") == 0
+    assert "jobs" not in file.read_text()
+    assert shell("config", "set", "jobs", "4", HIPCACHE_JOBS="2") == 0
+    assert "HIPCACHE_JOBS is set, and overrides" in shell.err
+
+
+def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    own = {"HIPCACHE_CONFIG": str(file)}
+    assert shell("config", "set", "jobs", "2", **own) == 0
+    file.write_text(text := file.read_text() + "remote:\n- http://a/b\n")
+    for words, told in (
+        (("set", "max_size", "huge"), "'huge' is not a size"),
+        (("set", "max_sise", "1G"), "did you mean 'max_size'?"),
+        (("set", "config_file", "/x"), "unknown setting 'config_file'"),
+        (("set", "remote", "http://c/d"), "several lines"),
+        (("set", "jobs"), "set KEY VALUE"),
+        (("put", "jobs", "1"), "set KEY VALUE"),
+        (("get",), "get KEY"),
+    ):
+        assert shell("config", *words, **own) == (2 if "KEY" in told else 1), words
+        assert told in shell.err, words
+        assert file.read_text() == text
+    file.write_text("{jobs: 1}\n")
+    assert shell("config", "set", "max_size", "2G", **own) == 1
+    assert "by hand" in shell.err
+    assert file.read_text() == "{jobs: 1}\n"
+    file.write_text("jobs: [\n")
+    assert shell("config", "set", "jobs", "2", **own) == 1
+    assert file.read_text() == "jobs: [\n"
+
+
+@pytest.mark.parametrize("words", [["--store", "set"], ["set", "--store"]], ids=" ".join)
+def test_options_go_before_and_behind_the_words_of_config(shell: Shell, words: list[str]) -> None:
+    assert shell("config", *words, "max_size", "3GiB") == 0
+    assert shell.out == f"max_size: 3GiB, in '{shell.dir}/hipcache.yaml'\n"
+    assert shell("config", "get", "max_size", "--json") == 0
+    assert shell.out == f"{3 << 30}\n"
+    assert shell("config", "unset", "max_size", "--store") == 0
+    assert (shell.dir / "hipcache.yaml").read_text() == ""
+
+
+def test_config_set_refuses_an_address_that_is_none(shell: Shell) -> None:
+    assert shell("config", "set", "remote", "grpc://a:1/main ftp://x") == 1
+    assert shell.err.startswith("hipcache: remote 'ftp://x' begins with none of grpc")
+    assert shell("config", "set", "executor", "s3://bucket/x") == 1
+    assert "is not a Remote Execution API server" in shell.err
+    for name in ("remote", "executor"):
+        assert shell("config", "get", name) == 0
+        assert shell.out == "none\n"
+    assert shell("config", "set", "executor", "none") == 0
+    assert shell("config", "set", "remote", "grpc://a:1/main https://b/c?read-only") == 0
+
+
+def test_a_mistyped_command_of_config_gets_the_nearest_one(shell: Shell) -> None:
+    assert shell("config", "sett", "jobs", "3") == 2
+    assert "did you mean 'set'?" in shell.err
+    assert shell("config", "set", "jobs") == 2
+    assert "did you mean" not in shell.err
+
+
+def test_a_store_of_another_user_is_not_called_a_matter_of_settings(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
+    refused = OSError(errno.EACCES, os.strerror(errno.EACCES), str(shell.dir))
+    monkeypatch.setattr("hipcache.store.access.why_not_writable", lambda store: refused)
+    for words in (["gc"], ["clear"], ["import", "a.tar.gz"]):
+        assert shell(*words) == 1
+        assert shell.err.splitlines()[0] == f"hipcache: store '{shell.dir}' cannot be written: Permission denied"
+        assert "READONLY" not in shell.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_told_in_two_whole_lines(shell: Shell, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(stats_log.line(MISS, began=1.0, now=2.0, cwd="/", path="a.o") + "\n")
+    assert shell("report", "--stats-log", str(log), "--html", "/dev/full") == 1
+    assert shell.err == "hipcache: No space left on device\n  free some space on that disk, or write to another one\n"
+
+
+def test_a_file_that_is_not_there_is_no_fault_of_permissions(shell: Shell) -> None:
+    LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
+    assert shell("import", "none.tar.gz") == 1
+    assert shell.err.splitlines() == ["hipcache: No such file or directory: 'none.tar.gz'", "  check its name"]
+
+
+def test_config_set_writes_through_a_link(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles.yaml").write_text("jobs: 1\n")
+    (tmp_path / "own.yaml").symlink_to(tmp_path / "dotfiles.yaml")
+    assert shell("config", "set", "jobs", "5", HIPCACHE_CONFIG=str(tmp_path / "own.yaml")) == 0
+    assert (tmp_path / "dotfiles.yaml").read_text() == "jobs: 5\n"
+    assert (tmp_path / "own.yaml").is_symlink()
+
+
+def test_a_setting_without_a_value_is_shown_as_none(shell: Shell) -> None:
+    for name in ("namespace", "executor", "remote", "key"):
+        assert shell("config", "get", name) == 0
+        assert shell.out == "none\n", name

@@ -1,0 +1,107 @@
+"""Messages by the launcher are clang's, in a terminal and without one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hip import ARCHS, DEVICE_LIBRARIES, FAILED, FULL, HIT, LAUNCHER, Lab, in_terminal, kernel
+
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+
+WARNS = (
+    kernel("1")
+    + "int f() { int a_variable_with_a_long_name_that_nobody_uses_at_all_in_this_function = 1; return 0; }\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("env", "columns"),
+    [
+        ({"TERM": "xterm-256color"}, 60),
+        ({"TERM": "xterm-256color"}, 200),
+        ({"TERM": "xterm-256color", "COLUMNS": "40"}, 100),
+        ({"TERM": "xterm-256color", "COLUMNS": "wide"}, 60),
+        ({"TERM": "dumb"}, 60),
+        ({"TERM": ""}, 60),
+        ({"TERM": "vt100"}, 80),
+        ({"TERM": "linux"}, 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("flags", [[], ["-fno-color-diagnostics"], ["-fmessage-length=30"]], ids=" ".join)
+def test_a_terminal_shows_what_clang_would_show(lab: Lab, env: dict[str, str], columns: int, flags: list[str]) -> None:
+    if flags and not FULL and env != {"TERM": "xterm-256color"}:
+        pytest.skip("one more combination: make test-full")
+    lab.write("k.hip", WARNS)
+    words = lab.words("-Wall", *flags)
+    time.sleep(0.05)
+    plain = in_terminal(words, lab.root, lab.environ | env, columns)
+    assert b"a_variable" in plain[1]
+    for _ in range(2):
+        assert in_terminal([*LAUNCHER, *words], lab.root, lab.environ | env, columns) == plain
+
+
+def test_messages_without_a_terminal_follow_those_with_one(lab: Lab) -> None:
+    lab.write("k.hip", WARNS)
+    words = [*LAUNCHER, *lab.words("-Wall")]
+    assert b"\x1b[" in in_terminal(words, lab.root, lab.environ | {"TERM": "xterm-256color"})[1]
+    lab.counted()
+    assert "\x1b[" not in lab.compile("-Wall").messages
+
+
+@pytest.mark.archs(2)
+def test_a_warning_for_each_pass_comes_in_clangs_order(lab: Lab) -> None:
+    lab.write("k.hip", WARNS)
+    archs = ("--offload-arch=gfx90a", "--offload-arch=gfx1030", "--offload-arch=gfx906")
+    first = lab.compile(*archs, "-Wall")
+    assert first.messages.count("when compiling for") == 4
+    assert lab.compile(*archs, "-Wall").outcome == HIT
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["int f() { return }\n", "#error no\n", "#include <none.hpp>\n", "__device__ int g() { return none; }\n"],
+    ids=["syntax", "error", "header", "device"],
+)
+def test_a_compile_that_fails_fails_as_clang_does(lab: Lab, text: str) -> None:
+    lab.write("k.hip", kernel("1") + text)
+    for _ in range(2):
+        ended = lab.compile()
+        assert ended.status == 1
+        assert ended.outcome == FAILED
+        assert ended.object == b""
+
+
+def test_a_warning_made_an_error_fails(lab: Lab) -> None:
+    lab.write("k.hip", WARNS)
+    lab.warm("-Wall")
+    assert lab.compile("-Wall", "-Werror").status == 1
+
+
+@pytest.mark.archs(2)
+@pytest.mark.parametrize("flag", ["--no-such-option", "-std=c++99", "--offload-arch=gfx1"])
+def test_a_flag_that_clang_refuses_is_refused_in_its_words(lab: Lab, flag: str) -> None:
+    assert lab.compile(flag).status != 0
+
+
+@pytest.mark.archs(2)
+def test_an_architecture_that_the_device_libraries_do_not_cover_is_told_in_clangs_words(lab: Lab) -> None:
+    words = [lab.compiler, "-x", "hip", *ARCHS, "--offload-arch=gfx1100", "-nogpuinc", "--rocm-path=/usr"]
+    ended = lab.same([*words, f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-c", "k.hip", "-o", "out.o"])
+    assert ended.status != 0
+    assert "cannot find ROCm device library for gfx1100" in ended.messages
+
+
+def test_a_flag_that_has_no_effect_is_warned_about(lab: Lab) -> None:
+    assert "unused" in lab.compile("-lm", "-Wl,-x").messages
+    again = lab.compile("-lm", "-Wl,-x")
+    assert "unused" in again.messages
+
+
+def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None:
+    lab.warm()
+    for _ in range(2):
+        words = lab.words(output="none/out.o")
+        plain, cached = lab.run(words), lab.hipcache(*words)
+        assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
