@@ -118,7 +118,16 @@ def test_an_option_that_is_not_known_is_left(word: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["-print-after-all", "-debug-only=x", "-stats", "-time-passes", "-dot-cfg", "-info-output-file=x", "-view-cfg"],
+    [
+        "-print-after-all",
+        "-debug-only=x",
+        "-stats",
+        "-time-passes",
+        "-dot-cfg",
+        "-info-output-file=x",
+        "-view-cfg",
+        "replay.txt",  # of the option before it
+    ],
 )
 def test_an_option_of_llvms_own_that_prints_or_writes_is_left(value: str) -> None:
     assert why_left("-mllvm", value) == "compiler_option"

@@ -149,9 +149,10 @@ _UNDERSTOOD = re.compile(
     r"|isysroot)"
 )
 
-# LLVM's internal options: those whose name says that they print or write something pass through.
+# LLVM's internal options: those whose name says that they print or write something pass through. So does a value in a
+# word of its own, which may name a file.
 REFUSED_LLVM = re.compile(
-    r"dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
+    r"^(?!-)[^=]*$|dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
 )
 
 
