@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hip import HIT, MISS, Lab, kernel, settle
+from hip import HIT, LAUNCHER, MISS, Lab, kernel, let_others_in, settle
 from hipcache.cli import servers
 from hipcache.cli.toolchain import FAULT, Check
 from hipcache.config import Config
@@ -19,6 +21,8 @@ from remote_team import patient, web
 __all__ = ["web"]
 
 SOURCES = ("one.hip", "two.hip")
+# An ordinary user, who need not be known here.
+OTHER = 54341
 
 
 @pytest.fixture
@@ -46,13 +50,15 @@ def member(team: Team, checkout: str, build: str, *, base: bool) -> tuple[Lab, P
 
 def ends(lab: Lab, source: Path, place: Path) -> set[str]:
     """Of a build as CMake's: paths from the root, in the build directory."""
-    flags = ["--offload-arch=gfx906", "--offload-arch=gfx90a", f"-I{source}/inc", "-MD", "-MF"]
     return {
-        lab.compile(
-            *flags, f"{name}.d", "-MT", f"{name}.o", source=source / "src" / name, output=f"{name}.o", cwd=place
-        ).outcome
+        lab.compile(*flags(source, name), source=source / "src" / name, output=f"{name}.o", cwd=place).outcome
         for name in SOURCES
     }
+
+
+def flags(source: Path, name: str) -> list[str]:
+    archs = ["--offload-arch=gfx906", "--offload-arch=gfx90a"]
+    return [*archs, f"-I{source}/inc", "-MD", "-MF", f"{name}.d", "-MT", f"{name}.o"]
 
 
 def all_hit(lab: Lab, source: Path, place: Path) -> None:
@@ -69,6 +75,35 @@ def test_everything_hits_in_another_checkout_and_build_directory(team: Team) -> 
     assert ends(*first) == {MISS}
     uploaded(first[0])
     all_hit(*member(team, "other/place/of/it", "out/release", base=True))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_everything_hits_for_another_user(team: Team) -> None:
+    """Who has a home, a store, a storage helper and a checkout of their own."""
+    first = member(team, "work/project", "build", base=True)
+    assert ends(*first) == {MISS}
+    uploaded(first[0])
+    lab, source, place = member(team, "other/place/of/it", "out/release", base=True)
+    commands = [
+        [*lab.words(*flags(source, name), source=source / "src" / name, output=f"{name}.o")] for name in SOURCES
+    ]
+    plain = []
+    for name, words in zip(SOURCES, commands, strict=True):
+        assert lab.run(words, cwd=place).status == 0
+        plain.append((place / f"{name}.o").read_bytes())
+        (place / f"{name}.o").unlink()
+    let_others_in(lab.root)
+    for path in (lab.root.parent, *lab.root.parent.rglob("*")):
+        os.chown(path, OTHER, OTHER, follow_symlinks=False)
+    settle()
+    other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+    for words in commands:
+        ended = lab.run([*other, *LAUNCHER, *words], cwd=place)
+        assert (ended.status, ended.err) == (0, b"")
+    assert [(place / f"{name}.o").read_bytes() for name in SOURCES] == plain
+    assert {path.stat().st_uid for path in lab.store.rglob("*")} == {OTHER}
+    told = json.loads(lab.run([*other, *LAUNCHER, "stats", "--json"]).out)
+    assert told["compiles"] == {"hit": len(SOURCES), "partial": 0, "miss": 0, "passed_through": 0, "failed": 0}
 
 
 def test_everything_hits_in_another_build_directory_of_a_checkout(team: Team) -> None:
