@@ -23,7 +23,7 @@ ARCHS = ["gfx1030", "gfx906", "gfx90a"]
 class World:
     """A directory with a source, a compiler, a store and a history. The clock stands long after all files."""
 
-    def __init__(self, root: Path, template: bytes) -> None:
+    def __init__(self, root: Path, template: bytes, slots: int = 4) -> None:
         self.root = root
         self.clock = HandClock(time.time() + 1000)
         self.compiler = Compiler(root, template, self.clock)
@@ -32,7 +32,7 @@ class World:
         self.engine = Engine(
             store=self.store,
             runner=self.compiler,
-            slots=SharedSlots(4, ""),
+            slots=SharedSlots(slots, ""),
             environ={"PATH": "/usr/bin"},
             clock=self.clock,
             history=self.history,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from hipcache.report.history import Record
 __all__ = ["template"]
 
 
-@pytest.fixture
-def world(tmp_path: Path, template: bytes) -> World:
-    world = World(tmp_path, template)
+@pytest.fixture(params=[3])
+def world(request: pytest.FixtureRequest, tmp_path: Path, template: bytes) -> World:
+    """After an edit. The parameter: how many compilers may run; a compile has four passes."""
+    world = World(tmp_path, template, request.param)
     world.compile()
     world.write("k.hip", "include x.h\nkernel 2\nhost 2\n")
     return world
@@ -37,6 +39,25 @@ def test_after_an_edit_the_first_pass_runs_alone_until_it_is_through(world: Worl
     assert world.ran() == {"front gfx1030"}
     assert failed.text == "k.hip:1:1: error: no\n1 error generated when compiling for gfx1030.\n"
     assert failed.status == 1
+
+
+@pytest.mark.parametrize("world", [4], indirect=True)
+def test_with_a_slot_for_each_pass_none_waits_for_another(world: World) -> None:
+    meeting = threading.Barrier(3)
+
+    def meet(kind: str) -> None:
+        if kind.startswith("front"):
+            meeting.wait(20)
+
+    world.compiler.before = meet
+    assert world.compile().outcome.outcome == "miss"
+
+
+@pytest.mark.parametrize("world", [5], indirect=True)
+def test_one_waits_where_others_hold_the_slots(world: World) -> None:
+    with world.engine.slots.hold(), world.engine.slots.hold():
+        fail(world, "front gfx1030", "gfx1030")
+    assert world.ran() == {"front gfx1030"}
 
 
 def test_the_pass_that_failed_last_is_waited_for(world: World) -> None:
