@@ -149,10 +149,9 @@ _UNDERSTOOD = re.compile(
     r"|isysroot)"
 )
 
-# LLVM's internal options: those whose name says that they print or write something pass through. So does a value in a
-# word of its own, which may name a file.
+# LLVM's internal options: those whose name says that they print or write something pass through.
 REFUSED_LLVM = re.compile(
-    r"^(?!-)[^=]*$|dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
+    r"dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
 )
 
 
@@ -185,7 +184,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
             value = next(words, None)
             if value is None:
                 raise PassThrough("compiler_option", f"{word} without a value")
-            if word == "-mllvm" and REFUSED_LLVM.search(value):
+            # (A value in a word of its own may name a file.)
+            if word == "-mllvm" and (REFUSED_LLVM.search(value) or not value.startswith("-")):
                 raise PassThrough("compiler_option", f"-mllvm {value}")
             # Of these it is not known how it looks without ours.
             if word in COMMAND_LINES and (PLANNED in value.split(" ") or NOWHERE in value):
