@@ -19,6 +19,7 @@ import pytest
 import rewritten
 from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
+from hipcache.inputs.recording import came_since
 from sampling import Case, left_out
 
 COMPILERS = ("15", "19")
@@ -41,9 +42,10 @@ def as_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(scope="session", autouse=True)
-def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Some tests compile as another user. What all tests share is opened before the first one compiles; and the workers
-    wait for each other, whose directories change the one that they share: it would count as moved."""
+    wait for each other, whose directories change the one that they share: it would count as moved. No test may do that
+    later, which would be another one's miss."""
     base = tmp_path_factory.getbasetemp()
     let_others_in(base)
     end = time.monotonic() + 10
@@ -52,6 +54,10 @@ def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     while len([*base.parent.glob("popen-*")]) < workers and time.monotonic() < end:
         time.sleep(0.02)
     settle()
+    began = time.time_ns()
+    yield
+    for path in (base, *base.parents):
+        assert not came_since(began, path.lstat), f"a test changed the mode of '{path}', which all tests share"
 
 
 @pytest.fixture

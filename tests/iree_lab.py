@@ -160,7 +160,8 @@ def same(
 
 def warm(lab: Lab, *flags: str, source: str = "matmul.mlir", program: str = PROGRAM) -> Compiled:
     first = same(lab, *flags, source=source, program=program)
-    assert (first.status, first.outcome) == (0, MISS), first.messages + explained(lab.environ)
+    told = first.messages + explained(lab.environ)
+    assert (first.status, first.outcome) == (0, MISS), told
     second = same(lab, *flags, source=source, program=program)
-    assert second.outcome == HIT, explained(lab.environ)
+    assert second.outcome == HIT, told + explained(lab.environ)
     return second

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from direct_lab import Direct, anew, at_once, direct, served_twice
-from hip import Ended, Lab, only_19, settle
+from hip import Ended, Lab, let_others_in, only_19, settle
 
 __all__ = ["direct"]
 
@@ -18,9 +18,7 @@ def as_nobody(lab: Lab, argv: list[str]) -> Ended:
     """As a user who may not read what is root's alone."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
-    for path in lab.root.parents:
-        if path.stat().st_uid == os.getuid() and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
+    let_others_in(lab.root.parent)
 
     def become() -> None:
         os.setgroups([])
