@@ -28,7 +28,7 @@ LAYERS = """
     planning engine
     remote report store
     config settings_files inputs iree processes disk
-    native settings errors values shared hipcache
+    native settings errors values patterns shared hipcache
 """
 ORDER = LAYERS.split()
 

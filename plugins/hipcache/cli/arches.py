@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from hipcache.cli.screen import human_size, human_time
+from hipcache.patterns import pattern
 
-_NAME = re.compile(r"gfx(?:(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])|(?P<family>[0-9]+)(?P<rest>-.*))$")
+_NAME = pattern(r"gfx(?:(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])|(?P<family>[0-9]+)(?P<rest>-.*))$")
 
 
 def order(arch: str) -> tuple[int, str, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from hipcache.patterns import pattern
 from hipcache.store.layout import (
     ACTIONS,
     HEADER_BYTES,
@@ -23,7 +23,7 @@ from hipcache.store.seal import Seal
 from hipcache.verify import named
 
 _MOST = 1 << 28
-_DIGEST = re.compile(rb"[0-9a-f]{64}")
+_DIGEST = pattern(rb"[0-9a-f]{64}")
 
 
 class AllBut:

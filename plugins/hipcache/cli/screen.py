@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from hipcache.patterns import pattern
+
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-_ESCAPE = re.compile(r"\x1b\[\d+m")
+_ESCAPE = pattern(r"\x1b\[\d+m")
 
 
 class Screen:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning import plan
 from hipcache.processes.runner import Completed, Runner
 from hipcache.values import dataclass, field, replace
 
-_NAME = re.compile(r"(amd)?clang\+\+(-[0-9.]+)?$")
-_VERSION = re.compile(r"clang version (\S+)")
-_ISA = re.compile(r"oclc_isa_version_([0-9a-f]+)\.bc$")
+_NAME = pattern(r"(amd)?clang\+\+(-[0-9.]+)?$")
+_VERSION = pattern(r"clang version (\S+)")
+_ISA = pattern(r"oclc_isa_version_([0-9a-f]+)\.bc$")
 # Asked for in this order: device libraries of any age have one of them.
 _PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
 

@@ -15,6 +15,7 @@ from hipcache.cli.screen import plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, resolve, rocm_roots
 from hipcache.config import Config
 from hipcache.errors import HipcacheError
+from hipcache.patterns import pattern
 from hipcache.report import statistics
 
 # Each says for which architectures to compile: to CMake's HIP support, to projects that compile HIP as C++, to
@@ -27,8 +28,8 @@ _ARCHITECTURES = (
 # setup.py, for hipcc.
 _OPTIONS = ("HIPFLAGS", "CXXFLAGS", "CFLAGS", "HIPCC_COMPILE_FLAGS_APPEND", "CMAKE_HIP_FLAGS", "CMAKE_CXX_FLAGS")
 # An entry of CMakeCache.txt: NAME:TYPE=VALUE (manual of cmake(1), "CMakeCache.txt").
-_CACHED = re.compile(r"^(\w+):\w+=(.*)$", re.MULTILINE)
-_ARCHITECTURE_OPTION = re.compile(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)[= ]([^ \"']+)")
+_CACHED = pattern(r"^(\w+):\w+=(.*)$", re.MULTILINE)
+_ARCHITECTURE_OPTION = pattern(r"--(?:offload-arch|cuda-gpu-arch|amdgpu-target)[= ]([^ \"']+)")
 # Read by compilers, hipcc and CMake's HIP support: a stray one explains much.
 _VARIABLES = (
     *("HSA_OVERRIDE_GFX_VERSION", "HIP_PATH", "ROCM_PATH", "HIP_DEVICE_LIB_PATH", "HIP_CLANG_PATH"),

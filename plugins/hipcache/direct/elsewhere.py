@@ -30,10 +30,11 @@ from hipcache.direct.record import NO_STATE, DirectRecord, Rule, of_project, var
 from hipcache.inputs.basedir import MARK, Basedir
 from hipcache.inputs.keys import make_key
 from hipcache.making import depfile
+from hipcache.patterns import pattern
 from hipcache.shared import DIRECT_KIND_ELSEWHERE
 from hipcache.values import replace
 
-_PLAIN = re.compile(r"(?:/[\w.+@-]+)+", re.ASCII)
+_PLAIN = pattern(r"(?:/[\w.+@-]+)+", re.ASCII)
 
 
 def key(argv: Sequence[str], cwd: str, basedir: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,11 @@ from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
 from hipcache.planning import inodes
 from hipcache.planning.cc1 import Role
-from hipcache.planning.frontend import FrontEnd, auxiliary_file
+from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
 
 if TYPE_CHECKING:
     from hipcache.execution.preamble_use import WithPreamble
 
-_COUNTED = re.compile(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 
 
@@ -90,7 +88,7 @@ class ObservedPass:
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
     """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
     text = os.fsdecode(failed.said)
-    if failed.status != 1 or not _COUNTED.search(text) or str(session.jobs.workdir) in text or front.auxiliary:
+    if failed.status != 1 or not counts_errors(text) or str(session.jobs.workdir) in text or front.auxiliary:
         return failed
     if rule.exists():
         return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))

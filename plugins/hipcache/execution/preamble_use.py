@@ -7,7 +7,6 @@ inputs of the preamble are unchanged, before and after.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -29,6 +28,7 @@ from hipcache.execution.preambles import (
 from hipcache.execution.session import Session
 from hipcache.making import bitcode
 from hipcache.model import Pass
+from hipcache.patterns import pattern
 from hipcache.planning import preamble
 from hipcache.values import dataclass, replace
 
@@ -36,9 +36,9 @@ from hipcache.values import dataclass, replace
 WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
 
 # Names that clang 16 and later list in another order, and the sign that tables of virtual functions use them.
-_MOVED = re.compile(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
+_MOVED = pattern(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
 _VTABLE = b"_ZTV"
-_NAMES = re.compile(rb"[!-~]{18,}")
+_NAMES = pattern(rb"[!-~]{18,}")
 # The section of functions that initialize variables at the start, also under -ffunction-sections.
 _STARTUP = b".text.startup"
 _LEFT = "the pass that it was made for does not tell whether it can be trusted"

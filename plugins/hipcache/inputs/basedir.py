@@ -13,14 +13,15 @@ import re
 from functools import cached_property
 
 from hipcache.inputs import packed
+from hipcache.patterns import pattern
 from hipcache.shared import BASEDIR_MARK
 
 MARK = BASEDIR_MARK
 
 
 # cmCoreTryCompile of CMake: six random characters, for each try_compile() anew.
-_PROBE = re.compile(r"(/.*/CMakeFiles/CMakeScratch/TryCompile-\w+)(?:/|$)")
-_PROBES_TARGET = re.compile(r"\bcmTC_[0-9a-f]{5}\b")
+_PROBE = pattern(r"(/.*/CMakeFiles/CMakeScratch/TryCompile-\w+)(?:/|$)")
+_PROBES_TARGET = pattern(r"\bcmTC_[0-9a-f]{5}\b")
 _PROBE_MARK = "<probe>"
 
 
@@ -43,9 +44,9 @@ class Basedir:
 
     def portable(self, text: str) -> str:
         """The text with a mark for each of the directories."""
-        for path, mark, pattern in self._patterns:
+        for path, mark, named in self._patterns:
             if path in text:
-                text = pattern.sub(mark, text)
+                text = named.sub(mark, text)
         return text
 
     def local(self, text: str) -> str:

@@ -13,15 +13,15 @@ Lexical rules: `native/lexer.c`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 
 from hipcache.inputs import lexed
 from hipcache.native import aside
+from hipcache.patterns import pattern
 
 # Splices and line breaks within comments (a NUL before them) may stand anywhere.
 _GAP = rb"[\s\0\\]*"
-_RENUMBERS = re.compile(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
+_RENUMBERS = pattern(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
 # Bytes that take some milliseconds.
 _PORTION = 1 << 20
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hipcache.inputs import portions
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 _READING = (b"include", b"include_next", b"import", b"embed")
 # They ask for a macro's name, or for nothing.
 _NAMING = (b"ifdef", b"ifndef", b"elifdef", b"elifndef", b"undef", b"error", b"warning")
-_NAME = re.compile(rb"#(\w{0,60}) *")
-_ASKED = re.compile(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?: *\( *)?")
-_DEFINED = re.compile(rb"(?<!\w)defined\Z")
+_NAME = pattern(rb"#(\w{0,60}) *")
+_ASKED = pattern(rb"(?<!\w)__has_(?:include(_next)?|embed)(?!\w)(?: *\( *)?")
+_DEFINED = pattern(rb"(?<!\w)defined\Z")
 _LONGEST_GAP = 64
 _COMPUTED = "has a directive that names its file by a macro"
 

@@ -28,12 +28,13 @@ from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
+from hipcache.patterns import pattern
 from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
 _FORMAT = 3
-_WORD = re.compile(rb"[\w./+-]*[A-Za-z][\w./+-]*")
+_WORD = pattern(rb"[\w./+-]*[A-Za-z][\w./+-]*")
 
 Status = list[int]
 

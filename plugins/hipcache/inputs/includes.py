@@ -10,20 +10,20 @@ the text.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 
 from hipcache import shared
 from hipcache.inputs import directives, lexed, pasted, portions, shown
 from hipcache.native import aside
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 # Warnings about comments or about the end of a file, in the text (see also `planning.frontend`).
 _COMMENTS_TALK = (b"documentation", b"everything", b"pedantic", b"newline-eof", b"comment")
-_DIAGNOSTIC = re.compile(rb"diagnostic +(?:warning|error|fatal)")
-_DEPENDENCY = re.compile(rb"GCC +dependency")
-_ASSEMBLER_INCLUDE = re.compile(rb"\.include\b")
-_DEFINED_WORD = re.compile(rb"\w{1,200}")
+_DIAGNOSTIC = pattern(rb"diagnostic +(?:warning|error|fatal)")
+_DEPENDENCY = pattern(rb"GCC +dependency")
+_ASSEMBLER_INCLUDE = pattern(rb"\.include\b")
+_DEFINED_WORD = pattern(rb"\w{1,200}")
 
 
 @dataclass(frozen=True)

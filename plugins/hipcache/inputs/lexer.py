@@ -7,8 +7,6 @@ signal is heard.
 
 from __future__ import annotations
 
-import re
-
 from hipcache.inputs.lexer_span import (
     ALL,
     AMBIGUOUS,
@@ -27,16 +25,17 @@ from hipcache.inputs.lexer_span import (
     WORD,
     Spans,
 )
+from hipcache.patterns import pattern
 
 _DIGITS = frozenset(b"0123456789")
 _ODD = frozenset([*range(0x80, 0x100), *b"$"])
 _RAW_PREFIXES = (b"R", b"LR", b"UR", b"uR", b"u8R")
 _READING = (b"include", b"include_next", b"import", b"embed")
 _SAYING = (b"error", b"warning")
-_WORDS = re.compile(rb"[A-Za-z0-9_]{1,60000}")
-_PLAIN = re.compile(rb"[^A-Za-z0-9_$\x80-\xff\\/\"'#%<?.(\n\r\0 \t\f\v]{1,60000}")
-_BLANKS = re.compile(rb"[ \t\f\v\0]{1,60000}")
-_LITERAL_END = re.compile(rb"['\\\n\r]")
+_WORDS = pattern(rb"[A-Za-z0-9_]{1,60000}")
+_PLAIN = pattern(rb"[^A-Za-z0-9_$\x80-\xff\\/\"'#%<?.(\n\r\0 \t\f\v]{1,60000}")
+_BLANKS = pattern(rb"[ \t\f\v\0]{1,60000}")
+_LITERAL_END = pattern(rb"['\\\n\r]")
 
 
 class Lexer(Spans):

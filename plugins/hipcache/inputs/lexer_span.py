@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from hipcache import shared
+from hipcache.patterns import pattern
 
 BARE, ALL, RAW = shared.LEXER_BARE, shared.LEXER_ALL, shared.LEXER_RAW
 NOT_BARE, UNPLAIN, AMBIGUOUS = shared.LEXED_NOT_BARE, shared.LEXED_UNPLAIN, shared.LEXED_AMBIGUOUS
@@ -16,8 +16,8 @@ _BLANK, NEWLINE = b" \t\f\v", b"\n\r"
 WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")
 _DELIMITER = WORD | frozenset(b"{}[]#<>%:;?*+-/^&|~!=,'.")
 # Runs are taken in one step, each with a bound.
-_ORDINARY = re.compile(rb"[^\"'\\\n\r?]{1,60000}")
-_IN_LINE = re.compile(rb"[^\\\n\r]{1,60000}")
+_ORDINARY = pattern(rb"[^\"'\\\n\r?]{1,60000}")
+_IN_LINE = pattern(rb"[^\\\n\r]{1,60000}")
 BEGIN, NAME, _CODE, DIRECTIVE = range(4)
 SLASH, STAR, BACKSLASH, _DOUBLE, SINGLE = b"/*\\\"'"
 

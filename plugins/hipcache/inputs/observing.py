@@ -9,14 +9,14 @@ Left out: what the pass wrote (its outputs, temporary files), and what the kerne
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 
+from hipcache.patterns import pattern
 from hipcache.values import dataclass, field
 
 _KERNELS = ("/proc/", "/sys/", "/dev/")
 # As clang writes relative names into dependency files.
-_DOTS = re.compile(r"^(?:\./+)+")
+_DOTS = pattern(r"^(?:\./+)+")
 _ITSELF = ("", ".", "/")
 # Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept.
 # (What is not there may be a header that `__has_include` looks for.)

@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection
 
 from hipcache.inputs import portions
+from hipcache.patterns import pattern
 
 # Macros and directives that make a pass read something, or depend on something that is not in its files.
 TIMES = ("__DATE__", "__TIME__", "__TIMESTAMP__")
@@ -39,11 +40,11 @@ PIECES = frozenset(
 ) - set(_NAMES)
 _RAW_PIECES = frozenset(map(str.encode, PIECES))
 _WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
-_ESCAPED = re.compile(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
-_HEAD = re.compile(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
-_TAIL = re.compile(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
+_ESCAPED = pattern(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
+_HEAD = pattern(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
+_TAIL = pattern(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
 _LONGEST_DIRECTIVE = len('.include"')
-_BETWEEN_STRINGS = re.compile(rb"\"\s*\"")
+_BETWEEN_STRINGS = pattern(rb"\"\s*\"")
 
 
 def places(content: bytes) -> frozenset[str]:

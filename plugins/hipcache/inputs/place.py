@@ -21,7 +21,6 @@ libc have the same path in every command; those that define assert() and the lik
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from hipcache.inputs import includes, pasted, shown
@@ -29,10 +28,11 @@ from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
+from hipcache.patterns import pattern
 
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
 # They define assert() of libc, and the checks and messages of libstdc++: for messages only.
-_LENDERS = re.compile(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
+_LENDERS = pattern(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
 
 
 def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: SearchPath, maps: Iterable[str]) -> bool:

@@ -16,19 +16,19 @@ files counts then. So it is with the options that make clang write in other form
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from hipcache.inputs.readset import Quote, ReadFile
+from hipcache.patterns import pattern
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[mK]")
-_PLACE = re.compile(r"(.+?):([0-9]+):([0-9]+): (?:fatal error|error|warning|remark|note): ")
-_LIKE_A_PLACE = re.compile(r":[0-9]+:[0-9]+: ")
-_NUMBERED = re.compile(r" *([0-9]+) \|(?: |$)")
-_MARKED = re.compile(r" +\|(?: |$)")
-_CARET = re.compile(r"[ ~]*\^[ ~^]*")
+_COLOURS = pattern(r"\x1b\[[0-9;]*[mK]")
+_PLACE = pattern(r"(.+?):([0-9]+):([0-9]+): (?:fatal error|error|warning|remark|note): ")
+_LIKE_A_PLACE = pattern(r":[0-9]+:[0-9]+: ")
+_NUMBERED = pattern(r" *([0-9]+) \|(?: |$)")
+_MARKED = pattern(r" +\|(?: |$)")
+_CARET = pattern(r"[ ~]*\^[ ~^]*")
 # Lines that quote nothing.
-_MERE_WORDS = re.compile(
+_MERE_WORDS = pattern(
     r"In file included from .+:[0-9]+:|note: \(skipping .*\)|warning: .* \[-W[^]]*\]"
     r"|[0-9]+ warnings? generated(?: when compiling for [^ ]+)?\."
 )

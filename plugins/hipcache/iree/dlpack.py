@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from hipcache.errors import HipcacheError
 from hipcache.iree.module import AMDGPU, HIP
+from hipcache.patterns import pattern
 
 _PACKAGE = "iree-base-runtime"
 MENDED = (3, 3, 0)
@@ -21,7 +22,7 @@ _FAULT = "before 3.3.0 results of calls on hip are not exported (iree-org/iree#2
 # Of dlpack.h: kDLCPU, kDLROCM.
 _CPU, _ROCM = 1, 10
 _SIZE = 64
-_TENSOR = re.compile(r"tensor<((?:\d+x)*)(f16|f32|f64|i8|i16|i32|i64)>")
+_TENSOR = pattern(r"tensor<((?:\d+x)*)(f16|f32|f64|i8|i16|i32|i64)>")
 _TYPES = {
     "f16": "float16",
     "f32": "float32",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from hipcache.iree.module import AMDGPU, HIP, LOCAL, Module
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 # iree-compile's names for the targets of products (IREE 3.13).
@@ -22,7 +21,7 @@ PRODUCTS = {
 LOCAL_DRIVERS = ("local-task", "local-sync")
 DEVICES = (HIP, AMDGPU, LOCAL, *LOCAL_DRIVERS)
 # NAME.DEVICE.TARGET.vmfb: what a module's own name says of it.
-_CLAIM = re.compile(r"\.(hip|amdgpu|local)(?:\.([\w+:-]+))?\.vmfb$")
+_CLAIM = pattern(r"\.(hip|amdgpu|local)(?:\.([\w+:-]+))?\.vmfb$")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ is by its first bytes: `HIP1`, `AMD1`, or those of an ELF file. The message for 
 from __future__ import annotations
 
 import io
-import re
 import struct
 import zipfile
 import zlib
@@ -19,6 +18,7 @@ from pathlib import Path
 from hipcache.errors import HipcacheError
 from hipcache.iree import flatbuffer
 from hipcache.iree.flatbuffer import Malformed
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 HIP, AMDGPU, LOCAL = "hip", "amdgpu", "local"
@@ -27,13 +27,11 @@ _ELF = b"\x7fELF"
 CONTAINERS = {b"HIP1": HIP, b"AMD1": AMDGPU}
 _RODATA, _EMBEDDED, _OFFSET, _SIZE = 9, 2, 3, 4
 _ALIGNMENT = 64
-_DEVICE = re.compile(rb'#hal\.device\.target<"([\w.-]+)"')
+_DEVICE = pattern(rb'#hal\.device\.target<"([\w.-]+)"')
 _KNOWN_DEVICES = frozenset([b"hip", b"amdgpu", b"local", b"cuda", b"vulkan", b"metal", b"webgpu"])
-_FORMAT = re.compile(
-    rb"(rocm-hsaco-fb|gfx[0-9a-f]+[\w:+-]*|embedded-elf-\w+|system-elf-\w+|vmvx-bytecode-fb|[\w-]+-fb)$"
-)
+_FORMAT = pattern(rb"(rocm-hsaco-fb|gfx[0-9a-f]+[\w:+-]*|embedded-elf-\w+|system-elf-\w+|vmvx-bytecode-fb|[\w-]+-fb)$")
 # In the notes of a code object: amdgcn-amd-amdhsa--gfx90a, and since LLVM 22 amdgpu9.42-amd-amdhsa-unknown-gfx942.
-_ARCH = re.compile(rb"-amd-amdhsa-\w*-(gfx[0-9a-f]+(?:-generic)?(?:[:][a-z]+[+-])*)")
+_ARCH = pattern(rb"-amd-amdhsa-\w*-(gfx[0-9a-f]+(?:-generic)?(?:[:][a-z]+[+-])*)")
 _HINT = "compile it again; 'hipcache verify' checks what the store holds"
 
 

@@ -6,14 +6,14 @@ Loaded for that only.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 
 from hipcache.errors import nearest
+from hipcache.patterns import pattern
 
 # By the name of IREE's own package: an index need not have hipcache.
 IREE = "pip install iree-base-compiler (in the source directory of hipcache: pip install '.[iree]')"
-_COMPILERS = re.compile(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
+_COMPILERS = pattern(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
 _IREE_COMPILE = "iree-compile"
 _DOCTOR = "'hipcache doctor' lists the compilers it finds"
 

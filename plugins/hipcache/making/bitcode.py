@@ -16,20 +16,20 @@ and so is all where the native library was not built.
 from __future__ import annotations
 
 import os
-import re
 import struct
 from collections.abc import Iterator
 
 from hipcache import native
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import unnamed
+from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
 _FUNCTION = 8
-_NAMED = re.compile(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
+_NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
 @dataclass(frozen=True)

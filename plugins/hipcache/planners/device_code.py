@@ -10,7 +10,6 @@ printed messages last time, it runs at once, without a front end.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -37,6 +36,7 @@ from hipcache.model import (
     Unit,
     Word,
 )
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Role
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.units import DeviceUnit
@@ -46,7 +46,7 @@ CODE, OBJECT = "code", "object"
 _LOST = "the store no longer has its code object"
 _PASS = Policy(Cache.MANIFEST)
 # The messages of a back end that `-w` would silence.
-_ONLY_WARNINGS = re.compile(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+_ONLY_WARNINGS = pattern(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
 # Marks the names of inputs and outputs in the words of a command.
 _MARK = "\0"
 

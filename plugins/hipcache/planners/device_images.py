@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Set
 from itertools import combinations
 
@@ -11,12 +10,13 @@ from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import embedded
 from hipcache.inputs.embedded import HIP, Embedded, UnknownFile
+from hipcache.patterns import pattern
 from hipcache.planning.wrapper_plan import Input, WrapperPlan
 from hipcache.values import dataclass
 
 TRIPLE = "amdgcn-amd-amdhsa"
 _FLIP = str.maketrans("+-", "-+")
-_TARGET_ID = re.compile(r"gfx[0-9a-f]+(:(sramecc|xnack)[+-])*$")
+_TARGET_ID = pattern(r"gfx[0-9a-f]+(:(sramecc|xnack)[+-])*$")
 
 
 @dataclass(frozen=True)

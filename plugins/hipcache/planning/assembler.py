@@ -12,10 +12,10 @@ The options are those of clang/include/clang/Driver/Options.td with CC1AsOption 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 TARGET = "amdgcn"
@@ -30,22 +30,22 @@ _SEPARATE = frozenset(
         *("-mrelocation-model", "-o", "-I", "-defsym", "--defsym", "-mllvm"),
     ]
 )
-_UNDERSTOOD = re.compile(
+_UNDERSTOOD = pattern(
     r"-fdebug-compilation-dir=|-fdebug-prefix-map=|-object-file-name=|-debug-info-kind=|-dwarf-version=\d+$|-gdwarf(32|64)$"
     r"|--?compress-debug-sections(=\w+)?$|--?mrelax-relocations(=no)?$|-mrelax-all$|-mnoexecstack$|-msave-temp-labels$"
     r"|-massembler-(no-warn|fatal-warnings)$|--crel$|-n$"
 )
-_LLVM = re.compile(r"-?-amdhsa-code-object-version=\d+$")
+_LLVM = pattern(r"-?-amdhsa-code-object-version=\d+$")
 
 # Names of files and directories, which only debug information shows: asked for, or written by the source itself.
 _NAMES = ("-main-file-name", "-fdebug-compilation-dir=", "-object-file-name=")
-_DEBUGS = re.compile(r"-debug-info-kind=|-g")
-_DEBUG_DIRECTIVE = re.compile(rb"\.(file|loc|cv_)")
+_DEBUGS = pattern(r"-debug-info-kind=|-g")
+_DEBUG_DIRECTIVE = pattern(rb"\.(file|loc|cv_)")
 
 # (Paths of headers are in what a compiler writes with -g.)
-_READS = re.compile(rb"incbin|(?<!/)include")
-_HAS_MACROS = re.compile(rb"macro|rep|irp")
-_JOINED = re.compile(rb"\\\\|\.[\w$.@?]*\\|\\(?:[\w$]*\.|[\w$]+[\\@?&]|(?:\(\)|@|\+)[\w$.\\@?&])")
+_READS = pattern(rb"incbin|(?<!/)include")
+_HAS_MACROS = pattern(rb"macro|rep|irp")
+_JOINED = pattern(rb"\\\\|\.[\w$.@?]*\\|\\(?:[\w$]*\.|[\w$]+[\\@?&]|(?:\(\)|@|\+)[\w$.\\@?&])")
 
 
 @dataclass(frozen=True)

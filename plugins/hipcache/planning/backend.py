@@ -10,9 +10,9 @@ object is the same with and without it. Options that are not listed stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
 
 # Roles that only concern the front end.
@@ -44,18 +44,19 @@ _MESSAGES = (
     *("ansi-escape-codes", "bracket-depth", "caret-diagnostics", "color-diagnostics", "constexpr-backtrace-limit"),
     *("constexpr-depth", "constexpr-steps", "error-limit", "macro-backtrace-limit", "message-length"),
     *("operator-arrow-depth", "show-column", "show-source-location", "spell-checking", "spell-checking-limit"),
-    *("template-backtrace-limit", "template-depth", r"diagnostics-(?!.*(?:hotness|misexpect))[\w-]+"),
+    *("template-backtrace-limit", "template-depth"),
 )
+_SWITCHES = frozenset((*_LANGUAGE, *_MESSAGES))
+_SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=.*)?")
 # The groups of warnings of which any is a back end's (clang's DiagnosticFrontendKinds.td).
 _OWN_WARNINGS = (
     *("everything", "attribute-warning", "backend-plugin", "frame-larger-than", "inline-asm", "linker-warnings"),
     *("misexpect", "override-module", "pass-failed", "source-mgr", "unsupported-floating-point-opt"),
 )
-_DROPPED = re.compile(
+_DROPPED = pattern(
     rf"-(aux-(triple|target-cpu|target-feature)|std=.*|pthread|w|pedantic(-errors)?|source-date-epoch"
     rf"|f(?:debug|macro|coverage)-prefix-map=.*"
-    rf"|W(?!(?:no-)?(?:error=)?(?:no-)?(?:{'|'.join(_OWN_WARNINGS)})).*"
-    rf"|f(?:no-)?(?:{'|'.join((*_LANGUAGE, *_MESSAGES))})(?:=.*)?)"
+    rf"|W(?!(?:no-)?(?:error=)?(?:no-)?(?:{'|'.join(_OWN_WARNINGS)})).*)"
 )
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
@@ -67,7 +68,7 @@ _FUSING = {("-ffp-contract=fast",), ("-ffp-contract", "fast")}
 
 def options(given: Iterable[Option]) -> list[Option]:
     """The options of a pass that its back end keeps, in its command and in its key."""
-    return [option for option in given if option.role not in _FRONT_ONLY and not _DROPPED.fullmatch(option.text[0])]
+    return [option for option in given if option.role not in _FRONT_ONLY and not _is_dropped(option.text[0])]
 
 
 def shows_bitcode(given: Iterable[Option]) -> bool:
@@ -78,3 +79,15 @@ def shows_bitcode(given: Iterable[Option]) -> bool:
 def warns(given: Iterable[Option]) -> bool:
     """Are warnings on (no -w)?"""
     return all(option.name != "-w" for option in given)
+
+
+def _is_dropped(word: str) -> bool:
+    if _DROPPED.fullmatch(word):
+        return True
+    switch = _SWITCH.fullmatch(word)
+    if not switch:
+        return False
+    name = switch[1]
+    if name.startswith("diagnostics-"):
+        return name != "diagnostics-" and "hotness" not in word and "misexpect" not in word
+    return name in _SWITCHES

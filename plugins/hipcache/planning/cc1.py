@@ -7,12 +7,12 @@ not know it, and the compile passes through. The names are those of clang's `cla
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from hipcache.errors import PassThrough
 from hipcache.inputs.search import SearchPath
+from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
 
@@ -107,17 +107,22 @@ MERE_NAMES = frozenset(
     | {"-fvisibility=", "-Rpass=", "-split-dwarf-file", "-coverage-data-file", "-coverage-data-file="}
 )
 
-# Options that write a second file, load code, read through something the trace does not see, or hold the driver's
-# command line (ours is not the user's).
-_REFUSED = re.compile(
-    r"-(stats-file|header-include"
-    r"|diagnostic-log-file|ftime-|load$|plugin|add-plugin|fplugin|fpass-plugin|include-pch|pch-|building-pch"
-    r"|fmodule|fimplicit-modul|fprebuilt|ivfsoverlay|vfsoverlay|remap-file|coverage-(?!(notes|data)-file|version=)|femit-coverage"
-    r"|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|fthin|fsave-|fproc-stat|H$|MG$|v$|print-|save-temps|dump(?!dir$)"
-    r"|ast-|analy|code-completion|fdump|mdebug-pass|fverify-debuginfo|foverride-record-layout"
-    r"|as-secure-log|dependency-dot|module-|fapinotes|fixit|verify|emit-(?!llvm-uselists$)|fsyntax-only|frewrite"
-    r"|working-directory|iprefix|iwithprefix|iframework|F$|F/|fexperimental-cache|fcas|fdepscan|chain-include"
-    r"|fmemory-profile|fprofile-sample|fcuda-include-gpubinary=|-embed-dir|fbasic-block-sections=list)"
+# Beginnings of options that write a second file, load code, read through something the trace does not see, or hold the
+# driver's command line (ours is not the user's).
+_REFUSED = (
+    *("-stats-file", "-header-include", "-diagnostic-log-file", "-ftime-", "-plugin", "-add-plugin", "-fplugin"),
+    *("-fpass-plugin", "-include-pch", "-pch-", "-building-pch", "-fmodule", "-fimplicit-modul", "-fprebuilt"),
+    *("-ivfsoverlay", "-vfsoverlay", "-remap-file", "-femit-coverage", "-fthin", "-fsave-", "-fproc-stat", "-print-"),
+    *("-save-temps", "-ast-", "-analy", "-code-completion", "-fdump", "-mdebug-pass", "-fverify-debuginfo"),
+    *("-foverride-record-layout", "-as-secure-log", "-dependency-dot", "-module-", "-fapinotes", "-fixit", "-verify"),
+    *("-fsyntax-only", "-frewrite", "-working-directory", "-iprefix", "-iwithprefix", "-iframework", "-F/"),
+    *("-fexperimental-cache", "-fcas", "-fdepscan", "-chain-include", "-fmemory-profile", "-fprofile-sample"),
+    *("-fcuda-include-gpubinary=", "--embed-dir", "-fbasic-block-sections=list"),
+)
+_REFUSED_WORDS = frozenset(["-load", "-H", "-MG", "-v", "-F"])
+_REFUSED_BUT = pattern(
+    r"-(coverage-(?!(notes|data)-file|version=)|fembed(?!-offload-object=)|flto(?!=(full|thin)$|-unit$)|dump(?!dir$)"
+    r"|emit-(?!llvm-uselists$))"
 )
 
 # Those with their own reason.
@@ -137,20 +142,29 @@ _REASONS = {
 # The outputs of a pass.
 _EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S", "-E"])
 
-_UNDERSTOOD = re.compile(
-    r"-(f[a-z]|m[a-z]|W|w$|O[0-3sgz]?$|Ofast$|std=|stdlib=|g[a-z0-9-]*(=.*)?$|R|cc1$|emit-llvm-uselists$|disable-free$"
-    r"|clear-ast-before-backend$|no-clear-ast-before-backend$|disable-llvm-verifier$|discard-value-names$|pic-is-pie$"
-    r"|vectorize-(loops|slp)$|nobuiltininc$|nogpulib$|-no-offloadlib$|nostdsysteminc$|nostdinc\+\+$|undef$|pedantic|pthread$|trigraphs$"
-    r"|relaxed-aliasing$|(no|new)-struct-path-tbaa$|static-define$|Q[ny]$|disable-O0-optnone$|disable-red-zone$"
-    r"|no-implicit-float$|pg$|debugger-tuning=|debug-info-|dwarf-|(no-)?enable-noundef-analysis$"
-    r"|(no-)?round-trip-args$|object-file-name=|(-)?compress-debug-sections|traditional-cpp$"
-    r"|-mrelax-relocations|-gpu-max-threads-per-block=|-(no-)?offload-new-driver$|-(no-)?system-header-prefix="
-    r"|[CP]$|CC$|d[DIMU]$|complex-range=|-dependent-lib=|-linker-option=|-crel$|coverage-|unwindlib=|funwind|pointer-tbaa$"
-    r"|isysroot)"
+_UNDERSTOOD = (
+    *("-W", "-std=", "-stdlib=", "-R", "-pedantic", "-debugger-tuning=", "-debug-info-", "-dwarf-"),
+    *("-object-file-name=", "-compress-debug-sections", "--compress-debug-sections", "--mrelax-relocations"),
+    *("--gpu-max-threads-per-block=", "--system-header-prefix=", "--no-system-header-prefix=", "-complex-range="),
+    *("--dependent-lib=", "--linker-option=", "-coverage-", "-unwindlib=", "-isysroot"),
 )
+_UNDERSTOOD_WORDS = frozenset(
+    (
+        *("-w", "-O", "-O0", "-O1", "-O2", "-O3", "-Os", "-Og", "-Oz", "-Ofast", "-cc1", "-emit-llvm-uselists"),
+        *("-disable-free", "-clear-ast-before-backend", "-no-clear-ast-before-backend", "-disable-llvm-verifier"),
+        *("-discard-value-names", "-pic-is-pie", "-vectorize-loops", "-vectorize-slp", "-nobuiltininc", "-nogpulib"),
+        *("--no-offloadlib", "-nostdsysteminc", "-nostdinc++", "-undef", "-pthread", "-trigraphs"),
+        *("-relaxed-aliasing", "-no-struct-path-tbaa", "-new-struct-path-tbaa", "-static-define", "-Qn", "-Qy"),
+        *("-disable-O0-optnone", "-disable-red-zone", "-no-implicit-float", "-pg", "-enable-noundef-analysis"),
+        *("-no-enable-noundef-analysis", "-round-trip-args", "-no-round-trip-args", "-traditional-cpp"),
+        *("--offload-new-driver", "--no-offload-new-driver", "-C", "-P", "-CC", "-dD", "-dI", "-dM", "-dU"),
+        *("--crel", "-pointer-tbaa"),
+    )
+)
+_UNDERSTOOD_GROUPS = pattern(r"-([fm][a-z]|g[a-z0-9-]*(=.*)?$)")
 
 # LLVM's internal options: those whose name says that they print or write something pass through.
-REFUSED_LLVM = re.compile(
+REFUSED_LLVM = pattern(
     r"dwo_dir|file|dump|print|view|dot-|-out|path|stats|time-|debug|trace|record|profile|import|export"
 )
 
@@ -177,7 +191,7 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
         if word in _EMITS:
             yield Option(Role.EMIT, word, word, (word,))
             continue
-        if _REFUSED.match(word):
+        if word.startswith(_REFUSED) or word in _REFUSED_WORDS or _REFUSED_BUT.match(word):
             raise PassThrough(_why_refused(word), word)
         role = _SEPARATE.get(word)
         if role is not None:
@@ -201,7 +215,8 @@ def _options(arguments: tuple[str, ...]) -> Iterator[Option]:
         else:
             if word == "-no-integrated-as":
                 raise PassThrough("assembler", word)
-            if not _UNDERSTOOD.match(word):
+            known = word.startswith(_UNDERSTOOD) or word in _UNDERSTOOD_WORDS or _UNDERSTOOD_GROUPS.match(word)
+            if not known:
                 raise PassThrough("compiler_option", word)
             name, equals, value = word.partition("=")
             yield Option(Role.PLAIN, name + equals, value, (word,))

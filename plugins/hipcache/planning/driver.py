@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning import answers, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
@@ -21,7 +22,7 @@ from hipcache.processes.runner import Runner
 # The name of the driver's own job.
 DRIVER = "the driver"
 # `native` as the value of an option (-march=native, --offload-arch=gfx906,native), not as a part of a path.
-_NATIVE = re.compile(r"(?:^|[=,;])native(?![\w/.-])")
+_NATIVE = pattern(r"(?:^|[=,;])native(?![\w/.-])")
 
 
 def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from hipcache.inputs.keys import Key
 from hipcache.inputs.search import SearchPath
+from hipcache.patterns import pattern
 from hipcache.planning import auxiliary, cc1
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
@@ -27,12 +27,13 @@ _ABOUT_COMMENTS = (
     "-E",  # Text has a line for each that there was.
 )
 # Messages of another format than `inputs.quoted` understands, or with text of lines that they do not name.
-_OTHER_FORMATS = re.compile(
+_OTHER_FORMATS = pattern(
     r"-f(?:no-)?(?:diagnostics-(?!hotness-threshold|show-(?:category|hotness|note-include-stack|option))"
     r"|caret-diagnostics|show-|safe-buffer)"
 )
 # Languages without raw strings, which the lexer takes for granted.
-_OLD = re.compile(r"-std=(?:c|gnu)\+\+(?:98|03)")
+_COUNTED = pattern(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
+_OLD = pattern(r"-std=(?:c|gnu)\+\+(?:98|03)")
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section.
 _HASHES_PATHS = (
     "-fprofile-instr",
@@ -173,3 +174,8 @@ def keeps_directory(job: Cc1Job) -> bool:
     """Does the working directory get into the output? With debug information or coverage it does."""
     names = ("-debug-info-kind", "-fcoverage-mapping", "-fprofile", "-gembed", "-debug-info-macro", "-coverage-")
     return any(option.name.startswith(names) for option in job.options)
+
+
+def counts_errors(text: str) -> bool:
+    """Do the messages end with the number of errors, as those of a front end do that found some?"""
+    return _COUNTED.search(text) is not None

@@ -9,14 +9,14 @@ and what names another file (a header) is not kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from hipcache.inputs.trace import Files
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Role
 from hipcache.planning.jobs import Cc1Job
 
-_NUMBER = re.compile(rb"\.(?:static|intern)\.([0-9a-f]+)_")
+_NUMBER = pattern(rb"\.(?:static|intern)\.([0-9a-f]+)_")
 _WIDTH = 0xFFFFFFFF  # they are printed with %x
 
 

@@ -7,19 +7,19 @@ two dashes, `--name=value` or `--name value`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from hipcache.config import Config
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning import iree_checks, standard_input
 from hipcache.planning.command import Command, no_hint
 from hipcache.planning.responses import expand
 from hipcache.planning.streams import is_stream
 
 # Options that write more than the module, print, or say how long it took; of IREE 3.13, and of MLIR and LLVM in it.
-_WRITES_MORE = re.compile(
+_WRITES_MORE = pattern(
     r"dump-compilation-phases-to|iree-hal-dump-|iree-codegen-dump-|iree-flow-dump-|iree-scheduling-dump-"
     r"|iree-parameter-(export|splat|encoder-output-file)|iree-llvmcpu-keep-linker-artifacts"
     r"|iree-util-hoist-into-globals-print|iree-consteval-jit-debug|iree-print-plugin-info"
@@ -27,9 +27,9 @@ _WRITES_MORE = re.compile(
     r"|log-(actions|mlir-actions)-to|remarks?-output-file|time-(passes|trace)|stats|print-(before|after)|debug(-only)?$|save-temps"
 )
 STANDARD_INPUT = "-"
-_ASKS = re.compile(r"(help(-hidden|-list)?|version|iree-list-plugins|iree-hal-list-target-)")
+_ASKS = pattern(r"(help(-hidden|-list)?|version|iree-list-plugins|iree-hal-list-target-)")
 # A program or a library of somebody else's, which may do anything.
-_RUNS_OTHERS = re.compile(r"iree-hal-preprocess-executables-with|iree-load-plugin|load(-pass-plugin)?$")
+_RUNS_OTHERS = pattern(r"iree-hal-preprocess-executables-with|iree-load-plugin|load(-pass-plugin)?$")
 
 
 def read(argv: tuple[str, ...], cwd: str, typed: tuple[str, ...], config: Config) -> tuple[Command]:

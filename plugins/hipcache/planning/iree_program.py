@@ -8,12 +8,12 @@ answer is kept with all that it looked at (`answers`). Any other script may do m
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
+from hipcache.patterns import pattern
 from hipcache.planning import answers, tools
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -21,7 +21,7 @@ from hipcache.processes.runner import Runner, Traced
 from hipcache.processes.syscalls import LINK, LIST, READ, STAT
 
 # As pip, distlib and uv write it: nothing but imports, its own name, and the call.
-_SCRIPT = re.compile(
+_SCRIPT = pattern(
     rb"#!(/\S+)\n(?:#.*\n)?(?:import (?:re|sys)\n)*"
     rb"from iree\.compiler\.tools\.scripts\.iree_compile\.__main__ import main\n+"
     rb"if __name__ == ['\"]__main__['\"]:\n"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
 from hipcache.values import dataclass
 
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_BANNER = re.compile(
+_WORD = pattern(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = pattern(r"\\(.)", re.DOTALL)
+_BANNER = pattern(
     r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
     r"|System configuration file directory: |User configuration file directory: |Build config: "
     r"| \(in-process\)$|Found candidate |Selected |Candidate multilib: )"

@@ -7,18 +7,17 @@ source's own begin at the first number again, two lambdas have one name, and one
 
 from __future__ import annotations
 
-import re
-
 from hipcache.inputs import lexed
+from hipcache.patterns import pattern
 
 # Lexing all headers would take as long as a pass.
-_MAYBE = re.compile(rb"\[\s*(?:[]/\\]|&?\s*\w+\s*=)")
-_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"|(?<!\w)\'(?:[^\'\\]|\\.)*\'')
-_DEFINE = re.compile(rb"#define \w+(?:\([^()]*\))? ?")
+_MAYBE = pattern(rb"\[\s*(?:[]/\\]|&?\s*\w+\s*=)")
+_LITERAL = pattern(rb'"(?:[^"\\]|\\.)*"|(?<!\w)\'(?:[^\'\\]|\\.)*\'')
+_DEFINE = pattern(rb"#define \w+(?:\([^()]*\))? ?")
 # A brace, the end of a statement, or the beginning of a lambda: `[]`, `[x = 1]`. Others must stand in a function.
-_MARK = re.compile(rb"[{};]|(?:(?<=[=({,;:?+!<|])|(?<=[=({,;:?+!<|] ))\[ ?(?:\](?= ?(?:[({<\[]|->|\w))|&? ?\w+ ?=)")
-_GROUP = re.compile(rb"\([^()]*\)|<[^<>]*>")
-_CLASS = re.compile(rb"\b(?:class|struct|union|enum)\b")
+_MARK = pattern(rb"[{};]|(?:(?<=[=({,;:?+!<|])|(?<=[=({,;:?+!<|] ))\[ ?(?:\](?= ?(?:[({<\[]|->|\w))|&? ?\w+ ?=)")
+_GROUP = pattern(rb"\([^()]*\)|<[^<>]*>")
+_CLASS = pattern(rb"\b(?:class|struct|union|enum)\b")
 
 
 def are_numbered(text: bytes) -> bool:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob, split
 from hipcache.planning.lld import known_link
 from hipcache.values import dataclass
@@ -26,9 +27,9 @@ from hipcache.values import dataclass
 # Before the words of the user, among which a `--` may end the options.
 DUMP_SCRIPT = "-fhip-dump-offload-linker-script"
 
-_SCRIPT = re.compile(r"^#       HIP Object Generator\n(?:(?:#|  |__hip_)[^\n]*\n)*", re.MULTILINE)
+_SCRIPT = pattern(r"^#       HIP Object Generator\n(?:(?:#|  |__hip_)[^\n]*\n)*", re.MULTILINE)
 # Since 18 each object has names of its own for the fat binary, after its CUID.
-_NAME = re.compile(r"(\b__hip_(?:fatbin|gpubin_handle)_)([0-9a-f]+)\b")
+_NAME = pattern(r"(\b__hip_(?:fatbin|gpubin_handle)_)([0-9a-f]+)\b")
 _UNBUNDLE_OPTIONS = frozenset(["type", "targets", "unbundle", "allow-missing-bundles", "hip-openmp-compatible"])
 _WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 

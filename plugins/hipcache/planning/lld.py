@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import REFUSED_LLVM
 
 # The options that the driver itself gives lld. Options of users (-Xoffload-linker) may write files (-Map=), or put the
 # name of lld's temporary output into the code object (--version-script=).
-_KNOWN = re.compile(
+_KNOWN = pattern(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
     r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
-_PLUGIN_OPTION = re.compile(r"^--?plugin-opt=")  # clang 15 writes both
+_PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
 
 
 def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:

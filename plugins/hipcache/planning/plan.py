@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable
 
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning import cc1, lld
 from hipcache.planning.cc1 import Role
 from hipcache.planning.driver_options import Side
@@ -29,7 +30,7 @@ from hipcache.values import dataclass, replace
 
 # A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
-_OF_LTO = re.compile(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
+_OF_LTO = pattern(r"--?plugin-opt=(dwo_dir|opt-remarks-filename)=")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
+from hipcache.patterns import pattern
 from hipcache.planning import backend, lambdas
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
@@ -34,16 +35,16 @@ STANDARD_INPUT = "<stdin>"
 # More leading includes than that are not told apart.
 MOST_INCLUDES = 12
 
-_BLANK = re.compile(rb"[ \t]*\n")
-_COMMENT = re.compile(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
-_INCLUDE = re.compile(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
+_BLANK = pattern(rb"[ \t]*\n")
+_COMMENT = pattern(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
+_INCLUDE = pattern(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
 # In a name in quotes they might be taken for something else.
-_UNCLEAR = re.compile(r'["\\?\x00-\x1f\x7f]')
-_ODD = re.compile(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
+_UNCLEAR = pattern(r'["\\?\x00-\x1f\x7f]')
+_ODD = pattern(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
-_NO_FILES = re.compile(rb"<(?:stdin|built-in|command line|scratch space)>")
+_NO_FILES = pattern(rb"<(?:stdin|built-in|command line|scratch space)>")
 # It was a header of the preamble that pushed: what it pushed is not part of a precompiled header.
-_NOT_PUSHED = re.compile(rb"no matching push")
+_NOT_PUSHED = pattern(rb"no matching push")
 
 # Roles of options that the parsed text of a pass does not depend on.
 _NOT_PARSED = {
@@ -53,26 +54,26 @@ _NOT_PARSED = {
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
 # From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete).
-_LEFT = re.compile(
+_LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|Weverything"
     r"|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|funique-internal"
     r"|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
 # Words of a text whose meaning goes beyond its own place.
-_WORDS = re.compile(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
-_PRAGMA = re.compile(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
-_LOCAL_PRAGMAS = re.compile(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
+_WORDS = pattern(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
+_PRAGMA = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
+_LOCAL_PRAGMAS = pattern(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
 # Those that clang does not know, or not without options that are excluded: other compilers', editors', OpenMP's.
-_FOREIGN_PRAGMAS = re.compile(rb"nv_\w+|hd_warning_disable\b|warning\b|region\b|endregion\b|omp\b")
+_FOREIGN_PRAGMAS = pattern(rb"nv_\w+|hd_warning_disable\b|warning\b|region\b|endregion\b|omp\b")
 # Their stacks are not part of a precompiled header either.
-_STACKS = re.compile(rb"\b(?:(push|pop)_macro|visibility[ \t]+(push|pop))\b")
-_BRANCHES = re.compile(rb"^[ \t]*#[ \t]*(?:(if)|(el)|(endif)|pragma\b[^\n]*\b(push|pop)(?:_macro)?\b)", re.MULTILINE)
+_STACKS = pattern(rb"\b(?:(push|pop)_macro|visibility[ \t]+(push|pop))\b")
+_BRANCHES = pattern(rb"^[ \t]*#[ \t]*(?:(if)|(el)|(endif)|pragma\b[^\n]*\b(push|pop)(?:_macro)?\b)", re.MULTILINE)
 # Which variables have which kind of section, neither.
-_SECTION = re.compile(rb"\b(?:__)?section(?:__)?[ \t]*\(")
-_DIAGNOSTICS = re.compile(rb"(?:clang|GCC)[ \t]+diagnostic[ \t]+(\w+)")
+_SECTION = pattern(rb"\b(?:__)?section(?:__)?[ \t]*\(")
+_DIAGNOSTICS = pattern(rb"(?:clang|GCC)[ \t]+diagnostic[ \t]+(\w+)")
 # Headers of the system take back what they set, since they are made to be included before anything. These last longer.
-_LASTING_PRAGMAS = re.compile(
+_LASTING_PRAGMAS = pattern(
     rb"pack\b|options\b|align\b|weak\b|redefine_extname\b|ms_struct\b|comment\b|init_seg\b|vtordisp\b|float_control\b"
     rb"|fenv_|intrinsic\b|optimize\b|function\b|\w*_seg\b|GCC[ \t]+(?:poison|optimize|target|ivdep|dependency)\b"
     rb"|clang[ \t]+(?!diagnostic\b|system_header\b|force_cuda_host_device\b|loop\b)|STDC[ \t]+(?!\w+[ \t]+DEFAULT\b)"

@@ -16,29 +16,33 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hipcache.inputs.keys import Key, make_key
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
-_SWITCHES = (
-    *("addrsig", "aligned-allocation", "apply-global-visibility-to-externs", "approx-func", "associative-math"),
-    *("autolink", "blocks", "char8_t", "color-diagnostics", "common", "convergent-functions"),
-    *("cuda-allow-variadic-functions", "cuda-is-device", "cxx-exceptions", "data-sections", "denormal-fp-math"),
-    *("denormal-fp-math-f32", "deprecated-macro", "exceptions", "fast-math", "finite-loops", "finite-math-only"),
-    *("fp-contract", "function-sections", "gnuc-version", "gpu-allow-device-init", "gpu-approx-transcendentals"),
-    *("gpu-exclude-wrong-side-overloads", "half-no-semantic-interposition", "hip-new-launch-api"),
-    *("hip-fp32-correctly-rounded-divide-sqrt", "honor-infinities", "honor-nans", "inline-functions"),
-    *("inline-hint-functions", "math-errno", "plt", "reciprocal-math", "rounding-math", "rtti", "signed-char"),
-    *("signed-zeros", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "strict-vtable-pointers"),
-    *("threadsafe-statics", "trapping-math", "unroll-loops", "unsafe-math-optimizations", "unwind-tables"),
-    *("use-cxa-atexit", "visibility", "visibility-inlines-hidden", "visibility-inlines-hidden-static-local-var"),
-    *("wrapv", "zero-initialized-in-bss", "error-limit", "template-depth", "template-backtrace-limit"),
-    *("constexpr-depth", "constexpr-steps", "constexpr-backtrace-limit", "macro-backtrace-limit"),
-    *("spell-checking-limit", "bracket-depth", "operator-arrow-depth", "spell-checking"),
+# The names of those that are -fX and -fno-X.
+_SWITCHES = frozenset(
+    (
+        *("addrsig", "aligned-allocation", "apply-global-visibility-to-externs", "approx-func", "associative-math"),
+        *("autolink", "blocks", "char8_t", "color-diagnostics", "common", "convergent-functions"),
+        *("cuda-allow-variadic-functions", "cuda-is-device", "cxx-exceptions", "data-sections", "denormal-fp-math"),
+        *("denormal-fp-math-f32", "deprecated-macro", "exceptions", "fast-math", "finite-loops", "finite-math-only"),
+        *("fp-contract", "function-sections", "gnuc-version", "gpu-allow-device-init", "gpu-approx-transcendentals"),
+        *("gpu-exclude-wrong-side-overloads", "half-no-semantic-interposition", "hip-new-launch-api"),
+        *("hip-fp32-correctly-rounded-divide-sqrt", "honor-infinities", "honor-nans", "inline-functions"),
+        *("inline-hint-functions", "math-errno", "plt", "reciprocal-math", "rounding-math", "rtti", "signed-char"),
+        *("signed-zeros", "sized-deallocation", "skip-odr-check-in-gmf", "strict-enums", "strict-vtable-pointers"),
+        *("threadsafe-statics", "trapping-math", "unroll-loops", "unsafe-math-optimizations", "unwind-tables"),
+        *("use-cxa-atexit", "visibility", "visibility-inlines-hidden", "visibility-inlines-hidden-static-local-var"),
+        *("wrapv", "zero-initialized-in-bss", "error-limit", "template-depth", "template-backtrace-limit"),
+        *("constexpr-depth", "constexpr-steps", "constexpr-backtrace-limit", "macro-backtrace-limit"),
+        *("spell-checking-limit", "bracket-depth", "operator-arrow-depth", "spell-checking"),
+    )
 )
 # Plain options that put no path into the output, nor anything made from one. What is not listed is not shared. The
 # names are those of clang's `clang/include/clang/Driver/Options.td` (releases 15 to 19).
-_WITHOUT_PATHS = re.compile(
+_WITHOUT_PATHS = pattern(
     r"-(cc1|triple|aux-(triple|target-cpu|target-feature)|-?mrelax-relocations(=no)?|disable-free"
     r"|(no-)?clear-ast-before-backend|disable-llvm-verifier|discard-value-names|main-file-name|pic-level|pic-is-pie"
     r"|source-date-epoch|-?compress-debug-sections(=\w+)?"
@@ -46,11 +50,11 @@ _WITHOUT_PATHS = re.compile(
     r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
     r"|vectorize-(loops|slp)|nogpulib|nobuiltininc|nostdsysteminc|nostdinc\+\+|relaxed-aliasing|no-struct-path-tbaa"
     r"|complex-range=\w+|(no-)?enable-noundef-analysis|disable-O0-optnone|disable-red-zone"
-    r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?"
-    rf"|f(no-)?({'|'.join(_SWITCHES)})(=[\w.,+-]*)?)"
+    r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?)"
 )
-_LLVM_WITHOUT_PATHS = re.compile(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
-_DOTS = re.compile(r"^(?:\./+)+")
+_SWITCH = pattern(r"-f(?:no-)?([\w-]+)(?:=[\w.,+-]*)?")
+_LLVM_WITHOUT_PATHS = pattern(r"--?(amdgpu|treat-scalable|inline|unroll|slp)-[\w=,.+-]+")
+_DOTS = pattern(r"^(?:\./+)+")
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,10 @@ def _is_without_paths(option: Option) -> bool:
         return _LLVM_WITHOUT_PATHS.fullmatch(option.value) is not None
     if option.role is Role.AUXILIARY:
         return False
-    return option.role is not Role.PLAIN or _WITHOUT_PATHS.fullmatch(option.text[0]) is not None
+    if option.role is not Role.PLAIN:
+        return True
+    switch = _SWITCH.fullmatch(option.text[0])
+    return bool(switch and switch[1] in _SWITCHES) or _WITHOUT_PATHS.fullmatch(option.text[0]) is not None
 
 
 def _trimmed(directory: str) -> str:

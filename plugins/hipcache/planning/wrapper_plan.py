@@ -12,27 +12,26 @@ other options: not tried here, so left to the compiler.)
 
 from __future__ import annotations
 
-import re
-
 from hipcache.errors import PassThrough
+from hipcache.patterns import pattern
 from hipcache.planning.cc1 import REFUSED_LLVM
 from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
 _VERSIONS = (19,)
 # Options that each device link gets unchanged.
-_OF_DEVICES = re.compile(r"--(opt-level=O[0-3]|host-triple=.*|device-debug)$")
+_OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug)$")
 # Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
-_OF_WRAPPER = re.compile(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
+_OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
 # Of these, what the bundle of the code objects depends on.
-_OF_BUNDLE = re.compile(r"--compress")
+_OF_BUNDLE = pattern(r"--compress")
 _LINKER = "--linker-path="
 # Stands in the host linker's words for what the wrapper makes.
 _HOLDER = "\0the object that registers the code objects"
 # Of LLVM's own options, those that may count what is done in a process: the wrapper's is one for all archs.
-_COUNTING = re.compile(r"bisect|limit|counter|cutoff")
+_COUNTING = pattern(r"bisect|limit|counter|cutoff")
 # Other options of the wrapper's own: they print, write files, or change what is linked in ways that are not known here.
-_REFUSED = re.compile(
+_REFUSED = pattern(
     r"--(arch=|bitcode-library=|builtin-bitcode=|clang-backend$|compiler-arg=|cuda-path=|device-|dry-run$|embed-bitcode$"
     r"|help|linker-arg=|opt-level|output|override-image=|pass-remarks|print-wrapped|ptxas-arg=|save-temps$|triple="
     r"|whole-program$|wrapper-)"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 
+from hipcache.patterns import pattern
 from hipcache.remote.address import Address
 from hipcache.remote.backend import SETTINGS, RemoteError
 from hipcache.values import dataclass, field
 
 _MOST = 1 << 20
 # Of a header, as gRPC and HTTP have it.
-_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME = pattern(r"[A-Za-z0-9_.-]+")
 _HINT = "correct the file, or its name in the address"
 
 

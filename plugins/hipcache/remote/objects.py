@@ -5,7 +5,6 @@ Names: `PREFIX/ac/HASH` is the ActionResult of the action with that digest, `PRE
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import obstore
 from obstore import exceptions, store
 
+from hipcache.patterns import pattern
 from hipcache.remote.address import Address
 from hipcache.remote.backend import (
     ANSWER,
@@ -62,7 +62,7 @@ _HINTS = {
     "it speaks TLS only": "write https://",
     "it does not speak HTTP/1.1": "write grpc:// for a gRPC server, or correct the port",
 }
-_STATUS = re.compile(r"status code: (\d{3}[A-Za-z -]*)")
+_STATUS = pattern(r"status code: (\d{3}[A-Za-z -]*)")
 
 
 class ObjectStore:

@@ -9,19 +9,19 @@ Where a build directory has none, or one that does not read, the place of an obj
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from hipcache.patterns import pattern
 from hipcache.report.checks import is_check
 from hipcache.values import dataclass, field
 
 CHECKS = "(configure checks)"
 # CMake's Makefiles and Ninja: DIR/CMakeFiles/TARGET.dir/...; Meson: DIR/FILE.p/..., of what the target makes.
-_TARGET_OF_PATH = re.compile(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
-_FILE_OF_TARGET = re.compile(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
+_TARGET_OF_PATH = pattern(r"/CMakeFiles/([^/]+)\.dir/|/([^/]+)\.p/")
+_FILE_OF_TARGET = pattern(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
 _REPLY = os.path.join(".cmake", "api", "v1", "reply")
 _MESON = "meson-info"
 _SCONS = ".hipcache-targets.json"

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -31,13 +30,14 @@ from typing import IO, Any, NamedTuple
 
 from hipcache.disk.confined import VERSION
 from hipcache.errors import HipcacheError
+from hipcache.patterns import pattern
 from hipcache.store.layout import ACTIONS, BLOBS, HEADER_BYTES, random_name
 
 # Bytes of a content that travels, as with a remote, and of a record: each is held in memory.
 MOST_CONTENT, MOST_RECORD = 256 << 20, 16 << 20
 ZSTD, GZIP = ".tar.zst", ".tar.gz"
 _MAGIC = {b"\x28\xb5\x2f\xfd": ZSTD, b"\x1f\x8b": GZIP}
-_NAME = re.compile(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
+_NAME = pattern(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 # A packer may ask for so much memory to unpack: more than zstd's levels up to 19 do.
 _MOST_WINDOW = 1 << 27
 _NO_ZSTD = "install the Python package: pip install zstandard"
