@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -76,9 +77,13 @@ def replace_compiler(lab: Lab) -> Lab:
     return Lab(lab.root, version, compiler, lab.environ, lab.archs)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "flipped after a use, its times restored"])
 def test_a_damaged_preamble_in_the_store_is_none(prelab: Lab, damage: str) -> None:
     prepare(prelab)
+    used = "use" in damage
+    if used:
+        build(prelab, 3)
+        assert counts(prelab)["used"] == BOTH
     blobs = [path for path in (prelab.store / "v1/blobs").rglob("*") if path.is_file()]
     large = [path for path in blobs if path.stat().st_size > 100_000]
     assert len(large) == BOTH
@@ -88,11 +93,13 @@ def test_a_damaged_preamble_in_the_store_is_none(prelab: Lab, damage: str) -> No
         if damage == "gone":
             path.unlink()
         else:
-            path.write_bytes(content if damage == "flipped" else content[: len(content) // 2])
+            times = path.stat()
+            path.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     build(prelab, 1)
-    assert counts(prelab)["used"] == 0
+    assert counts(prelab)["used"] == BOTH * used
     build(prelab, 2)
-    assert counts(prelab)["used"] == BOTH
+    assert counts(prelab)["used"] == BOTH * used + BOTH
 
 
 def test_each_use_is_checked_where_that_is_asked_for(prelab: Lab) -> None:

@@ -52,6 +52,49 @@ def test_backup_programs_skip_the_store_and_not_what_is_beside_it(root: Path, st
     assert not (root / "CACHEDIR.TAG").exists()
 
 
+def opened(store: LocalStore, digest: str, known: str = "") -> tuple[bytes, str] | None:
+    found = store.open_blob(digest, known)
+    if found is None:
+        return None
+    with open(found[0], "rb") as file:
+        return file.read(), found[1]
+
+
+def test_a_blob_that_is_opened_is_checked_unless_it_is_known(root: Path, store: LocalStore) -> None:
+    digest = store.put_blob(CONTENT)
+    path = root / "v1" / "blobs" / digest[:2] / digest[2:]
+    first = opened(store, digest)
+    assert first and first[0] == CONTENT
+    assert opened(store, digest, first[1]) == first
+    times = path.stat()
+    path.write_bytes(bytes(reversed(CONTENT)))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert opened(store, digest, first[1]) is None
+    assert not path.exists()
+    assert opened(store, digest) is None
+
+
+@pytest.mark.parametrize(("age", "noted"), [(1800, False), (7200, True)])
+def test_the_use_of_a_blob_that_is_opened_is_noted_once_an_hour(root: Path, age: int, noted: bool) -> None:
+    store = LocalStore(root, max_bytes=0, clock=lambda: 1_700_000_000)
+    digest = store.put_blob(CONTENT)
+    path = root / "v1" / "blobs" / digest[:2] / digest[2:]
+    found = opened(store, digest)
+    assert found
+    os.utime(path, (1_700_000_000 - age, 1_700_000_000 - age))
+    moved = path.stat()
+    known = f"{moved.st_dev} {moved.st_ino} {moved.st_size} {moved.st_mtime_ns} {moved.st_ctime_ns}"
+    again = opened(store, digest, known)
+    assert again and (again[1] != known) == (path.stat().st_mtime == 1_700_000_000) == noted
+
+
+def test_a_blob_that_others_can_write_is_only_copied(root: Path, store: LocalStore) -> None:
+    digest = store.put_blob(CONTENT)
+    (root / "v1" / "blobs" / digest[:2] / digest[2:]).chmod(0o664)
+    assert opened(store, digest) is None
+    assert store.get_blob(digest) == CONTENT
+
+
 def test_a_blob_is_stored_as_it_is(root: Path, store: LocalStore) -> None:
     """So that the file system can share its blocks with the build tree."""
     digest = store.put_blob(CONTENT)

@@ -3,7 +3,7 @@
 A record is a JSON list of entries, newest first. They have the same key, and different contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
-     "cuid": str, "quotes": [[path, [line], hash]] or null}
+     "cuid": str, "quotes": [[path, [line], hash]] or null, "source": [hash, hash]}
 
 A record that cannot be parsed is a miss.
 """
@@ -35,7 +35,8 @@ class Entry:
     `base`: the HIPCACHE_BASEDIR that the output or the text names, so that it holds there alone; empty if it names
     none.
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
-    another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it."""
+    another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it. `source`: the
+    source's `digest` and `bare` in the read set, which need not be read where they differ."""
 
     reads: str
     outputs: tuple[str, ...]
@@ -46,6 +47,7 @@ class Entry:
     base: str = ""
     cuid: str = ""
     quotes: tuple[Quote, ...] | None = None
+    source: tuple[str, str] = ("", "")
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
@@ -67,11 +69,26 @@ def unpack(raw: bytes | None) -> list[Entry]:
         return []
 
 
-def _entry(outputs: list[str], passing: list[str], look: str, quotes: list[Any] | None = None, **more: Any) -> Entry:
+def _entry(
+    outputs: list[str],
+    passing: list[str],
+    look: str,
+    quotes: list[Any] | None = None,
+    source: Sequence[str] = ("", ""),
+    **more: Any,
+) -> Entry:
     quoted = (
         None if quotes is None else tuple(Quote(path, tuple(map(int, lines)), digest) for path, lines, digest in quotes)
     )
-    return Entry(outputs=tuple(outputs), passing=tuple(passing), message_format=look, quotes=quoted, **more)
+    content, bare = map(str, source)
+    return Entry(
+        outputs=tuple(outputs),
+        passing=tuple(passing),
+        message_format=look,
+        quotes=quoted,
+        source=(content, bare),
+        **more,
+    )
 
 
 def put(shelf: Shelf, key: str, entry: Entry) -> None:

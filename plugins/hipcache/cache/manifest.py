@@ -67,6 +67,9 @@ class ManifestCache:
         the newest entry does not hold."""
         why = NEVER
         for number, entry in enumerate(known):
+            # The reason is told of the newest alone. Who edits a source has 15 others.
+            if number and self.files.is_other(front.source, *entry.source, exact=_is_exact(front, entry)):
+                continue
             reason = self._differs(front, entry)
             if not reason:
                 return entry
@@ -82,8 +85,8 @@ class ManifestCache:
             return f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there"
         if entry.text and entry.message_format != front.message_format:
             return "its messages need another format (colours, terminal width)"
-        exact = front.comments_matter or (bool(entry.text) and entry.quotes is None)
-        return self.files.differs(entry.reads, reads, exact=exact, quotes=entry.quotes or ())
+        quotes = entry.quotes or ()
+        return self.files.differs(entry.reads, reads, exact=_is_exact(front, entry), quotes=quotes)
 
     def _result(self, bound: Bound, found: Entry | Missing, sizes: dict[str, int]) -> ActionResult | Missing:
         if isinstance(found, Missing):
@@ -123,7 +126,18 @@ class ManifestCache:
         base = self.files.basedir.name if trace.names_base else ""
         reads = self.reads.keep(trace.reads)
         quotes = self._quotes(front, trace.reads, ran.text)
-        entry = Entry(reads, outputs, passing, ran.text, front.message_format, ran.seconds, base, quotes=quotes)
+        source = trace.reads.files[0]
+        entry = Entry(
+            reads,
+            outputs,
+            passing,
+            ran.text,
+            front.message_format,
+            ran.seconds,
+            base,
+            quotes=quotes,
+            source=(source.digest, source.bare),
+        )
         entries.put(self.shelf, bound.key.digest, entry)
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
@@ -138,3 +152,8 @@ class ManifestCache:
             return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
         except (OSError, Untraceable):
             return None  # it changed since the pass read it
+
+
+def _is_exact(front: FrontEnd, entry: Entry) -> bool:
+    """Do comments count, wherever they are?"""
+    return front.comments_matter or (bool(entry.text) and entry.quotes is None)

@@ -55,6 +55,8 @@ class Spelled:
         front, files = pass_of(bound).front, self.translation.files
         cuid = front.job.value(Role.CUID)
         for entry in known:
+            if files.is_other(front.source, *entry.source, exact=front.comments_matter):
+                continue
             reads = self.reads.get(entry.reads)
             if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", files.basedir.name):
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
@@ -78,6 +79,10 @@ class Jobs:
         if content is not None:
             path.write_bytes(content)
         return path
+
+    def close_at_end(self, fd: int) -> None:
+        with self._lock:
+            self._resources.callback(os.close, fd)
 
     def name(self, path: str) -> str:
         """The reverse, for a path there; a path elsewhere is its own name."""

@@ -105,7 +105,13 @@ class PreambleUse:
         return plain
 
     def _could_save(self, one: Preamble, found: Attempt) -> float:
-        return one.could_save(found.done.seconds, [file.path for file in found.trace.files], self._size)
+        reads = found.trace.reads
+        sizes = {file.path: file.status[2] for file in (reads.files if reads else ()) if file.status}
+        return one.could_save(
+            found.done.seconds,
+            [file.path for file in found.trace.files],
+            lambda path: sizes[path] if path in sizes else self._size(path),
+        )
 
     def _size(self, path: str) -> int:
         """The size in bytes; 0 if the file has just gone."""

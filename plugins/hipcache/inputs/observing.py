@@ -103,12 +103,18 @@ def changed(seen: Observed, status: Callable[[str], os.stat_result], began: floa
     busy: dict[str, bool] = {}
     for absent, paths in ((True, seen.absent), (False, seen.there | seen.opened | seen.directories)):
         for path in paths:
-            place = os.path.dirname(path)
+            place = _directory(path)
             if place not in busy:
                 busy[place] = _is_there(place or ".", status) and status(place or ".").st_mtime_ns >= began
             if busy[place] and _is_there(path, status) == absent:
                 return path
     return ""
+
+
+def _directory(path: str) -> str:
+    """os.path.dirname, for some 8,000 calls of a compile."""
+    end = path.rfind("/")
+    return path[:end] if end > 0 and path[end - 1] != "/" else os.path.dirname(path)
 
 
 def _is_there(path: str, status: Callable[[str], os.stat_result]) -> bool:
@@ -126,7 +132,7 @@ def shortest(absent: set[str], exists: Callable[[str], bool]) -> set[str]:
     for path in absent:
         part = path
         while True:
-            directory = os.path.dirname(part.rstrip("/"))
+            directory = _directory(part.rstrip("/"))
             if directory in _ITSELF:
                 break
             if directory not in known:
@@ -142,8 +148,8 @@ def unexplained(directories: set[str], files: set[str]) -> set[str]:
     """The directories in which none of the files lies, which therefore need not be there."""
     above: set[str] = set()
     for path in files:
-        directory = os.path.dirname(path)
+        directory = _directory(path)
         while directory and directory not in above:
             above.add(directory)
-            directory = os.path.dirname(directory) if directory != "/" else ""
+            directory = _directory(directory) if directory != "/" else ""
     return directories - above

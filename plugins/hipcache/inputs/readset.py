@@ -13,6 +13,7 @@ HIPCACHE_BASEDIR with a mark in its place.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hipcache.disk.inflating import pack_json, unpack_json
@@ -103,3 +104,18 @@ class ReadSet:
             return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error
+
+
+def alike(files: Iterable[ReadFile], identity: Callable[[str], object]) -> tuple[tuple[str, str], ...]:
+    """See `ReadSet`. `identity`: the same for two names of one file."""
+    paths: dict[str, list[str]] = {}
+    for file in files:
+        paths.setdefault(file.digest, []).append(file.path)
+    return tuple(pair for names in paths.values() if len(names) > 1 for pair in first_names(names, identity))
+
+
+def first_names(paths: Iterable[str], identity: Callable[[str], object]) -> Iterator[tuple[str, str]]:
+    """Each path, and the first one that names the same file."""
+    first: dict[object, str] = {}
+    for path in paths:
+        yield path, first.setdefault(identity(path), path)

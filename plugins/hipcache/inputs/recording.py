@@ -15,7 +15,7 @@ from functools import partial
 from hipcache.inputs import includes, observing, pasted
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
-from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status
+from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 from hipcache.values import replace
@@ -91,7 +91,7 @@ def record(
     others = tuple(replace(one, path=portable(one.path)) for one in besides)
     links = tuple((portable(path), portable(files.link(path))) for path in sorted(observed.links)) if observed else ()
     epoch = files.epoch if shown else ""
-    return ReadSet(tuple(found), tuple(absent), tuple(present), files.alike(found), others, links, epoch)
+    return ReadSet(tuple(found), tuple(absent), tuple(present), alike(found, files.identity_of), others, links, epoch)
 
 
 def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) -> dict[str, tuple[Status, str, Scan]]:

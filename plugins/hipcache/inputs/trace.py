@@ -17,7 +17,7 @@ from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, status_of
+from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, status_of
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
@@ -35,10 +35,9 @@ class Unobserved(Untraceable):
 
 
 class Files:
-    """The files of one compile: each is looked at once, whichever pass read it.
-
-    `cwd` is where relative paths begin; `now` is the wall clock in seconds. Paths below `basedir` stand in read
-    sets without it. `scans`: what earlier compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH.
+    """The files of one compile: each is looked at once, whichever pass read it. `cwd`: where relative paths begin;
+    `now`: the wall clock in seconds. Paths below `basedir` stand in read sets without it. `scans`: what earlier
+    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Files:
         self._racy = racy
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
+        self._bare: dict[tuple[str, str, tuple[int, ...]], str] = {}
         self._checked: dict[tuple[str, bool, tuple[Quote, ...]], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
@@ -75,6 +75,10 @@ class Files:
         if path not in self._identities:
             self._identities[path] = search.identity(self.resolve(path))
         return self._identities[path]
+
+    def identity_of(self, portable: str) -> object:
+        """The same for a path of a read set."""
+        return self.identity(self.basedir.local(portable))
 
     def status(self, path: str) -> Status:
         """Raises OSError."""
@@ -177,12 +181,22 @@ class Files:
     def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
         """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
         `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
-        with open(self.resolve(path), "rb") as file:
-            content = file.read()
-        if digest_bytes(content) != digest:
-            raise Untraceable(f"'{path}' changed while hipcache read it")
-        text = comments.without_comments(content, lines)
-        return digest_bytes(text) if text is not None else ""
+        if (asked := (path, digest, tuple(lines))) not in self._bare:
+            with open(self.resolve(path), "rb") as file:
+                content = file.read()
+            if digest_bytes(content) != digest:
+                raise Untraceable(f"'{path}' changed while hipcache read it")
+            text = comments.without_comments(content, lines)
+            self._bare[asked] = digest_bytes(text) if text is not None else ""
+        return self._bare[asked]
+
+    def is_other(self, path: str, digest: str, bare: str, *, exact: bool) -> bool:
+        """Is its content surely another one than that of these digests (`ReadFile`)? Not where they are empty."""
+        try:
+            now = self.digest(path)[1]
+            return bool(digest) and now != digest and (exact or not bare or self.bare(path, now) != bare)
+        except (OSError, Untraceable):
+            return False
 
     def _is_alike(self, path: str, digest: str, file: ReadFile, quotes: Iterable[Quote]) -> bool:
         """Does the content of that digest differ from the file's in comments alone that are not quoted?"""
@@ -235,7 +249,7 @@ class Files:
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' no longer exists; the last compile looked for it"
-        for path, name in self._first_names([path for path, _ in reads.alike]):
+        for path, name in first_names([path for path, _ in reads.alike], self.identity_of):
             if (path, name) not in reads.alike:
                 return f"'{path}' is now another file, or a link to another file"
         return ""
@@ -284,16 +298,3 @@ class Files:
             known |= {file.status: file.digest for file in one.files if file.status}
             known |= {file.status: file.digest for file in one.besides if file.status}
         return {**known, **dict(self._digests.values())}
-
-    def alike(self, files: Iterable[ReadFile]) -> tuple[tuple[str, str], ...]:
-        """See `ReadSet`."""
-        paths: dict[str, list[str]] = {}
-        for file in files:
-            paths.setdefault(file.digest, []).append(file.path)
-        return tuple(pair for names in paths.values() if len(names) > 1 for pair in self._first_names(names))
-
-    def _first_names(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Each path, and the first one that names the same file."""
-        first: dict[object, str] = {}
-        for path in paths:
-            yield path, first.setdefault(self.identity(self.basedir.local(path)), path)

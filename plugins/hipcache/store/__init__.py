@@ -73,6 +73,12 @@ class Store(Protocol):
         Raises StoreError if `destination` cannot be written."""
         ...
 
+    def open_blob(self, digest: str, known: str = "") -> tuple[int, str] | None:
+        """(a descriptor of the blob's file, to be read only and closed; the file's identity and times). None also where
+        another user could write into the file, against which only a copy helps. `known`: the identity when it was last
+        opened: if it still is that, the content is not checked again."""
+        ...
+
     def lock(self, key: str, *, wait: bool = True) -> AbstractContextManager[bool | None]:
         """Hold `key` against all other threads and processes while they would do the same work.
 

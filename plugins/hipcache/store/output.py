@@ -48,7 +48,7 @@ def deliver(source: int, digest: str, destination: Path) -> None:
         target = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             if _clone(source, target):
-                found = _hash(target)
+                found = hash_of(target)
             else:
                 _allocate(source, target)
                 found = _copy(source, target)
@@ -94,7 +94,8 @@ def _allocate(source: int, target: int) -> None:
             os.posix_fallocate(target, 0, size)
 
 
-def _hash(fd: int) -> str:
+def hash_of(fd: int) -> str:
+    """The digest of a file's content."""
     hasher = blake3()
     offset = 0
     while chunk := os.pread(fd, CHUNK_BYTES, offset):
