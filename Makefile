@@ -7,8 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# One more than there are cores: tests wait now and then.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Tests wait for locks, clocks and servers; with five workers two cores are busy for the whole run.
+WORKERS ?= $(shell expr 2 \* $$(nproc) + 1)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Small sources, of which front ends take most: without precompiled preambles too.

@@ -3,6 +3,7 @@ header or to the store. Each compile here is compared with plain clang's (`lab.s
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -248,3 +249,21 @@ def test_the_drivers_own_header(prelab: Lab) -> None:
     found = counts(prelab)
     assert found["made"] == found["checked"] == BOTH
     assert found["used"] == 2 * BOTH
+
+
+def test_the_first_source_makes_it_where_others_beside_begin_alike(prelab: Lab) -> None:
+    for number in range(20, 26):
+        source(prelab, number)
+    build(prelab, 1)
+    assert counts(prelab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}
+    build(prelab, 2)
+    assert counts(prelab)["used"] == BOTH
+
+
+def test_sources_beside_that_begin_otherwise_do_not_count(prelab: Lab) -> None:
+    for number in range(20, 30):
+        prelab.write(f"s{number}.hip", f"#include <value.hpp>\n// {number}\n")
+        (prelab.root / source(prelab, 30 + number)).rename(prelab.root / f"s{number}.cpp")
+    os.mkfifo(prelab.root / "pipe.hip")
+    build(prelab, 1)
+    assert counts(prelab)["made"] == 0

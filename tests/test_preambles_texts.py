@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hip import Lab
-from hipcache.planning import preamble
+from hipcache.planning import leading, preamble
 from preamble_lab import BOTH, build, counts, prelab
 
 __all__ = ["prelab"]
@@ -37,13 +37,13 @@ pytestmark = pytest.mark.archs(1)
     ],
 )
 def test_leading_includes(text: str, names: list[str]) -> None:
-    found = preamble.leading(text.encode("utf-8", "surrogateescape"))
+    found = leading.leading(text.encode("utf-8", "surrogateescape"))
     assert list(found.names) == names
     assert all(text.encode("utf-8", "surrogateescape")[:end].endswith(b"\n") for end in found.ends)
 
 
 def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
-    assert preamble.leading(b"/*" + b"* " * 30000).names == ()
+    assert leading.leading(b"/*" + b"* " * 30000).names == ()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ QUOTES = (Quote("k.hip", (1, 7), "q" * 64), Quote("x\udcff.h", (), ""))
 ENTRY = Entry(
     *("r" * 64, ("o" * 64, ""), ("p" * 64,), "k.hip:1: warning: \udcff\n", "-fcolor-diagnostics", 1.25, "/src"),
     quotes=QUOTES,
+    source=("s" * 64, ""),
 )
 ACTION = Action("one", "test", "one", Function(lambda _: {}), outputs=("code", "bitcode"), passing=("bitcode",))
 # As this program has written them before.

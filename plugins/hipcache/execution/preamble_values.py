@@ -14,8 +14,10 @@ from pathlib import Path
 from hipcache.execution.read_files import Headers
 from hipcache.values import dataclass, replace
 
-# Passes that must have missed a preamble before it is made.
+# Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
+# passes more to make it, and each use saves a little less than half of one.
 _FIRST = 1
+_ALIKE = 6
 # A pass without it, the making and the comparison, in times of the pass without it.
 MAKING = 3
 
@@ -25,7 +27,7 @@ class Candidate:
     """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
-    make it; `why`: it could not be made."""
+    make it; `why`: it could not be made. `alike`: how many sources beside begin so, if nothing is known of it yet."""
 
     key: str
     names: tuple[str, ...]
@@ -37,11 +39,13 @@ class Candidate:
     outputs: tuple[str, ...] = ()
     reordered: bool = False
     why: str = ""
+    alike: int = 0
 
     def is_due(self, shorter: Candidate | None, noted: int = 0) -> bool:
         """Is it to be made? `shorter`: the one that serves in its place; `noted`: how many of those that have missed
         it were the pass that asks."""
-        return self.wanted - noted >= _FIRST and (not shorter or self.spent >= shorter.cost)
+        wanted = self.wanted - noted >= _FIRST or self.alike >= _ALIKE
+        return wanted and (not shorter or self.spent >= shorter.cost)
 
     def record(self) -> bytes:
         found = {"wanted": self.wanted, "spent": round(self.spent, 3), "cost": round(self.cost, 3), "why": self.why}

@@ -1,8 +1,9 @@
 """Precompiled preambles (`planning/preamble`) in use: which one a pass may read, and how one is made and trusted.
 
-One is made when a second pass would use it, by one pass at a time (`Preambles.maker`). Where a shorter one serves, a
-longer one is made when it would have saved the passes with the shorter one as many seconds as the making takes: then at
-most twice the least possible is spent (the ski rental problem).
+One is made when a second pass would use it, by one pass at a time (`Preambles.maker`); by the first pass, if several
+sources beside its own begin alike: then a build of them all is under way, or an edit of this one will follow. Where a
+shorter one serves, a longer one is made when it would have saved the passes with the shorter one as many seconds as the
+making takes: then at most twice the least possible is spent (the ski rental problem).
 
 It is kept with all that was looked at while it was made: the trace of a pass that uses it has that too, and the pass
 counts only if all of it is as it was, before and after. It is kept only if the pass that it was made for comes to the
@@ -29,7 +30,7 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile
-from hipcache.planning import preamble
+from hipcache.planning import leading, preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
@@ -59,6 +60,7 @@ class Preambles:
 
     session: Session
     _off: dict[str, bool] = field(default_factory=dict)
+    _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
 
     def offer(self, front: FrontEnd, stem: str, *, bitcode: bool, noted: int = 0) -> Offer:
         """`noted`: how many of the passes that have missed one were this one."""
@@ -74,7 +76,7 @@ class Preambles:
         longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
         # The first is that which most passes have missed: sources begin alike, and differ soon.
         due = [one for one in longer if one.is_due(shorter, noted)]
-        wanted = max(due, key=lambda one: (0 if shorter else one.wanted, one.size), default=None)
+        wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.alike, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         refused = any(one.wanted < 0 for one in candidates)
         why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
@@ -134,24 +136,38 @@ class Preambles:
         """The longest first."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
-                leading = preamble.leading(file.read(1 << 16))
+                head = leading.leading(file.read(1 << 16))
         except OSError:
             return []
-        names, absent = self._named(front, leading.names)
+        names, absent = self._named(front, head.names)
         whole = len(names)
         numbers = [one for one in range(whole, -1, -1) if one == whole or one <= _SHORTEST]
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
                 key = preamble.key(front, names[:number], self.session.command.cwd).digest
-                size, sought = leading.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
+                size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
                 found.append(Candidate(key, names[:number], size, sought))
         records = self.session.shelves.near.records([one.key for one in found])
+        if found and not records and not self.session.engine.recache:
+            beside = self._beside(front.source)
+            count = (
+                sum(one[:number] == head.names[:number] for one in beside)
+                for number in (len(one.names) for one in found)
+            )
+            return [replace(one, alike=alike) for one, alike in zip(found, count, strict=True)]
         return [one.with_record(records.get(one.key)) for one in found]
 
-    def _named(self, front: FrontEnd, leading: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _beside(self, source: str) -> list[tuple[str, ...]]:
+        """The leading includes of sources in the same directory."""
+        path = self.session.files.resolve(source)
+        if path not in self._siblings:
+            self._siblings[path] = list(leading.beside(path))
+        return self._siblings[path]
+
+    def _named(self, front: FrontEnd, includes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
-        found = [preamble.operand(name, front.source, front.search, self.session.files) for name in leading]
+        found = [preamble.operand(name, front.source, front.search, self.session.files) for name in includes]
         possible = list(takewhile(lambda one: one[0], found))
         return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 

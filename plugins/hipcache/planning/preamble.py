@@ -27,20 +27,12 @@ from hipcache.patterns import pattern
 from hipcache.planning import backend, lambdas
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
-from hipcache.values import dataclass
 
 # The driver's own, since clang 16 where it finds HIP.
 WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
-# More leading includes than that are not told apart.
-MOST_INCLUDES = 12
-
-_BLANK = pattern(rb"[ \t]*\n")
-_COMMENT = pattern(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
-_INCLUDE = pattern(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
 # In a name in quotes they might be taken for something else.
 _UNCLEAR = pattern(r'["\\?\x00-\x1f\x7f]')
-_ODD = pattern(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
 _NO_FILES = pattern(rb"<(?:stdin|built-in|command line|scratch space)>")
 # It was a header of the preamble that pushed: what it pushed is not part of a precompiled header.
@@ -80,30 +72,6 @@ _LASTING_PRAGMAS = pattern(
 )
 
 
-@dataclass(frozen=True)
-class Leading:
-    """Includes at the head of a source: their names, in angles or quotes, and where each ends, in bytes."""
-
-    names: tuple[str, ...]
-    ends: tuple[int, ...]
-
-
-def leading(text: bytes) -> Leading:
-    names: list[str] = []
-    ends: list[int] = []
-    at = 0
-    while len(names) < MOST_INCLUDES:
-        include = _INCLUDE.match(text, at)
-        found = include or _BLANK.match(text, at) or _COMMENT.match(text, at)
-        if not found or not _is_mere_text(found.group()):
-            break
-        at = found.end()
-        if include:
-            names.append(include.group(1).decode())
-            ends.append(at)
-    return Leading(tuple(names), tuple(ends))
-
-
 def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
     """(another name, by which a text that lies nowhere includes the same header in the same way; the path at which it
     is sought before, in vain). Empty names if there is no such name: the source's path is relative, or directories are
@@ -120,14 +88,6 @@ def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[s
     if files.exists(path):
         return f'"{path}"', ""
     return ("", "") if search.quote or files.is_there(path) else (f"<{plain}>", path)
-
-
-def _is_mere_text(part: bytes) -> bool:
-    try:
-        part.decode()
-    except UnicodeError:
-        return False
-    return not _ODD.search(part.lstrip())
 
 
 def may_say(front: FrontEnd, text: bytes) -> bool:
