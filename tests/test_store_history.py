@@ -81,7 +81,7 @@ def test_clear_and_gc_add_a_point(tmp_path: Path) -> None:
         out = io.StringIO()
         assert cli.run([verb], environ, out, out) == 0
         (point,) = store_history.read(settings.dir, 1e12)
-        assert (point.entries, point.bound) == (1 if verb == "gc" else 0, 1 << 30)
+        assert (point.entries, point.limit) == (1 if verb == "gc" else 0, 1 << 30)
 
 
 def test_a_point_takes_the_place_of_one_that_is_minutes_old(tmp_path: Path) -> None:

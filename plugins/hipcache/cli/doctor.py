@@ -185,8 +185,8 @@ def _check_store(settings: config.Config) -> Iterator[Check]:
         what, hint = (error.message, error.hint) if isinstance(error, StoreError) else (str(error), "")
         yield Check(FAULT, f"store '{settings.dir}' cannot be read: {what}", hint or "choose another HIPCACHE_DIR")
         return
-    bound = f" of {human_size(size.max_bytes)}" if size.max_bytes else ""
-    text = f"store '{settings.dir}' holds {human_size(size.bytes)}{bound}"
+    limit = f" of {human_size(size.max_bytes)}" if size.max_bytes else ""
+    text = f"store '{settings.dir}' holds {human_size(size.bytes)}{limit}"
     if settings.readonly:
         yield Check(NOTE, f"{text}; it is read-only ({settings.origins['readonly']})")
         return

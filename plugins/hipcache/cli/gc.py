@@ -107,7 +107,7 @@ def _size(text: str) -> int:
     size = parse_size(text)
     if size is None:
         raise argparse.ArgumentTypeError(f"'{text}' is not a size such as 500M or 10GiB")
-    if size == 0:  # "no bound" for HIPCACHE_MAX_SIZE, and here it could only mean the opposite
+    if size == 0:  # "no limit" for HIPCACHE_MAX_SIZE, and here it could only mean the opposite
         raise argparse.ArgumentTypeError("0 would remove everything; that is 'hipcache clear'")
     return size
 

@@ -45,7 +45,7 @@ def _pad(text: str, width: int, *, left: bool) -> str:
 
 
 def human_size(size: int) -> str:
-    """ "1.5 GiB": in 1024s, as the default bound and the tools of file systems count."""
+    """ "1.5 GiB": in 1024s, as the default limit and the tools of file systems count."""
     if abs(size) < 1024:
         return f"{size} bytes" if size != 1 else "1 byte"
     amount = float(size)

@@ -49,8 +49,8 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
             freed = human_size(numbers.evicted["bytes"])
             screen.line(f"evicted  {plural(numbers.evicted['entries'], 'entry')} ({freed})")
         screen.line(f"compile time saved  {screen.paint('green', human_time(numbers.seconds_saved))}")
-    bound = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
-    screen.line(f"store  {human_size(size.bytes)} {bound}{plural(size.entries, 'entry')}, in '{place}'")
+    limit = f"of {human_size(size.max_bytes)}, " if size.max_bytes else ""
+    screen.line(f"store  {human_size(size.bytes)} {limit}{plural(size.entries, 'entry')}, in '{place}'")
 
 
 def _show_units(numbers: Statistics, screen: Screen) -> None:

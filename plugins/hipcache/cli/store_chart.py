@@ -83,7 +83,7 @@ def _axis(first: int, last: int, x: Callable[[float], float], height: int) -> It
 def _held(points: Sequence[Point], steps: Sequence[Change], x: Callable[[float], float]) -> Iterator[str]:
     """A limit that the store is far from would press it flat: that one is not drawn."""
     most = max(point.bytes for point in points) or 1
-    limits = [point.bound for point in points]
+    limits = [point.limit for point in points]
     if limits[-1] and max(limits) < 5 * most:
         most = max(most, *limits)
     base = _TOP + _SIZE

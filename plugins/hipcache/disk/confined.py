@@ -2,7 +2,7 @@
 
 A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files, files with
 a second name. So each name is looked up from a descriptor of STORE, one directory after the other, and no link is
-followed below it; only regular files of bounded size are opened, and nothing waits. `native/store.c` does the same in
+followed below it; only regular files of limited size are opened, and nothing waits. `native/store.c` does the same in
 C. SECURITY.md has the rules.
 
 A `name` is relative to STORE/v1: "actions/ab/cdef...". All methods raise OSError, with the absolute path as its

@@ -46,8 +46,8 @@ def run(
             raise Untraceable("the clock was set back while the compiler ran")
         reads = session.shelves.reads.keep(_reads(session, traced, started))
         content = made.read_bytes()
-        bound = any(Basedir(place).named_in(content) or place in text for place in places)
-        trace = Trace(reads, session.command.cwd if bound else "")
+        is_named = any(Basedir(place).named_in(content) or place in text for place in places)
+        trace = Trace(reads, session.command.cwd if is_named else "")
     except Untraceable as error:
         why_not = str(error)
         session.unobserved = session.unobserved or isinstance(error, Unobserved)

@@ -1,4 +1,4 @@
-"""The storage helper's fetches: from one remote after the other, each within a bound."""
+"""The storage helper's fetches: from one remote after the other, each within a time limit."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ class Fetches:
     def fetch(
         self, keys: list[str], alive: Alive, build: Breaker, *, ahead: bool, manifests: bool | None = None
     ) -> dict[str, Any]:
-        """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by who has a
-        bound of his own; `manifests`: these are invocation manifests, whose contents are not wanted; None: a compile
-        asks."""
+        """Ask one remote after the other, for what the first ones do not have. `ahead`: for a whole build, by a program
+        with a time limit of its own; `manifests`: these are invocation manifests, whose contents are not wanted; None:
+        a compile asks."""
         told = self.fault
         served, asked, found = "", len(keys), list[str]()
         questions = answers = 0

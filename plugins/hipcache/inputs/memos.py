@@ -1,6 +1,6 @@
 """Memos: what was found out once about tools, kept as actions of the store.
 
-There they are bounded, checked and sealed like everything else that the store holds.
+There they are limited, checked and sealed like everything else that the store holds.
 """
 
 from __future__ import annotations

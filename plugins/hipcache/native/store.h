@@ -1,7 +1,7 @@
 /* Opens what lies in a store. Nothing else in C opens, looks at, renames or removes a file of the store by its path.
  *
  * A co-writer of the store may have put anything in the place of anything: links, FIFOs, devices, huge files. So names
- * are looked up from a descriptor of STORE/v1, no link is followed below STORE, and only regular files of bounded size
+ * are looked up from a descriptor of STORE/v1, no link is followed below STORE, and only regular files of limited size
  * are opened. SECURITY.md has the rules, confined.py does the same for Python.
  *
  * A `name` is relative to STORE/v1, without empty parts, "." and "..": "statistics/log". */

@@ -1,10 +1,10 @@
 """The store over time: what it held whenever all of it was counted, and what compiles had come to by then.
 
-Whoever counts the entries of a store (once a day, when its bound is met, in `gc` and `clear`) adds one line to
+Whoever counts the entries of a store (once a day, when its limit is met, in `gc` and `clear`) adds one line to
 `<HIPCACHE_DIR>/v1/statistics/sizes`. No hit and no other compile does anything for it; the statistics that are read for
 a line take up to 0.3 s, just before their log is folded.
 
-    sizes  = *( LF crc TAB seconds TAB bytes TAB entries TAB bound 5( TAB number ) LF )
+    sizes  = *( LF crc TAB seconds TAB bytes TAB entries TAB limit 5( TAB number ) LF )
     number = compiles that were hits, partial hits, misses; entries evicted, and their bytes: all of them so far
     crc    = 8 hexadecimal digits: CRC-32 of what follows, to the end of the line
 
@@ -34,13 +34,13 @@ STEP = 300
 
 @dataclass(frozen=True)
 class Point:
-    """`bytes`, `entries` and `bound` (0: none) of the store at `seconds` of the epoch. Since the statistics began:
+    """`bytes`, `entries` and `limit` (0: none) of the store at `seconds` of the epoch. Since the statistics began:
     compiles by how they ended, and entries evicted."""
 
     seconds: int
     bytes: int
     entries: int
-    bound: int
+    limit: int
     hits: int
     partial: int
     misses: int
@@ -50,7 +50,7 @@ class Point:
     @property
     def numbers(self) -> tuple[int, ...]:
         return (
-            *(self.seconds, self.bytes, self.entries, self.bound),
+            *(self.seconds, self.bytes, self.entries, self.limit),
             *(self.hits, self.partial, self.misses, self.evicted, self.evicted_bytes),
         )
 

@@ -19,7 +19,7 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class StoreSize:
-    """The size of the store: bytes on disk, number of entries, and the bound in bytes (0: no bound)."""
+    """The size of the store: bytes on disk, number of entries, and the limit in bytes (0: no limit)."""
 
     bytes: int
     entries: int
@@ -95,7 +95,7 @@ class Store(Protocol):
     def size(self) -> StoreSize: ...
 
     def collect(self, max_bytes: int | None = None) -> int:
-        """Remove the least recently used entries until at most `max_bytes` (default: the bound) are held,
+        """Remove the least recently used entries until at most `max_bytes` (default: the limit) are held,
         sweep leftovers; returns the bytes freed. A `max_bytes` of 0 removes every entry."""
         ...
 

@@ -9,7 +9,7 @@ lies in a store (layout.py), under the same name:
 Both sorted by name; owner 0, mode 0644, and the entry's last use as its time: of the same entries comes the same tar.
 
 Whoever made the archive may have put anything into it. So it is read block by block, and nothing is unpacked to a path:
-a member is a regular file with the name of an entry and of bounded size, or the reading ends there. Extended headers,
+a member is a regular file with the name of an entry and of limited size, or the reading ends there. Extended headers,
 with which a tar can ask for any amount of memory, are not among them. Whether a content has its digest, and what is
 done with it, the reader's caller decides.
 

@@ -134,7 +134,7 @@ def _entry(directory: str, name: str) -> str:
 
 
 def charge(name: str, size: int) -> int:
-    """Bytes that a file of `size` bytes takes from the bound: whole blocks, as on disk. A record of the history has a
+    """Bytes that a file of `size` bytes takes from the limit: whole blocks, as on disk. A record of the history has a
     directory of its own.
 
     Not `st_blocks`: with delayed allocation and compression it changes after the file was counted."""

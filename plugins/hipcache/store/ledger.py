@@ -1,6 +1,6 @@
 """The ledger: how many bytes and entries a local store holds, without looking.
 
-A put must know whether the bound is exceeded, and listing 300,000 files to learn it takes 1.5 seconds. So the sum is
+A put must know whether the limit is exceeded, and listing 300,000 files to learn it takes 1.5 seconds. So the sum is
 kept in one file of 64 bytes, changed under a lock::
 
     magic          8 bytes   "hcL1" 0d 0a 1a 00
@@ -13,7 +13,7 @@ kept in one file of 64 bytes, changed under a lock::
 
 The order of steps decides in which direction it goes wrong when a process is killed between two of them: a put adds
 before it renames, a removal unlinks before it subtracts. So the sum can only be too high, never too low; too high
-means that the bound is met too early, and meeting it begins with a count. The rename happens under the ledger's lock:
+means that the limit is met too early, and that begins with a count. The rename happens under the ledger's lock:
 whenever the lock is free, the entries on disk are those in the sum.
 
 Counting does not hold the lock (it can take a minute on a cold NFS). It remembers `added` before and adds the

@@ -1,7 +1,7 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
-What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the bound;
-work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its bound; scratch.py
+What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the limit;
+work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its limit; scratch.py
 holds what is not finished; notes.py what is small and can be lost; output.py writes into the build tree. All of them
 reach the disk through `confined`.
 """
@@ -45,7 +45,7 @@ _NOTED = 3600
 class LocalStore:
     """The contract of `hipcache.store.Store` over the directory `root`, which the first write creates.
 
-    `max_bytes` bounds what is held (0: no bound); an entry bigger than that is not kept. `clock` gives seconds since
+    `max_bytes` limits what is held (0: no limit); an entry bigger than that is not kept. `clock` gives seconds since
     the epoch. `read_only`: nothing below `root` is changed, `put_*` store nothing. `umask`: as HIPCACHE_UMASK.
     `seal`: that of the records; others are as absent.
     """
@@ -209,14 +209,14 @@ class LocalStore:
         dry_run: bool = False,
         progress: Callable[[int], object] = no_progress,
     ) -> int:
-        """See the contract. 0 removes every entry, None in a store without a bound removes none. First goes what was
+        """See the contract. 0 removes every entry, None in a store without a limit removes none. First goes what was
         not used for `unused_for` seconds, and what is not among `keeping` (names below `v1/`; asked for once the
         entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
-        bound = max_bytes if max_bytes is not None else (self.max_bytes or None)
+        limit = max_bytes if max_bytes is not None else (self.max_bytes or None)
         with self.work.upkeep("collect"):
             swept = 0 if dry_run else self._upkeep.sweep()
-            return swept + self._upkeep.collect(bound, unused_for, keeping, progress, dry_run=dry_run)
+            return swept + self._upkeep.collect(limit, unused_for, keeping, progress, dry_run=dry_run)
 
     def tell(self, evicted: Callable[[int, int], object], counted: Callable[[int, int], object]) -> None:
         """From now on: `evicted` the entries that are removed and their bytes, `counted` the bytes held and entries."""

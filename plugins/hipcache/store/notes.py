@@ -1,6 +1,6 @@
 """Notes: small files of the store that only cost speed or an explanation when they are lost: tools/, history/.
 
-They count towards the bound as all entries do, and are evicted with them."""
+They count towards the limit as all entries do, and are evicted with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts entries into a local store: those that the bound allows, in portions, and then does the upkeep that is due."""
+"""Puts entries into a local store: those that the limit allows, in portions, and then does the upkeep that is due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORTION = 64
 
 @dataclass(frozen=True)
 class Puts:
-    """`max_bytes`: the bound, or 0."""
+    """`max_bytes`: the limit, or 0."""
 
     entries: Entries
     upkeep: Upkeep

@@ -30,7 +30,7 @@ def lacking(path: str) -> str:
     left = blocks * disk.f_frsize
     if disk.f_blocks and left < FLOOR_BYTES:  # some network file systems know no sizes
         return f"{left / (1 << 20):.1f} MiB are left"
-    if disk.f_files and files < FLOOR_FILES:  # btrfs has no bound for files
+    if disk.f_files and files < FLOOR_FILES:  # btrfs has no limit for files
         return f"{files} files can still be made"
     return ""
 

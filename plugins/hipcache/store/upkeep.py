@@ -2,7 +2,7 @@
 
 One process at a time does it (a lock that the others do not wait for), and only when the ledger says that
 something is due. Eviction lists all entries, sorts them by the time of their last use, which is their mtime, and
-removes until 90% of the bound are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions, blobs
+removes until 90% of the limit are held: with 300,000 entries one to two seconds, once in 30,000 puts. Actions, blobs
 and notes stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
 They are removed directory by directory.
 
@@ -49,7 +49,7 @@ _SHARDED, _DIRECTORIES = (ACTIONS, BLOBS, HISTORY), (ACTIONS, BLOBS, HISTORY, TO
 
 
 class Entry(NamedTuple):
-    """A file of the store; tuples of it sort by last use. `size`: bytes that it takes from the bound."""
+    """A file of the store; tuples of it sort by last use. `size`: bytes that it takes from the limit."""
 
     mtime_ns: int
     name: str
@@ -72,7 +72,7 @@ class Upkeep:
         self.on_counted: Callable[[int, int], object] = lambda size, entries: None
 
     def is_due(self, book: Book, max_bytes: int) -> bool:
-        """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no bound."""
+        """Comparisons with numbers that the put has read anyway. `max_bytes` 0: no limit."""
         return 0 < max_bytes < book.bytes or self._count_is_due(book) or self._sweep_is_due(book)
 
     def _count_is_due(self, book: Book) -> bool:
@@ -89,7 +89,7 @@ class Upkeep:
         """Do what is due, unless another process is at it. Raises OSError.
 
         Others may put while this one is at it, find the lock taken and go on. So it looks again after it has
-        released the lock, or the store would stay above its bound; it stops when there is nothing it can remove."""
+        released the lock, or the store would stay above its limit; it stops when there is nothing it can remove."""
         book, freed = self._numbers(), 1
         while freed and self.is_due(book, max_bytes):
             with locks.held(open_locks(self._confined), locks.UPKEEP, wait=False, patience=0) as waited:
@@ -183,7 +183,7 @@ class Upkeep:
 
     def collect(
         self,
-        bound: int | None,
+        limit: int | None,
         unused_for: float | None,
         keeping: Callable[[], Container[str]] | None,
         progress: Callable[[int], object],
@@ -199,9 +199,9 @@ class Upkeep:
         rest = self.by_last_use(one for one in entries if one not in gone)
         if dry_run:
             freed = sum(one.size for one in first)
-            return freed + (0 if bound is None else sum(one.size for one in self.over(rest, bound + freed)))
+            return freed + (0 if limit is None else sum(one.size for one in self.over(rest, limit + freed)))
         freed = self.evict(first, 0, progress=progress)
-        freed += 0 if bound is None else self.evict(rest, bound, progress=progress)
+        freed += 0 if limit is None else self.evict(rest, limit, progress=progress)
         self._tell()
         return freed
 
