@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -22,9 +23,17 @@ _HERE = Path(__file__).parent
 _CLANG = "/usr/lib/llvm-15/bin/clang"
 
 
-@cache
+_MAKING = threading.Lock()
+
+
 def launcher(usual: str) -> str:
     """The launcher for this process. `usual`: that with an engine of tests, in a directory of this run's."""
+    with _MAKING:  # a test's threads ask at once
+        return _launcher(usual)
+
+
+@cache
+def _launcher(usual: str) -> str:
     session = Path(usual).parent.parent
     directory = Path(tempfile.mkdtemp(prefix="forking-", dir=session))
     directory.chmod(0o755)

@@ -237,6 +237,36 @@ def test_a_library_in_a_directory_that_appears_is_seen(program: Program) -> None
     assert program.digest(LD_LIBRARY_PATH=str(late)) != first
 
 
+def loads(tool: Path, library: Path) -> bool:
+    """Does the loader of this machine take that library for the tool?"""
+    told = subprocess.run([tool], env={"LD_TRACE_LOADED_OBJECTS": "1"}, capture_output=True, check=True, text=True)
+    return str(library) in told.stdout
+
+
+@pytest.mark.parametrize("there", ["", "tls", "tls/x86_64", "glibc-hwcaps", "glibc-hwcaps/x86-64-v2"])
+@pytest.mark.parametrize("place", ["tls", "x86_64", "tls/x86_64", "glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x86-64-v3"])
+def test_a_library_for_this_processor_is_seen(program: Program, place: str, there: str) -> None:
+    """`there`: a directory that exists before."""
+    (program.root / "second" / there).mkdir(parents=True, exist_ok=True)
+    first = program.digest()
+    late = program.root / "second" / place / "libpart.so"
+    late.parent.mkdir(parents=True, exist_ok=True)
+    program.library(late, 2)
+    assert (program.digest() != first) == loads(program.tool, late)
+
+
+@pytest.mark.parametrize("token", ["$LIB", "${LIB}", "$PLATFORM"])
+def test_a_library_where_the_loader_puts_another_word_is_seen(program: Program, token: str) -> None:
+    path = f"{program.root}/elsewhere/{token}"
+    first = program.digest(LD_LIBRARY_PATH=path)
+    words = ("lib", "lib64", "lib/x86_64-linux-gnu", "x86_64", "haswell")
+    for word in words:
+        late = program.root / "elsewhere" / word / "libpart.so"
+        late.parent.mkdir(parents=True, exist_ok=True)
+        program.library(late, 2)
+    assert program.digest(LD_LIBRARY_PATH=path) != first
+
+
 def test_a_library_that_is_gone_is_told_as_an_oserror(program: Program) -> None:
     (program.root / "second/libpart.so").unlink()
     with pytest.raises(OSError, match="tool"):

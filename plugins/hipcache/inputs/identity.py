@@ -4,12 +4,12 @@ Digesting clang's libraries takes a second, so the answer is remembered, under t
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
 of the same size and modification time is seen. Which libraries a tool loads is asked of the dynamic loader (as `ldd`
 does: LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH:
-every place in them where one of the libraries could appear is watched too.
+every place in them where one of the libraries could appear is watched too, those for some processors alone included.
 
 A script in the place of a tool (a wrapper of lld) is its content, and all programs that its words may name: by path, on
 PATH, or beside it. Known weakness: a name that is put together when it runs.
 
-Format of a memo (an action of the store), one for each tool and loader environment: JSON {"format": 3, "watch": {path:
+Format of a memo (an action of the store), one for each tool and loader environment: JSON {"format": 4, "watch": {path:
 status or null, ...}, "files": [path, ...], "digests": {path: hex of its content, ...}, "digest": hex}.
 """
 
@@ -33,7 +33,13 @@ from hipcache.processes.runner import Runner
 
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "LD_HWCAP_MASK", "GLIBC_TUNABLES")
 _LOADER_FILES = ("/etc/ld.so.cache", "/etc/ld.so.preload")
-_FORMAT = 3
+_FORMAT = 4
+# What the loader puts for a word in a path: $LIB as Debian, Fedora and Arch have it, $PLATFORM by the processor.
+_TOKENS = {
+    "LIB": ("lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"),
+    "PLATFORM": ("x86_64", "haswell", "xeon_phi", "aarch64"),
+}
+_OLD_NAMES = ("tls", "haswell", "xeon_phi", "avx512_1", "x86_64", "atomics", "aarch64")
 _WORD = pattern(rb"[\w./+-]*[A-Za-z][\w./+-]*")
 
 Status = list[int]
@@ -116,8 +122,8 @@ class Identities:
         contents = [("tool", self._digest_of(tool))]
         libraries = self._libraries(tool)
         for directory in self._directories([tool, *libraries]):
-            for name in ("glibc-hwcaps", *(os.path.basename(library) for library in libraries)):
-                watch[os.path.join(directory, name)] = _status(os.path.join(directory, name))
+            places = [os.path.join(directory, os.path.basename(library)) for library in libraries]
+            watch.update((path, _status(path)) for path in (*places, *_for_processors(directory)))
         for library in libraries:
             watch[library] = _status(library)
             contents.append((Path(library).name, self._digest_of(library)))
@@ -193,7 +199,33 @@ class Identities:
             origin = os.path.dirname(os.path.realpath(path))
             for entry in _dynamic_paths(path) or []:
                 found.append(entry.replace("$ORIGIN", origin).replace("${ORIGIN}", origin))
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(meant for entry in found for meant in _expanded(entry)))
+
+
+def _expanded(directory: str) -> Iterator[str]:
+    """The directories that it may stand for on this machine and others."""
+    for token, words in _TOKENS.items():
+        for written in (f"${token}", f"${{{token}}}"):
+            if written in directory:
+                for word in words:
+                    yield from _expanded(directory.replace(written, word))
+                return
+    yield directory
+
+
+def _for_processors(directory: str, deep: int = 4) -> Iterator[str]:
+    """Directories in it where the loader looks before it looks there: that of glibc-hwcaps with all in it, and those
+    with old names, which glibc before 2.37 combines (elf/dl-hwcaps.c). One that is there tells by its times what comes
+    into it."""
+    hwcaps = os.path.join(directory, "glibc-hwcaps")
+    yield hwcaps
+    with contextlib.suppress(OSError):
+        yield from (os.path.join(hwcaps, name) for name in os.listdir(hwcaps))
+    for name in _OLD_NAMES:
+        path = os.path.join(directory, name)
+        yield path
+        if os.path.isdir(path) and deep > 1:
+            yield from _for_processors(path, deep - 1)
 
 
 def is_script(path: str) -> bool:
