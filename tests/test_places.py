@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, settle
+from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, rewrite, settle
+from hipcache.disk.special import is_of_kernel
 
 pytestmark = pytest.mark.takes_turns("lab")
 
@@ -143,3 +145,27 @@ def test_the_null_device_as_a_header_is_cached(lab: Lab, option: str, rule: str)
 def test_standard_input_as_a_header_is_not(lab: Lab) -> None:
     assert lab.compile("-include", "/dev/stdin").outcome != HIT
     assert lab.compile("-include", "/dev/stdin").outcome != HIT
+
+
+def test_a_build_in_shared_memory_is_cached_like_any_other() -> None:
+    """Below /dev, but no device."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        lab = Lab.make(Path(place), "19")
+        lab.write("inc/value.hpp", "#define VALUE 1\n")
+        source = lab.write("k.hip", kernel("VALUE", '#include "value.hpp"'))
+        flags = (*RULE, f"-I{lab.root}/inc")
+        for name in ("k.hip", source):
+            served = lab.warm(*flags, source=name)
+            rewrite(lab.root / "inc/value.hpp", "#define VALUE 2\n")
+            lab.changed(served, *flags, source=name)
+            rewrite(lab.root / "inc/value.hpp", "#define VALUE 1\n")
+        lab.write("k.hip", "#include <absent.hpp>\n" + kernel("3"))
+        assert lab.compile(*flags).status == 1
+        lab.write("inc/absent.hpp", "")
+        lab.warm(*flags)
+
+
+@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/shm/../stdin", "/proc/self/fd/0", "/dev/fd/0"])
+def test_what_the_kernel_answers_is_no_file(path: str) -> None:
+    assert is_of_kernel(path)
+    assert not is_of_kernel("/dev/shm/../shm/k.hip") and not is_of_kernel("/device/k.hip")

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipcache.disk.special import is_of_kernel
 from hipcache.execution.local import said
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, recording
@@ -59,7 +60,7 @@ def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
         raise Unobserved(f"hipcache cannot observe here what it reads: {traced.why}")
     seen = observing.parse(traced.observed, str(session.jobs.workdir))
     for path in sorted(seen.written):
-        if not path.startswith("/dev/"):
+        if not is_of_kernel(path):
             raise Untraceable(f"it also writes '{path}'")
     for path in sorted(seen.opened):
         try:

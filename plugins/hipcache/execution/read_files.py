@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.special import is_of_kernel
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
@@ -113,5 +114,5 @@ def read_files(
 def check_streams(read: list[str]) -> None:
     """Raises PassThrough: the user's standard input was another file for this pass."""
     for path in read:
-        if path.startswith(("/dev/", "/proc/")) and not is_null(path):
+        if is_of_kernel(path) and not is_null(path):
             raise PassThrough("standard_streams", path)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from hipcache.disk.special import is_of_kernel
 from hipcache.patterns import pattern
 from hipcache.values import dataclass, field
 
-_KERNELS = ("/proc/", "/sys/", "/dev/")
 # As clang writes relative names into dependency files.
 _DOTS = pattern(r"^(?:\./+)+")
 _ITSELF = ("", ".", "/")
@@ -71,7 +71,7 @@ def parse(listed: bytes, ignore: str) -> Observed:
             seen.unclear = path, "is a dangling symbolic link" if found == b"b" else "cannot be read"
         elif found == b"-":
             seen.absent.add(path)
-        elif path.startswith(_KERNELS):
+        elif is_of_kernel(path):
             continue
         elif how == b"l":
             seen.links.add(path)

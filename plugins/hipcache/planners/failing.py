@@ -16,11 +16,15 @@ from hipcache.errors import CommandFailed, JobFailed, PassThrough
 from hipcache.execution.passes import PassFailed
 from hipcache.execution.session import Session
 from hipcache.model import End, ended
+from hipcache.patterns import pattern
 from hipcache.planners.source import SourceGraph, dependency_rules
 from hipcache.planning import driver
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import messages_file
 from hipcache.planning.jobs import split
+
+# A word with such a path (see `disk/special`).
+_OF_KERNEL = pattern(rb"/dev/(?!shm/)|/proc/|/dev/shm/.*\.\.")
 
 
 def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) -> JobFailed:
@@ -74,7 +78,7 @@ def _has_read_all(session: Session, failed: PassFailed) -> bool:
         texts = [os.fsencode(word) for word in command.arguments]
         if failed.dependencies is None:  # a header is missing, and nothing tells which others were read
             texts.append(Path(command.path(command.source)).read_bytes())
-        if any(place in text for text in texts for place in (b"/dev/", b"/proc/")):
+        if any(_OF_KERNEL.search(text) for text in texts):
             return False
         return all(os.path.isfile(session.files.resolve(one.path)) for one in failed.dependencies or ())
     except OSError:

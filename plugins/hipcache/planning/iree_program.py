@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hipcache.disk.special import is_of_kernel
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
@@ -34,7 +35,6 @@ sys.path[0] = {place!r}
 from iree.compiler.tools import binaries
 print(binaries.find_tool("iree-compile"))"""
 _HOWS = {b"r": READ, b"d": LIST, b"s": STAT, b"l": LINK}
-_KERNELS = ("/proc/", "/sys/", "/dev/")
 
 
 def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
@@ -77,6 +77,6 @@ def _observations(traced: Traced, cwd: str) -> list[Observation]:
     found: dict[tuple[str, str], None] = {}
     for row in (traced.observed or b"").split(b"\0")[:-1]:
         how, path = _HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))
-        if how and not path.startswith(_KERNELS):
+        if how and not is_of_kernel(path):
             found[how, path] = None
     return [Observation(how, path, observe.sign(how, path)) for how, path in found]

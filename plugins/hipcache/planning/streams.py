@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from hipcache.disk.special import is_of_kernel
+
 
 def is_stream(path: str) -> bool:
     """Can `path` (absolute) be read only once, or is it another file for another process (/dev/stdin)?"""
@@ -12,7 +14,7 @@ def is_stream(path: str) -> bool:
         regular = stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
         return False  # the compiler says why
-    return not regular or os.path.normpath(path).startswith(("/dev/", "/proc/"))
+    return not regular or is_of_kernel(os.path.normpath(path))
 
 
 def is_null(path: str) -> bool:

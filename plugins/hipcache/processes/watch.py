@@ -23,6 +23,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.disk.special import is_of_kernel
 from hipcache.processes.ptrace import (
     CONT,
     EVENT_EXEC,
@@ -283,7 +284,7 @@ class _Watched:
             return  # itself, and what it has open: seen when it was opened
         if path in (os.devnull, "/dev/urandom"):
             return
-        if path.startswith(("/proc/", "/sys/", "/dev/")) and not path.startswith(GPUS):
+        if is_of_kernel(path) and not path.startswith(GPUS):
             raise Unobservable(f"it queries the machine: '{path}'")
         if self.seen.setdefault((how, path), there) != there:
             raise Unobservable(f"'{path}' changes while it runs")
