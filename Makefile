@@ -7,8 +7,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # The newest CMake and Ninja, which setup puts there, before the system's.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Tests wait for locks, clocks and servers; with five workers two cores are busy for the whole run.
-WORKERS ?= $(shell expr 2 \* $$(nproc) + 1)
+# Two more than there are cores: tests wait for locks, clocks and servers.
+WORKERS ?= $(shell expr $$(nproc) + 2)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Small sources, of which front ends take most: without precompiled preambles too.

@@ -37,8 +37,7 @@ class Unobserved(Untraceable):
 class Files:
     """The files of one compile: each is looked at once, whichever pass read it. `cwd`: where relative paths begin;
     `now`: the wall clock in seconds. Paths below `basedir` stand in read sets without it. `scans`: what earlier
-    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH.
-    """
+    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Files:
         self._racy = racy
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
-        self._bare: dict[tuple[str, str, tuple[int, ...]], str] = {}
+        self._bare: dict[tuple[str, str], str] = {}
         self._checked: dict[tuple[str, bool, tuple[Quote, ...]], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}
@@ -181,20 +180,21 @@ class Files:
     def bare(self, path: str, digest: str, lines: Collection[int] = ()) -> str:
         """Digest of the text without comments, but for those in `lines`; empty if it must be taken as it is.
         `digest` is of the content it is to stand for: an edit may have come between. Raises OSError, Untraceable."""
-        if (asked := (path, digest, tuple(lines))) not in self._bare:
-            with open(self.resolve(path), "rb") as file:
-                content = file.read()
-            if digest_bytes(content) != digest:
-                raise Untraceable(f"'{path}' changed while hipcache read it")
-            text = comments.without_comments(content, lines)
-            self._bare[asked] = digest_bytes(text) if text is not None else ""
-        return self._bare[asked]
+        with open(self.resolve(path), "rb") as file:
+            content = file.read()
+        if digest_bytes(content) != digest:
+            raise Untraceable(f"'{path}' changed while hipcache read it")
+        text = comments.without_comments(content, lines)
+        return digest_bytes(text) if text is not None else ""
 
     def is_other(self, path: str, digest: str, bare: str, *, exact: bool) -> bool:
         """Is its content surely another one than that of these digests (`ReadFile`)? Not where they are empty."""
         try:
             now = self.digest(path)[1]
-            return bool(digest) and now != digest and (exact or not bare or self.bare(path, now) != bare)
+            if not (digest and now != digest and bare) or exact:
+                return bool(digest) and now != digest
+            known = self._bare[path, now] = self._bare.get((path, now)) or self.bare(path, now)
+            return known != bare
         except (OSError, Untraceable):
             return False
 
