@@ -37,13 +37,13 @@ pytestmark = pytest.mark.archs(1)
     ],
 )
 def test_leading_includes(text: str, names: list[str]) -> None:
-    found = leading.leading(text.encode("utf-8", "surrogateescape"))
+    found = leading.of(text.encode("utf-8", "surrogateescape"))
     assert list(found.names) == names
     assert all(text.encode("utf-8", "surrogateescape")[:end].endswith(b"\n") for end in found.ends)
 
 
 def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
-    assert leading.leading(b"/*" + b"* " * 30000).names == ()
+    assert leading.of(b"/*" + b"* " * 30000).names == ()
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _end(status: int) -> None:
-    """End this process, unless something printed cannot be written: Python tells that, at the end of its own. Which
-    would take all modules down one by one (8 ms), and nothing waits for that: each thread is a daemon."""
+    """End this process without taking down all modules one by one (8 ms); nothing waits for that, since each thread is
+    a daemon. If something printed cannot be written, return: Python tells that when it ends by itself."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -67,7 +67,7 @@ class ManifestCache:
         the newest entry does not hold."""
         why = NEVER
         for number, entry in enumerate(known):
-            # The reason is told of the newest alone. Who edits a source has 15 others.
+            # The reason is told of the newest alone; behind it are up to 15 earlier states of an edited source.
             if number and self.files.is_other(front.source, *entry.source, exact=_is_exact(front, entry)):
                 continue
             reason = self._differs(front, entry)

@@ -1,4 +1,4 @@
-"""Names below which the kernel answers, and no file system keeps anything."""
+"""Paths that the kernel answers itself: processes, devices, the machine."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _MEMORY = "/dev/shm/"
 
 
 def is_of_kernel(path: str) -> bool:
-    """Is `path` (absolute) one for the kernel: of a process, a device, the machine?"""
+    """Is `path` (absolute) such a path?"""
     return path.startswith(_KERNEL) and not (path.startswith(_MEMORY) and os.path.normpath(path).startswith(_MEMORY))

@@ -60,7 +60,7 @@ def _reads(session: Session, traced: Traced, started: float) -> ReadSet:
         raise Unobserved(f"hipcache cannot observe here what it reads: {traced.why}")
     seen = observing.parse(traced.observed, str(session.jobs.workdir))
     for path in sorted(seen.written):
-        if not is_of_kernel(path):
+        if not (path.startswith("/dev/") and is_of_kernel(path)):
             raise Untraceable(f"it also writes '{path}'")
     for path in sorted(seen.opened):
         try:

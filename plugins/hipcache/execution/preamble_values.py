@@ -17,7 +17,7 @@ from hipcache.values import dataclass, replace
 # Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
 # passes more to make it, and each use saves a little less than half of one.
 _FIRST = 1
-_ALIKE = 6
+_BESIDE = 6
 # A pass without it, the making and the comparison, in times of the pass without it.
 MAKING = 3
 
@@ -27,7 +27,8 @@ class Candidate:
     """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
-    make it; `why`: it could not be made. `alike`: how many sources beside begin so, if nothing is known of it yet."""
+    make it; `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is
+    known of it yet."""
 
     key: str
     names: tuple[str, ...]
@@ -39,12 +40,12 @@ class Candidate:
     outputs: tuple[str, ...] = ()
     reordered: bool = False
     why: str = ""
-    alike: int = 0
+    beside: int = 0
 
     def is_due(self, shorter: Candidate | None, noted: int = 0) -> bool:
         """Is it to be made? `shorter`: the one that serves in its place; `noted`: how many of those that have missed
         it were the pass that asks."""
-        wanted = self.wanted - noted >= _FIRST or self.alike >= _ALIKE
+        wanted = self.wanted - noted >= _FIRST or self.beside >= _BESIDE
         return wanted and (not shorter or self.spent >= shorter.cost)
 
     def record(self) -> bytes:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -76,7 +76,7 @@ class Preambles:
         longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
         # The first is that which most passes have missed: sources begin alike, and differ soon.
         due = [one for one in longer if one.is_due(shorter, noted)]
-        wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.alike, one.size), default=None)
+        wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.beside, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         refused = any(one.wanted < 0 for one in candidates)
         why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
@@ -136,7 +136,7 @@ class Preambles:
         """The longest first."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
-                head = leading.leading(file.read(1 << 16))
+                head = leading.of(file.read(1 << 16))
         except OSError:
             return []
         names, absent = self._named(front, head.names)
@@ -150,12 +150,8 @@ class Preambles:
                 found.append(Candidate(key, names[:number], size, sought))
         records = self.session.shelves.near.records([one.key for one in found])
         if found and not records and not self.session.engine.recache:
-            beside = self._beside(front.source)
-            count = (
-                sum(one[:number] == head.names[:number] for one in beside)
-                for number in (len(one.names) for one in found)
-            )
-            return [replace(one, alike=alike) for one, alike in zip(found, count, strict=True)]
+            others = self._beside(front.source)
+            return [replace(one, beside=_beginning(others, head.names[: len(one.names)])) for one in found]
         return [one.with_record(records.get(one.key)) for one in found]
 
     def _beside(self, source: str) -> list[tuple[str, ...]]:
@@ -191,8 +187,8 @@ class Preambles:
         return Preamble(one, path, replace(headers, reads=reads), one.reordered)
 
     def _lent(self, pch: str, path: Path) -> bool:
-        """Let `path` lead to the store's own file: to copy and check its 10 MB takes 7 ms for each pass. It is open for
-        as long as this process lives, and the link leads to what is open: no other file can take its place."""
+        """Let `path` lead to the store's own file: to copy and check its 10 MB takes 7 ms for each pass. It stays open
+        until the compile ends, and the link leads to what is open: no other file can take its place."""
         engine = self.session.engine
         key = make_key("file of a preamble", [("content", pch)]).digest
         known = (engine.store.get_action(key, own=True) or b"").decode("ascii", "replace")
@@ -280,3 +276,8 @@ class Preambles:
         self.session.counted[DIFFERENT] += 1
         self.session.notes.append(f"preambles are switched off for this compiler: {why}")
         self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
+
+
+def _beginning(sources: Iterable[tuple[str, ...]], names: tuple[str, ...]) -> int:
+    """How many of the sources begin with these includes."""
+    return sum(includes[: len(names)] == names for includes in sources)

@@ -15,7 +15,7 @@ IN_LINES, NAMES = shared.WORD_IN_LINES, shared.WORD_NAMES
 _BLANK, NEWLINE = b" \t\f\v", b"\n\r"
 WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")
 _DELIMITER = WORD | frozenset(b"{}[]#<>%:;?*+-/^&|~!=,'.")
-# Runs are taken in one step, each with a bound.
+# Runs are taken in one step, each of limited length.
 _ORDINARY = pattern(rb"[^\"'\\\n\r?]{1,60000}")
 _IN_LINE = pattern(rb"[^\\\n\r]{1,60000}")
 BEGIN, NAME, _CODE, DIRECTIVE = range(4)

@@ -191,7 +191,7 @@ class Files:
         """Is its content surely another one than that of these digests (`ReadFile`)? Not where they are empty."""
         try:
             now = self.digest(path)[1]
-            if not (digest and now != digest and bare) or exact:
+            if not digest or now == digest or exact or not bare:
                 return bool(digest) and now != digest
             known = self._bare[path, now] = self._bare.get((path, now)) or self.bare(path, now)
             return known != bare

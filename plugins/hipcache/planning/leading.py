@@ -30,7 +30,7 @@ class Leading:
     ends: tuple[int, ...]
 
 
-def leading(text: bytes) -> Leading:
+def of(text: bytes) -> Leading:
     names: list[str] = []
     ends: list[int] = []
     at = 0
@@ -53,7 +53,7 @@ def beside(source: str) -> Iterator[tuple[str, ...]]:
         others = (one for one in entries if one.name.endswith(kind) and one.path != source and one.is_file())
         for entry in islice(others, _BESIDE):
             with suppress(OSError), open(entry.path, "rb") as file:
-                yield leading(file.read(_HEAD)).names
+                yield of(file.read(_HEAD)).names
 
 
 def _is_mere_text(part: bytes) -> bool:
