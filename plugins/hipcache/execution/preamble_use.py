@@ -12,12 +12,14 @@ from contextlib import ExitStack
 
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_values import Offer, Preamble
 from hipcache.execution.preambles import (
     CHANGED,
     CHECKED,
     FAILED,
     INITIALIZERS,
+    INSTANCES,
     MESSAGES,
     TABLES,
     UNDEFINED,
@@ -90,6 +92,9 @@ class PreambleUse:
         if offer.ready and not offer.is_checked and not offer.wanted:
             found = self._attempt(offer.ready, offer.began)
             if isinstance(found, Attempt):
+                if self.preambles.instances.matter(self.work.front, offer.ready, found):
+                    self.preambles.instances.unsuited(self.work.front)
+                    return self.run(plainly)
                 if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
                     self._count(USED)
                     if offer.missed:
@@ -135,7 +140,7 @@ class PreambleUse:
             return
         if isinstance(kept, str):
             if is_new:
-                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=kept == CHANGED)
+                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=kept in (CHANGED, INSTANCES))
             return
         self._count(CHECKED)
         if is_new or kept.reordered != one.reordered:
@@ -183,6 +188,8 @@ class PreambleUse:
             return one
         if not self.work.bitcode:
             raise Different("another object")
+        if self.preambles.instances.matter(self.work.front, one, made):
+            return INSTANCES
         names = _names(without)
         if _VTABLE in without or not preamble.is_optimized(self.work.front) or not names or names != _names(with_it):
             return "its names come in another order"
@@ -213,5 +220,5 @@ def _names(bitcode: bytes) -> bytes:
 
 
 def of(session: Session) -> WithPreamble:
-    preambles = Preambles(session)
+    preambles = Preambles(session, InstancesInUse(session))
     return lambda name, work, way, plainly: PreambleUse(preambles, name, work, way).run(plainly)

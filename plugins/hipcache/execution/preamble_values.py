@@ -1,8 +1,8 @@
 """Precompiled preambles as values: which would do for a source, which is there, and what a pass is offered.
 
 A record is JSON {"wanted": n, "spent": seconds, "cost": seconds, "outputs": [hash of the PCH file, of what was seen,
-of the read set], "reordered": bool, "why": text}; without outputs it only counts. `seen` is zlib-compressed JSON: the
-lists of `Observed`, and "read".
+of the read set, of the instances if it has some], "reordered": bool, "why": text}; without outputs it only counts.
+`seen` is zlib-compressed JSON: the lists of `Observed`, and "read".
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hipcache.execution.read_files import Headers
+from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, replace
 
 # Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
 # passes more to make it, and each use saves a little less than half of one.
 _FIRST = 1
 _BESIDE = 6
-# A pass without it, the making and the comparison, in times of the pass without it.
+# A pass without it, the making and the comparison, in times of the pass without it. (A list of instances, which only
+# some have, takes one more.)
 MAKING = 3
+# After one could not be made it is not tried again for so many passes that miss it.
+REFUSED_FOR = 64
+
+
+class Refused(Exception):
+    """There cannot be such a preamble, for a reason in words."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +36,12 @@ class Candidate:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
     make it; `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is
-    known of it yet."""
+    known of it yet. `instantiated`: it has instances of templates (`planning/instances`)."""
 
     key: str
     names: tuple[str, ...]
     size: int
+    instantiated: bool = False
     absent: frozenset[str] = frozenset()
     wanted: int = 0
     spent: float = 0.0
@@ -47,6 +56,11 @@ class Candidate:
         it were the pass that asks."""
         wanted = self.wanted - noted >= _FIRST or self.beside >= _BESIDE
         return wanted and (not shorter or self.spent >= shorter.cost)
+
+    @property
+    def is_refused(self) -> bool:
+        """It cannot be made, for a reason that is not soon gone."""
+        return self.wanted <= -REFUSED_FOR
 
     def record(self) -> bytes:
         found = {"wanted": self.wanted, "spent": round(self.spent, 3), "cost": round(self.cost, 3), "why": self.why}
@@ -72,12 +86,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Preamble:
-    """One that is there. `pch`: the file; `headers`: what it was made of. `reordered`: is bitcode that is made with it
-    another one, of which the back end makes the same?"""
+    """One that is there. `pch`: the file; `headers`: what it was made of; `instances`: of templates, if it has some.
+    `reordered`: is bitcode that is made with it another one, of which the back end makes the same?"""
 
     candidate: Candidate
     pch: Path
     headers: Headers
+    instances: Instances | None = None
     reordered: bool = False
 
     def could_save(self, took: float, read: Sequence[str], size_of: Callable[[str], int]) -> float:

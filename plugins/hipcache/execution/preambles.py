@@ -22,14 +22,13 @@ from itertools import takewhile
 from pathlib import Path
 
 from hipcache.errors import JobFailed
-from hipcache.execution.preamble_values import MAKING, Candidate, Offer, Preamble
-from hipcache.execution.read_files import Headers, recorded
+from hipcache.execution.instances import InstancesInUse
+from hipcache.execution.preamble_making import make
+from hipcache.execution.preamble_values import MAKING, REFUSED_FOR, Candidate, Offer, Preamble, Refused
+from hipcache.execution.read_files import Headers
 from hipcache.execution.session import Session
-from hipcache.inputs import observing
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import depfile
 from hipcache.planning import leading, preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
@@ -39,19 +38,13 @@ MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
 WITHOUT = "without "
 OPTIONS, OFF, NO_INCLUDES, NONE_YET, REFUSED = "options", "switched off", "no includes", "none yet", "headers"
 FAILED, MESSAGES, CHANGED, TABLES = "fails", "messages", "changed", "virtual functions"
-INITIALIZERS, UNDEFINED = "initializers", "undefined functions"
+INITIALIZERS, UNDEFINED, INSTANCES = "initializers", "undefined functions", "instances of templates"
 # Who waits for one to be made tries so often (seconds), and waits no longer where a compiler could run so many times.
 _PAUSE = 0.02
 _IDLE = 4
-# After one could not be made it is not tried again for so many.
-_REFUSED = -64
-# Nor for so many after a file was changing just then.
+# One is not tried again for so many passes after a file was changing just then.
 _DISTURBED = -1
 _SHORTEST = 3
-
-
-class Refused(Exception):
-    """There cannot be such a preamble, for a reason in words."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +52,7 @@ class Preambles:
     """They stay in the local store: a remote's look-up would cost more than most of them gain."""
 
     session: Session
+    instances: InstancesInUse
     _off: dict[str, bool] = field(default_factory=dict)
     _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
 
@@ -70,7 +64,7 @@ class Preambles:
             return Offer(began, why=OPTIONS)
         if self._is_off(front):
             return Offer(began, why=OFF)
-        candidates = self._candidates(front)
+        candidates = self._candidates(front, instantiated=bitcode and self.instances.suit(front))
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
         shorter = ready.candidate if ready else None
         longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
@@ -132,7 +126,7 @@ class Preambles:
             self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
 
-    def _candidates(self, front: FrontEnd) -> list[Candidate]:
+    def _candidates(self, front: FrontEnd, *, instantiated: bool) -> list[Candidate]:
         """The longest first."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
@@ -145,14 +139,18 @@ class Preambles:
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
-                key = preamble.key(front, names[:number], self.session.command.cwd).digest
+                key = preamble.key(front, names[:number], self.session.command.cwd, instantiated=instantiated).digest
                 size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
-                found.append(Candidate(key, names[:number], size, sought))
+                found.append(Candidate(key, names[:number], size, instantiated, sought))
         records = self.session.shelves.near.records([one.key for one in found])
         if found and not records and not self.session.engine.recache:
             others = self._beside(front.source)
             return [replace(one, beside=_beginning(others, head.names[: len(one.names)])) for one in found]
-        return [one.with_record(records.get(one.key)) for one in found]
+        known = [one.with_record(records.get(one.key)) for one in found]
+        if instantiated and any(one.is_refused for one in known):
+            plain = self._candidates(front, instantiated=False)
+            return [other if one.is_refused else one for one, other in zip(known, plain, strict=True)]
+        return known
 
     def _beside(self, source: str) -> list[tuple[str, ...]]:
         """The leading includes of sources in the same directory."""
@@ -170,21 +168,24 @@ class Preambles:
     def _ready(self, one: Candidate, stem: str) -> Preamble | None:
         """The stored preamble; None if there is none, it is damaged, or a header is another one by now."""
         session = self.session
-        if len(one.outputs) != 3:
+        if len(one.outputs) != 3 + one.instantiated:
             return None
-        pch, seen, digest = one.outputs
+        pch, seen, digest, *listed = one.outputs
         reads = session.shelves.reads.get(digest)
         if reads is None or session.files.differs(digest, reads, exact=True):
             return None
         packed = session.shelves.shelf.contents.read(seen)
+        instances = self.instances.stored(listed[0]) if listed else None
         path = session.jobs.scratch(f"{stem}-{len(one.names)}.pch")
         try:
             headers = Headers.unpack(packed) if packed else None
         except ValueError:
             return None
-        if headers is None or not (self._lent(pch, path) or session.shelves.shelf.contents.copy(pch, path)):
+        if headers is None or (listed and not instances):
             return None
-        return Preamble(one, path, replace(headers, reads=reads), one.reordered)
+        if not (self._lent(pch, path) or session.shelves.shelf.contents.copy(pch, path)):
+            return None
+        return Preamble(one, path, replace(headers, reads=reads), instances, one.reordered)
 
     def _lent(self, pch: str, path: Path) -> bool:
         """Let `path` lead to the store's own file: to copy and check its 10 MB takes 7 ms for each pass. It stays open
@@ -209,52 +210,12 @@ class Preambles:
     def make(self, front: FrontEnd, one: Candidate, stem: str, *, bitcode: bool) -> Preamble | None:
         """Precompile it. None if that is not possible, which is remembered."""
         try:
-            made = self._made(front, one, stem, initializes=not bitcode)
+            made = make(self.session, self.instances, front, one, stem, initializes=not bitcode)
         except (Refused, JobFailed, Untraceable) as why:
             self.refuse(one, str(why), for_now=isinstance(why, Untraceable))
             return None
         self.session.counted[MADE] += 1
         return made
-
-    def _made(self, front: FrontEnd, one: Candidate, stem: str, *, initializes: bool) -> Preamble:
-        session = self.session
-        pch, rule = (session.jobs.scratch(f"{stem}-made.{end}") for end in ("pch", "pch.d"))
-        text = session.jobs.scratch(f"{stem}-made.hip", preamble.text_of(one.names))
-        with session.engine.slots.hold(session.jobs.runner.check):
-            started = session.engine.clock()
-            traced = session.jobs.trace("precompiled preamble", preamble.making(front, str(pch), str(rule)), stdin=text)
-            set_back = session.jobs.was_set_back(started, traced.ended)
-        if traced.observed is None or set_back or traced.ended.stderr:
-            raise Refused("it cannot be observed, or has something to say")
-        observed = observing.parse(traced.observed, str(session.jobs.workdir))
-        listed = depfile.parse(os.fsdecode(rule.read_bytes()))
-        read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
-        self._check_headers(front, read, observed)
-        reads = recorded(session, front, read, None, observed, started)
-        if initializes:
-            self._check_initializers(front, pch, stem)
-        return Preamble(one, pch, Headers(read, observed, reads))
-
-    def _check_headers(self, front: FrontEnd, read: Sequence[str], observed: Observed) -> None:
-        files = self.session.files
-        for path in read:
-            if not path.startswith("/") or not observed.has_read(path) or files.resolve(front.source) == path:
-                raise Refused(f"'{path}' is relative, the source itself, or was not seen to be read")
-            try:
-                content = Path(path).read_bytes()
-            except OSError as error:
-                raise Refused(f"'{path}': {error.strerror}") from error
-            fault = preamble.fault(content, system=path.startswith(front.search.system))
-            if fault:
-                raise Refused(f"'{path}': {fault}")
-
-    def _check_initializers(self, front: FrontEnd, pch: Path, stem: str) -> None:
-        """Initializers of headers come in another order (llvm/llvm-project#67992): there must be none."""
-        jobs = self.session.jobs
-        empty, output = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.bc")
-        jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(output)))
-        if b"llvm.global_ctors" in output.read_bytes():
-            raise Refused("it has objects that are initialized at the start")
 
     def keep(self, made: Preamble, seconds: float) -> None:
         """It has come to trust. `seconds`: what the pass took that it was made for, without it."""
@@ -262,12 +223,14 @@ class Preambles:
         assert headers.reads
         kept = (shelves.near.keep(content).hash for content in (made.pch.read_bytes(), headers.pack()))
         outputs = (*kept, shelves.reads.keep(headers.reads))
+        if made.instances:
+            outputs += (shelves.near.keep(made.instances.pack()).hash,)
         one = replace(made.candidate, wanted=0, spent=0.0, cost=MAKING * seconds, why="")
         self._put(replace(one, outputs=outputs, reordered=made.reordered))
 
     def refuse(self, one: Candidate, why: str, *, for_now: bool) -> None:
         """`for_now`: a file was changing just then."""
-        self._put(replace(one, wanted=_DISTURBED if for_now else _REFUSED, spent=0.0, outputs=(), why=why))
+        self._put(replace(one, wanted=_DISTURBED if for_now else -REFUSED_FOR, spent=0.0, outputs=(), why=why))
 
     def end(self, front: FrontEnd, why: str) -> None:
         """No pass of this compiler is to use one any more."""

@@ -31,6 +31,8 @@ from hipcache.planning.frontend import FrontEnd
 # The driver's own, since clang 16 where it finds HIP.
 WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
+# Then a precompiled header has the templates instantiated that its own text asks for.
+INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
 _UNCLEAR = pattern(r'["\\?\x00-\x1f\x7f]')
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
@@ -129,8 +131,9 @@ def is_optimized(front: FrontEnd) -> bool:
     return bool(levels) and levels[-1] != "-O0"
 
 
-def key(front: FrontEnd, names: tuple[str, ...], directory: str) -> Key:
-    """`directory`: the working directory. The same for all sources that begin alike."""
+def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool) -> Key:
+    """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? The same for all
+    sources that begin alike."""
     known = dict(front.key.inputs)
     relative = any(option.role is Role.SEARCH and not option.value.startswith("/") for option in front.job.options)
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
@@ -140,6 +143,7 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str) -> Key:
         *named,
         *(("include", name) for name in names),
         *([("directory", directory)] if relative else []),
+        *([("templates", INSTANTIATES)] if instantiated else []),
     ]
     return make_key("preamble", parts)
 
@@ -159,23 +163,25 @@ def text_of(names: tuple[str, ...]) -> bytes:
     return os.fsencode("".join(f"#include {name}\n" for name in names))
 
 
-def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
+def making(front: FrontEnd, output: str, dependencies: str, *, instantiated: bool) -> list[str]:
     """The command that reads a preamble's text on standard input."""
-    words = [front.job.program, "-cc1"]
-    for option in _options(front):
-        words += option.text
-    words += ["-main-file-name", "preamble", "-emit-pch", "-fno-pch-timestamp"]
+    words = [*compiling(front), "-emit-pch", "-fno-pch-timestamp", *([INSTANTIATES] if instantiated else [])]
     words += ["-dependency-file", dependencies, "-MT", "output", "-sys-header-deps"]
     return [*words, "-o", output, "-x", "hip", "-"]
 
 
 def alone(front: FrontEnd, pch: str, source: str, output: str) -> list[str]:
     """The command that compiles a preamble by itself to bitcode. `source`: of an empty file."""
+    words = [*compiling(front), "-emit-llvm-bc", "-disable-llvm-passes"]
+    return [*words, "-include-pch", pch, "-fno-validate-pch", "-o", output, "-x", "hip", source]
+
+
+def compiling(front: FrontEnd) -> list[str]:
+    """The begin of a command that compiles a preamble's text: without what is to be made of it."""
     words = [front.job.program, "-cc1"]
     for option in _options(front):
         words += option.text
-    words += ["-main-file-name", "preamble", "-emit-llvm-bc", "-disable-llvm-passes"]
-    return [*words, "-include-pch", pch, "-fno-validate-pch", "-o", output, "-x", "hip", source]
+    return [*words, "-main-file-name", "preamble"]
 
 
 def using(argv: list[str], pch: str, size: int) -> list[str]:

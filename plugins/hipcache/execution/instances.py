@@ -1,0 +1,85 @@
+"""Which preambles may have instances of templates (`planning/instances`), and for which passes these do not matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hipcache.execution.attempt import Attempt
+from hipcache.execution.preamble_values import Preamble, Refused
+from hipcache.execution.session import Session
+from hipcache.inputs.keys import make_key
+from hipcache.planning import instances
+from hipcache.planning.frontend import FrontEnd
+from hipcache.planning.instances import Declared, Instances
+from hipcache.values import dataclass, field
+
+# The sign of a table of virtual functions: clang decides at the end which of them it emits.
+_VTABLE = b"_ZTV"
+
+
+@dataclass(frozen=True)
+class InstancesInUse:
+    """For the passes of one compile."""
+
+    session: Session
+    _sources: dict[str, bool] = field(default_factory=dict)
+    _declared: dict[str, Declared] = field(default_factory=dict)
+
+    def suit(self, front: FrontEnd) -> bool:
+        """Does the source go with them, as far as it is known?"""
+        key = self._key(front)
+        if key not in self._sources:
+            self._sources[key] = not self.session.shelves.near.actions.get([key])
+        return self._sources[key]
+
+    def unsuited(self, front: FrontEnd) -> None:
+        """From now on the source gets preambles without instances: it would fail with the others time and again."""
+        key = self._key(front)
+        self._sources[key] = False
+        self.session.shelves.near.put(key, b'{"outputs": []}')
+
+    def stored(self, digest: str) -> Instances | None:
+        """Those that the content lists; None if it is lost or damaged."""
+        packed = self.session.shelves.shelf.contents.read(digest)
+        return None if packed is None else Instances.unpack(packed)
+
+    def listed(self, front: FrontEnd, text: Path, read: Sequence[str]) -> Instances:
+        """Those that the preamble has whose text is in that file, and which was made of the headers `read`. Raises
+        Refused, JobFailed."""
+        try:
+            headers = [Path(path).read_bytes() for path in read]
+        except OSError as error:
+            raise Refused(f"'{error.filename}': {error.strerror}") from error
+        for path, header in zip(read, headers, strict=True):
+            if not path.startswith(front.search.system) and instances.makes_specializations(header):
+                raise Refused(f"'{path}' has a macro that specializes templates")
+        output = text.with_suffix(".ll")
+        self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
+        return Instances(instances.names(output.read_bytes()), instances.open_names(headers))
+
+    def matter(self, front: FrontEnd, one: Preamble, made: Attempt) -> bool:
+        """Could the bitcode of a pass with that preamble be another one because of its instances?"""
+        if one.instances is None:
+            return False
+        output = made.output.read_bytes()
+        if one.instances.are_in(output) or _VTABLE in output:
+            return True
+        known = set(one.headers.read)
+        others = (file.path for file in made.trace.files if file.path not in known)
+        return any(
+            declared.odd or not declared.names.isdisjoint(one.instances.open_names)
+            for declared in self._all_declared(path for path in others if not path.startswith(front.search.system))
+        )
+
+    def _all_declared(self, paths: Iterable[str]) -> Iterable[Declared]:
+        for path in paths:
+            if path not in self._declared:
+                with open(self.session.files.resolve(path), "rb") as file:
+                    self._declared[path] = instances.declares(file.read())
+            yield self._declared[path]
+
+    def _key(self, front: FrontEnd) -> str:
+        source = os.path.join(self.session.command.cwd, front.source)
+        return make_key("source without instances in preambles", [("source", source)]).digest

@@ -1,0 +1,64 @@
+"""Makes precompiled preambles (`planning/preamble`), by a compiler that is observed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hipcache.execution.instances import InstancesInUse
+from hipcache.execution.preamble_values import Candidate, Preamble, Refused
+from hipcache.execution.read_files import Headers, recorded
+from hipcache.execution.session import Session
+from hipcache.inputs import observing
+from hipcache.inputs.observing import Observed
+from hipcache.making import depfile
+from hipcache.planning import preamble
+from hipcache.planning.frontend import FrontEnd
+
+
+def make(
+    session: Session, in_use: InstancesInUse, front: FrontEnd, one: Candidate, stem: str, *, initializes: bool
+) -> Preamble:
+    """Precompile it. `initializes`: may a pass with it have initializers? Raises Refused, JobFailed, Untraceable."""
+    pch, rule = (session.jobs.scratch(f"{stem}-made.{end}") for end in ("pch", "pch.d"))
+    text = session.jobs.scratch(f"{stem}-made.hip", preamble.text_of(one.names))
+    with session.engine.slots.hold(session.jobs.runner.check):
+        started = session.engine.clock()
+        argv = preamble.making(front, str(pch), str(rule), instantiated=one.instantiated)
+        traced = session.jobs.trace("precompiled preamble", argv, stdin=text)
+        set_back = session.jobs.was_set_back(started, traced.ended)
+    if traced.observed is None or set_back or traced.ended.stderr:
+        raise Refused("it cannot be observed, or has something to say")
+    observed = observing.parse(traced.observed, str(session.jobs.workdir))
+    listed = depfile.parse(os.fsdecode(rule.read_bytes()))
+    read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
+    _check_headers(session, front, read, observed)
+    reads = recorded(session, front, read, None, observed, started)
+    if initializes:
+        _check_initializers(session, front, pch, stem)
+    instances = in_use.listed(front, text, read) if one.instantiated else None
+    return Preamble(one, pch, Headers(read, observed, reads), instances)
+
+
+def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], observed: Observed) -> None:
+    files = session.files
+    for path in read:
+        if not path.startswith("/") or not observed.has_read(path) or files.resolve(front.source) == path:
+            raise Refused(f"'{path}' is relative, the source itself, or was not seen to be read")
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise Refused(f"'{path}': {error.strerror}") from error
+        fault = preamble.fault(content, system=path.startswith(front.search.system))
+        if fault:
+            raise Refused(f"'{path}': {fault}")
+
+
+def _check_initializers(session: Session, front: FrontEnd, pch: Path, stem: str) -> None:
+    """Initializers of headers come in another order (llvm/llvm-project#67992): there must be none."""
+    jobs = session.jobs
+    empty, output = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.bc")
+    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(output)))
+    if b"llvm.global_ctors" in output.read_bytes():
+        raise Refused("it has objects that are initialized at the start")
