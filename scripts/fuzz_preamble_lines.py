@@ -56,6 +56,16 @@ _Pragma("clang diagnostic push")@_Pragma("clang diagnostic pop")
 inline float fused_#(float a, float b, float c) { return a * b + c; }
 enum Kind_# { First_#, Second_# };
 using deprecated_#_t [[deprecated]] = int;
+template <int N> __device__ __attribute__((noinline)) int times_#(int x) { return N * x + (x >> N); }@\
+inline __device__ int asks_#(int x) { return times_#<3>(x) + times_#<5>(x); }
+template <class T> struct Trait_# { static constexpr int value = #; };@\
+template <class T> __device__ int traited_#(T) { return Trait_#<T>::value; }@\
+inline __device__ int pointed_#() { return traited_#((int*)nullptr); }
+struct Thing_# {};@template <class...> using void_# = void;@\
+template <class T, class = void> struct Shown_# { static constexpr int value = 0; };@\
+template <class T> struct Shown_#<T, void_#<decltype(shown_#(T()))>> { static constexpr int value = 1; };@\
+template <class T> __device__ int is_shown_#(T) { return Shown_#<T>::value; }@\
+inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }
 """
 #: What follows the head of a source: right lines, lines that warn, lines that are wrong. `%`: what is in a header.
 RIGHT = r"""
@@ -100,6 +110,11 @@ int m%() { return undefined_%(); }
 void f%() { int PASTED_%(x); }
 Tall_% n%;
 deprecated_%_t o%;
+extern "C" __global__ void t%(int* p) { p[0] = times_%<5>(p[1]) + times_%<3>(p[2]); }
+template <class T> struct Trait_%<T*> { static constexpr int value = 7; };@\
+extern "C" __global__ void u%(int* p) { p[0] = Trait_%<int*>::value; }
+__device__ int shown_%(Thing_%);@extern "C" __global__ void v%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+extern "C" __global__ void w%(int* p) { p[0] = Trait_%<int*>::value + traited_%(p); }
 int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
 """
 WRONG = r"""

@@ -31,7 +31,10 @@ from fuzz_preamble_lines import (
 )
 
 #: The names by which lines of headers are used.
-STEMS = ("kept_", "olden_", "narrow_", "on_device_", "twice_", "undefined_", "Tall_", "PASTED_", "deprecated_", "Kind_")
+STEMS = (
+    *("kept_", "olden_", "narrow_", "on_device_", "twice_", "undefined_", "Tall_", "PASTED_", "deprecated_", "Kind_"),
+    *("times_", "Trait_", "Shown_"),
+)
 
 
 def _names(use: str, line: str) -> bool:
@@ -40,7 +43,7 @@ def _names(use: str, line: str) -> bool:
 
 
 def rows(text: str) -> list[str]:
-    return [line.replace("@", "\n") for line in text.strip().splitlines()]
+    return [line.replace("@", "\n") for line in text.strip().replace("@\\\n", "@").splitlines()]
 
 
 @dataclass

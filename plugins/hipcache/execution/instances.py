@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from hipcache.execution.attempt import Attempt
 from hipcache.execution.preamble_values import Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
+from hipcache.inputs.readset import ReadSet
 from hipcache.planning import instances
 from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.instances import Declared, Instances
+from hipcache.planning.instances import Declared, Header, Instances
 from hipcache.values import dataclass, field
 
 # The sign of a table of virtual functions: clang decides at the end which of them it emits.
 _VTABLE = b"_ZTV"
+# In the path of each header of libstdc++ and of libc++.
+_LIBRARY = "/c++/"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class InstancesInUse:
 
     session: Session
     _sources: dict[str, bool] = field(default_factory=dict)
+    _headers: dict[tuple[str, str], Header] = field(default_factory=dict)
     _declared: dict[str, Declared] = field(default_factory=dict)
 
     def suit(self, front: FrontEnd) -> bool:
@@ -45,19 +49,27 @@ class InstancesInUse:
         packed = self.session.shelves.shelf.contents.read(digest)
         return None if packed is None else Instances.unpack(packed)
 
-    def listed(self, front: FrontEnd, text: Path, read: Sequence[str]) -> Instances:
-        """Those that the preamble has whose text is in that file, and which was made of the headers `read`. Raises
-        Refused, JobFailed."""
-        try:
-            headers = [Path(path).read_bytes() for path in read]
-        except OSError as error:
-            raise Refused(f"'{error.filename}': {error.strerror}") from error
-        for path, header in zip(read, headers, strict=True):
-            if not path.startswith(front.search.system) and instances.makes_specializations(header):
-                raise Refused(f"'{path}' has a macro that specializes templates")
+    def listed(self, front: FrontEnd, text: Path, reads: ReadSet) -> Instances:
+        """Those that the preamble has whose text is in that file, and which was made of `reads`. Raises Refused,
+        JobFailed."""
+        system = front.search.system
+        headers = [self._header(one.path, one.digest, one.path.startswith(system)) for one in reads.files]
         output = text.with_suffix(".ll")
         self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
         return Instances(instances.names(output.read_bytes()), instances.open_names(headers))
+
+    def _header(self, path: str, digest: str, is_system: bool) -> Header:
+        """Raises Refused."""
+        key = (path, digest)
+        if key not in self._headers:
+            try:
+                content = Path(path).read_bytes()
+            except OSError as error:
+                raise Refused(f"'{path}': {error.strerror}") from error
+            if not is_system and instances.makes_specializations(content):
+                raise Refused(f"'{path}' has a macro that specializes templates")
+            self._headers[key] = instances.read(content, of_library=is_system and _LIBRARY in path)
+        return self._headers[key]
 
     def matter(self, front: FrontEnd, one: Preamble, made: Attempt) -> bool:
         """Could the bitcode of a pass with that preamble be another one because of its instances?"""

@@ -37,7 +37,7 @@ def make(
     reads = recorded(session, front, read, None, observed, started)
     if initializes:
         _check_initializers(session, front, pch, stem)
-    instances = in_use.listed(front, text, read) if one.instantiated else None
+    instances = in_use.listed(front, text, reads) if one.instantiated else None
     return Preamble(one, pch, Headers(read, observed, reads), instances)
 
 

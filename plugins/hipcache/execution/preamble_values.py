@@ -16,8 +16,10 @@ from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, replace
 
 # Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
-# passes more to make it, and each use saves a little less than half of one.
+# passes more to make it, and each use saves a little less than one. One that suits few sources is made when it would
+# have saved what it costs.
 _FIRST = 1
+_RARELY = 3
 _BESIDE = 6
 # A pass without it, the making and the comparison, in times of the pass without it. (A list of instances, which only
 # some have, takes one more.)
@@ -36,12 +38,14 @@ class Candidate:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
     make it; `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is
-    known of it yet. `instantiated`: it has instances of templates (`planning/instances`)."""
+    known of it yet. `instantiated`: it has instances of templates (`planning/instances`); `is_rare`: it suits those
+    sources alone which others do not suit."""
 
     key: str
     names: tuple[str, ...]
     size: int
     instantiated: bool = False
+    is_rare: bool = False
     absent: frozenset[str] = frozenset()
     wanted: int = 0
     spent: float = 0.0
@@ -54,7 +58,8 @@ class Candidate:
     def is_due(self, shorter: Candidate | None, noted: int = 0) -> bool:
         """Is it to be made? `shorter`: the one that serves in its place; `noted`: how many of those that have missed
         it were the pass that asks."""
-        wanted = self.wanted - noted >= _FIRST or self.beside >= _BESIDE
+        first = _RARELY if self.is_rare else _FIRST
+        wanted = self.wanted - noted >= first or self.beside >= _BESIDE
         return wanted and (not shorter or self.spent >= shorter.cost)
 
     @property

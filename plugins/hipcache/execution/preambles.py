@@ -64,7 +64,7 @@ class Preambles:
             return Offer(began, why=OPTIONS)
         if self._is_off(front):
             return Offer(began, why=OFF)
-        candidates = self._candidates(front, instantiated=bitcode and self.instances.suit(front))
+        candidates = self._candidates(front, bitcode=bitcode, instantiated=bitcode and self.instances.suit(front))
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
         shorter = ready.candidate if ready else None
         longer = tuple(one for one in candidates if not shorter or one.size > shorter.size)
@@ -126,7 +126,7 @@ class Preambles:
             self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
 
-    def _candidates(self, front: FrontEnd, *, instantiated: bool) -> list[Candidate]:
+    def _candidates(self, front: FrontEnd, *, bitcode: bool, instantiated: bool) -> list[Candidate]:
         """The longest first."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
@@ -136,19 +136,20 @@ class Preambles:
         names, absent = self._named(front, head.names)
         whole = len(names)
         numbers = [one for one in range(whole, -1, -1) if one == whole or one <= _SHORTEST]
+        is_rare = bitcode and not instantiated
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
                 key = preamble.key(front, names[:number], self.session.command.cwd, instantiated=instantiated).digest
                 size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
-                found.append(Candidate(key, names[:number], size, instantiated, sought))
+                found.append(Candidate(key, names[:number], size, instantiated, is_rare, sought))
         records = self.session.shelves.near.records([one.key for one in found])
-        if found and not records and not self.session.engine.recache:
+        if found and not is_rare and not records and not self.session.engine.recache:
             others = self._beside(front.source)
             return [replace(one, beside=_beginning(others, head.names[: len(one.names)])) for one in found]
         known = [one.with_record(records.get(one.key)) for one in found]
         if instantiated and any(one.is_refused for one in known):
-            plain = self._candidates(front, instantiated=False)
+            plain = self._candidates(front, bitcode=bitcode, instantiated=False)
             return [other if one.is_refused else one for one, other in zip(known, plain, strict=True)]
         return known
 

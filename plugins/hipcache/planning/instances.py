@@ -17,7 +17,7 @@ calls, no class that such a header only declares (`open_names`), no operator, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from hipcache.inputs import lexed
 from hipcache.patterns import pattern
@@ -40,6 +40,14 @@ _NAMED = pattern(
 _BEFORE_CALLS = frozenset(
     b"return else do case throw and or not xor bitand bitor compl co_await co_yield co_return".split()
 )
+# Before parentheses, and no names of functions.
+_KEYWORDS = frozenset(
+    b"__attribute__ __attribute __declspec alignas decltype noexcept static_assert sizeof alignof typeof __typeof__ "
+    b"explicit requires throw asm __asm__ __asm".split()
+)
+# The only functions that the standard library looks up in the namespaces of the arguments ([contents]/3 of the C++
+# standard; those of ranges and of `for`). Nobody else may declare others in its own namespace.
+_LOOKED_UP = frozenset(b"swap make_error_code make_error_condition begin end get iter_move iter_swap".split())
 _CLASS = pattern(rb"\b(?:struct|class|union)\s+([A-Za-z_]\w*)")
 _INCOMPLETE = pattern(rb"\b(?:struct|class|union)\s+([A-Za-z_]\w*)\s*;")
 # The head of a class, up to its name; the parentheses are those of attributes.
@@ -74,6 +82,16 @@ class Instances:
     def unpack(cls, packed: bytes) -> Instances:
         instances, _, open_names = packed.partition(b"\n\n")
         return cls(tuple(instances.split()), frozenset(open_names.split()))
+
+
+@dataclass(frozen=True)
+class Header:
+    """Names in a header: functions that it may call unqualified, all its classes, and those that it only declares at
+    that place."""
+
+    called: frozenset[bytes]
+    classes: frozenset[bytes]
+    incomplete: frozenset[bytes]
 
 
 @dataclass(frozen=True)
@@ -124,17 +142,21 @@ def is_instance(name: bytes) -> bool:
     return True
 
 
-def open_names(headers: Iterable[bytes]) -> frozenset[bytes]:
+def read(header: bytes, *, of_library: bool) -> Header:
+    """`of_library`: is it the standard library's?"""
+    if of_library:
+        return Header(_LOOKED_UP, frozenset(), frozenset())
+    bare = _bare(header)
+    called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
+    return Header(frozenset(called), frozenset(_CLASS.findall(bare)), frozenset(_INCOMPLETE.findall(bare)))
+
+
+def open_names(headers: Sequence[Header]) -> frozenset[bytes]:
     """All functions that headers may call by an unqualified name, and all classes that one declares and does not
     define there."""
-    called: set[bytes] = set()
-    classes: set[bytes] = set()
-    incomplete: set[bytes] = set()
-    for bare in map(_bare, headers):
-        called.update(name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS)
-        classes.update(_CLASS.findall(bare))
-        incomplete.update(_INCOMPLETE.findall(bare))
-    return frozenset(called - classes | incomplete)
+    called = {name for one in headers for name in one.called}
+    classes = {name for one in headers for name in one.classes}
+    return frozenset(called - classes).union(*(one.incomplete for one in headers))
 
 
 def makes_specializations(header: bytes) -> bool:
@@ -168,7 +190,7 @@ def _outside(code: bytes) -> Iterator[bytes]:
             namespaces, depth = (namespaces, depth - 1) if depth else (namespaces - 1, 0)
         elif text == b"(":
             parentheses += 1
-            if outside and last and not initializes:
+            if outside and last and not initializes and last not in _KEYWORDS:
                 yield last
         elif text == b")":
             parentheses -= 1
