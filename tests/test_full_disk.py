@@ -101,3 +101,26 @@ def test_the_doctor_looks_below_the_top_directory(lab: Lab, small_disk: Path, pa
     assert said.status == 1
     assert f"MiB are left in '{lab.store}/v1/{part}'".encode() in said.out
     assert [one["kind"] for one in json.loads(lab.hipcache("stats", "--json").out)["conditions"]] == [FULL_DISK]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("export", "store.tar.gz"), "store.tar.gz"),
+        (("report", "--html", "page.html"), "page.html"),
+        (("report", "--chrome-trace", "trace.json"), "trace.json"),
+        (("config", "set", "max_size", "5GiB"), "hipcache/hipcache.yaml"),
+    ],
+    ids=["export", "report", "trace", "config"],
+)
+def test_a_verb_names_the_file_that_has_no_room(lab: Lab, small_disk: Path, words: tuple[str, ...], name: str) -> None:
+    lab.compile()
+    (small_disk / "hipcache").mkdir()
+    lab.environ |= {"XDG_CONFIG_HOME": str(small_disk)}
+    _fill(small_disk, 0)
+    said = lab.hipcache(*(str(small_disk / word) if word == name else word for word in words))
+    assert said.status == 1
+    assert f"'{small_disk}/{name}'" in said.err.decode(), said
+    assert "free some space" in said.err.decode()
+    assert {path.name for path in small_disk.iterdir()} == {"filler", "hipcache"}
+    assert not list((small_disk / "hipcache").iterdir())

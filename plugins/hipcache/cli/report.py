@@ -12,6 +12,7 @@ from pathlib import Path
 from hipcache import config
 from hipcache.cli import Session, page
 from hipcache.cli.screen import plural
+from hipcache.disk.atomic import write_whole
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.report import build, stats_log, store_history
 from hipcache.report.history import History
@@ -50,10 +51,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if options.html:
         source = f"from '{log}'" if log else f"the last compile of each object, from '{settings.dir}'"
         told = page.Told(source, compiles, targets.of, *_store(settings))
-        options.html.write_text(page.page(told), encoding="utf-8", errors="backslashreplace")
+        write_whole(options.html, page.page(told).encode(errors="backslashreplace"))
         print(f"report of {count}: '{options.html}'", file=session.out)
     if options.chrome_trace:
-        options.chrome_trace.write_text(json.dumps(build.chrome_trace(compiles, targets.of)), encoding="utf-8")
+        write_whole(options.chrome_trace, json.dumps(build.chrome_trace(compiles, targets.of)).encode())
         print(f"timeline of {count}: '{options.chrome_trace}'", file=session.out)
     return 0
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError that names no file, as that of a write does, names this one."""
+    try:
+        yield
+    except OSError as error:
+        if not error.filename:
+            error.filename = os.fspath(path)
+        raise
 
 
 def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
     """Write beside `path` and rename; into it if it is special (/dev/null). `through_links`: also if it is a symbolic
     link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes a
-    dependency file. Raises OSError."""
+    dependency file. Raises OSError, which names a file."""
+    with naming(path):
+        _write_whole(path, content, through_links=through_links)
+
+
+def _write_whole(path: Path, content: bytes, *, through_links: bool) -> None:
     if _is_special(path) or (through_links and path.is_symlink()):
         with open(path, "wb") as special:
             special.write(content)

@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from hipcache.disk.atomic import naming
 from hipcache.disk.confined import VERSION
 from hipcache.errors import HipcacheError
 from hipcache.patterns import pattern
@@ -118,7 +119,7 @@ def _to_write(path: Path) -> Iterator[IO[bytes]]:
     temporary = path.with_name(f".{name}.{random_name()}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        with open(fd, "wb") as file:
+        with naming(path), open(fd, "wb") as file:
             # Level 3 of both tools: objects are sent, and seldom kept for long.
             packed: Any = (
                 zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
