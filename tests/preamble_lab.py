@@ -42,8 +42,10 @@ def build(lab: Lab, number: int, *flags: str, head: str = "", body: str = "") ->
 
 
 def counts(lab: Lab) -> dict[str, int]:
-    found = lab.stats()["preambles"]
+    told = lab.stats()
+    found = told["preambles"]
     assert isinstance(found, dict)
+    print("without a preamble:", told["without_preamble"])  # for who reads of a failure
     return found
 
 
