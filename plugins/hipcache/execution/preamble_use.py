@@ -188,14 +188,15 @@ class PreambleUse:
             return one
         if not self.work.bitcode:
             raise Different("another object")
-        if self.preambles.instances.matter(self.work.front, one, made):
-            return INSTANCES
+        matter = self.preambles.instances.matter(self.work.front, one, made)
         names = _names(without)
         if _VTABLE in without or not preamble.is_optimized(self.work.front) or not names or names != _names(with_it):
-            return "its names come in another order"
-        if self._object(made) != self._object(plain):
-            raise Different("another object of its bitcode")
-        return replace(one, reordered=True)
+            return INSTANCES if matter else "its names come in another order"
+        if self._object(made) == self._object(plain):
+            return replace(one, reordered=True)
+        if matter:
+            return INSTANCES
+        raise Different("another object of its bitcode")
 
     def _object(self, made: Attempt) -> tuple[bytes, bytes] | None:
         """The object that the back end makes of the bitcode, and its messages."""

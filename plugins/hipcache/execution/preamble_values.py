@@ -19,7 +19,7 @@ from hipcache.values import dataclass, replace
 # passes more to make it, and each use saves a little less than one. One that suits few sources is made when it would
 # have saved what it costs.
 _FIRST = 1
-_RARELY = 3
+_RARELY = 2
 _BESIDE = 6
 # A pass without it, the making and the comparison, in times of the pass without it. (A list of instances, which only
 # some have, takes one more.)
