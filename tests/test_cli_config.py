@@ -134,7 +134,10 @@ def test_a_full_disk_is_told_in_two_whole_lines(shell: Shell, tmp_path: Path) ->
     log = tmp_path / "log"
     log.write_text(stats_log.line(MISS, began=1.0, now=2.0, cwd="/", path="a.o") + "\n")
     assert shell("report", "--stats-log", str(log), "--html", "/dev/full") == 1
-    assert shell.err == "hipcache: No space left on device\n  free some space on that disk, or write to another one\n"
+    assert shell.err.splitlines() == [
+        "hipcache: No space left on device: '/dev/full'",
+        "  free some space on that disk, or write to another one",
+    ]
 
 
 def test_a_file_that_is_not_there_is_no_fault_of_permissions(shell: Shell) -> None:
