@@ -176,8 +176,10 @@ def test_what_a_header_leaves_open() -> None:
 
 
 def test_a_macro_that_specializes() -> None:
-    assert instances.makes_specializations(b"#define S(t) \\\n  template <class T> struct s<t<T>>\n")
-    assert not instances.makes_specializations(b"#define S(t) struct t\ntemplate <class T> struct s<T*>;\n")
+    header = b"#define S(t) \\\n  template <class T> struct s<t<T>>\n"
+    assert instances.read(header, of_library=False).specializes
+    header = b"#define S(t) struct t\ntemplate <class T> struct s<T*>;\n"
+    assert not instances.read(header, of_library=False).specializes
 
 
 def test_a_list_survives_the_store() -> None:

@@ -11,13 +11,13 @@ from hipcache.execution.preamble_values import Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.search import SearchPath
+from hipcache.making import bitcode
 from hipcache.planning import instances
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.instances import Declared, Header, Instances
 from hipcache.values import dataclass, field
 
-# The sign of a table of virtual functions: clang decides at the end which of them it emits.
-_VTABLE = b"_ZTV"
 # In the path of each header of libstdc++ and of libc++.
 _LIBRARY = "/c++/"
 
@@ -52,13 +52,12 @@ class InstancesInUse:
     def listed(self, front: FrontEnd, text: Path, reads: ReadSet) -> Instances:
         """Those that the preamble has whose text is in that file, and which was made of `reads`. Raises Refused,
         JobFailed."""
-        system = front.search.system
-        headers = [self._header(one.path, one.digest, one.path.startswith(system)) for one in reads.files]
+        headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
         output = text.with_suffix(".ll")
         self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
         return Instances(instances.names(output.read_bytes()), instances.open_names(headers))
 
-    def _header(self, path: str, digest: str, is_system: bool) -> Header:
+    def _header(self, search: SearchPath, path: str, digest: str) -> Header:
         """Raises Refused."""
         key = (path, digest)
         if key not in self._headers:
@@ -66,17 +65,19 @@ class InstancesInUse:
                 content = Path(path).read_bytes()
             except OSError as error:
                 raise Refused(f"'{path}': {error.strerror}") from error
-            if not is_system and instances.makes_specializations(content):
-                raise Refused(f"'{path}' has a macro that specializes templates")
-            self._headers[key] = instances.read(content, of_library=is_system and _LIBRARY in path)
-        return self._headers[key]
+            of_library = _LIBRARY in path and search.is_own(path, self.session.files.basedir)
+            self._headers[key] = instances.read(content, of_library=of_library)
+        header = self._headers[key]
+        if header.specializes and not path.startswith(search.system):
+            raise Refused(f"'{path}' has a macro that specializes templates")
+        return header
 
     def matter(self, front: FrontEnd, one: Preamble, made: Attempt) -> bool:
         """Could the bitcode of a pass with that preamble be another one because of its instances?"""
         if one.instances is None:
             return False
         output = made.output.read_bytes()
-        if one.instances.are_in(output) or _VTABLE in output:
+        if one.instances.are_in(output) or bitcode.VTABLE in output:
             return True
         known = set(one.headers.read)
         others = (file.path for file in made.trace.files if file.path not in known)

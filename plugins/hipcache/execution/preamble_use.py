@@ -37,9 +37,8 @@ from hipcache.values import dataclass, replace
 # (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to
 WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
 
-# Names that clang 16 and later list in another order, and the sign that tables of virtual functions use them.
+# Names that clang 16 and later list in another order. Tables of virtual functions use them.
 _MOVED = pattern(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
-_VTABLE = b"_ZTV"
 _NAMES = pattern(rb"[!-~]{18,}")
 # The section of functions that initialize variables at the start, also under -ffunction-sections.
 _STARTUP = b".text.startup"
@@ -95,7 +94,7 @@ class PreambleUse:
                 if self.preambles.instances.matter(self.work.front, offer.ready, found):
                     self.preambles.instances.unsuited(self.work.front)
                     return self.run(plainly)
-                if not (offer.ready.reordered and _VTABLE in found.output.read_bytes()):
+                if not (offer.ready.reordered and bitcode.VTABLE in found.output.read_bytes()):
                     self._count(USED)
                     if offer.missed:
                         self.preambles.miss(offer, self._could_save(offer.ready, found))
@@ -190,7 +189,12 @@ class PreambleUse:
             raise Different("another object")
         matter = self.preambles.instances.matter(self.work.front, one, made)
         names = _names(without)
-        if _VTABLE in without or not preamble.is_optimized(self.work.front) or not names or names != _names(with_it):
+        if (
+            bitcode.VTABLE in without
+            or not preamble.is_optimized(self.work.front)
+            or not names
+            or names != _names(with_it)
+        ):
             return INSTANCES if matter else "its names come in another order"
         if self._object(made) == self._object(plain):
             return replace(one, reordered=True)

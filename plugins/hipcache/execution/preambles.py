@@ -142,7 +142,7 @@ class Preambles:
             if number or preamble.WRAPPER in front.included:
                 key = preamble.key(front, names[:number], self.session.command.cwd, instantiated=instantiated).digest
                 size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
-                found.append(Candidate(key, names[:number], size, instantiated, is_rare, sought))
+                found.append(Candidate(key, names[:number], size, instantiated, is_rare, absent=sought))
         records = self.session.shelves.near.records([one.key for one in found])
         if found and not is_rare and not records and not self.session.engine.recache:
             others = self._beside(front.source)

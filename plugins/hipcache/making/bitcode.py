@@ -26,6 +26,8 @@ from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
+# The name of each table of virtual functions begins so (Itanium C++ ABI, 5.1.4).
+VTABLE = b"_ZTV"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
 _FUNCTION = 8

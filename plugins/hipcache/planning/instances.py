@@ -87,11 +87,12 @@ class Instances:
 @dataclass(frozen=True)
 class Header:
     """Names in a header: functions that it may call unqualified, all its classes, and those that it only declares at
-    that place."""
+    that place. `specializes`: does a macro of it specialize templates?"""
 
     called: frozenset[bytes]
-    classes: frozenset[bytes]
-    incomplete: frozenset[bytes]
+    classes: frozenset[bytes] = frozenset()
+    incomplete: frozenset[bytes] = frozenset()
+    specializes: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,12 @@ def is_instance(name: bytes) -> bool:
 def read(header: bytes, *, of_library: bool) -> Header:
     """`of_library`: is it the standard library's?"""
     if of_library:
-        return Header(_LOOKED_UP, frozenset(), frozenset())
+        return Header(_LOOKED_UP)
     bare = _bare(header)
     called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
-    return Header(frozenset(called), frozenset(_CLASS.findall(bare)), frozenset(_INCOMPLETE.findall(bare)))
+    specializes = b"template" in bare and any(_SPECIALIZED.search(body) for _, body in _MACRO.findall(bare))
+    classes, incomplete = (frozenset(one.findall(bare)) for one in (_CLASS, _INCOMPLETE))
+    return Header(frozenset(called), classes, incomplete, specializes)
 
 
 def open_names(headers: Sequence[Header]) -> frozenset[bytes]:
@@ -157,11 +160,6 @@ def open_names(headers: Sequence[Header]) -> frozenset[bytes]:
     called = {name for one in headers for name in one.called}
     classes = {name for one in headers for name in one.classes}
     return frozenset(called - classes).union(*(one.incomplete for one in headers))
-
-
-def makes_specializations(header: bytes) -> bool:
-    """Does a macro of it?"""
-    return b"template" in header and any(_SPECIALIZED.search(body) for _, body in _MACRO.findall(_bare(header)))
 
 
 def declares(text: bytes) -> Declared:
@@ -177,8 +175,7 @@ def declares(text: bytes) -> Declared:
 def _outside(code: bytes) -> Iterator[bytes]:
     """Names before parentheses outside of functions and classes, and what `using` names there. `operator` also where
     the text does not end outside of all braces."""
-    depth = parentheses = begin = 0
-    namespaces = 0
+    depth = parentheses = namespaces = begin = 0
     last, names_one, initializes = b"", False, False
     for token in _TOKEN.finditer(code):
         text = token.group()
