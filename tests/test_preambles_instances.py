@@ -6,7 +6,8 @@ import pytest
 from hip import Lab
 from hipcache.execution.preamble_values import Candidate
 from hipcache.planning import instances
-from hipcache.planning.instances import Declared, Instances
+from hipcache.planning.declared import Declared, Open, declared, left_open, read
+from hipcache.planning.instances import Instances
 from preamble_lab import BOTH, build, counts, prelab, prepare
 
 __all__ = ["prelab"]
@@ -32,6 +33,9 @@ template <class T, class = void> struct is_whole { static constexpr int value = 
 template <class T> struct is_whole<T, void_type<decltype(sizeof(T))>> { static constexpr int value = 1; };
 template <class T> __device__ int whole(T*) { return is_whole<T>::value; }
 inline __device__ int is_later_whole(later* x) { return whole(x); }
+
+#define DECLARE(name) __device__ int name(thing)
+#define OF_POINTERS template <class T> struct traits<T*>
 """
 _HEAD = "#include <templates.hpp>\n"
 _KERNEL = 'extern "C" __global__ void more(int* p) {{ p[1] = {}; }}\n'
@@ -71,11 +75,17 @@ def test_a_device_gets_one_with_instances_that_a_source_does_not_use(prelab: Lab
         + _KERNEL.format("traits<int*>::value"),
         # It decides whether there is such a function before the source declares it.
         "__device__ int shown(thing);\n" + _KERNEL.format("has_shown<thing>::value"),
+        "__device__ int (shown)(thing);\n" + _KERNEL.format("has_shown<thing>::value"),
+        "DECLARE(shown);\n" + _KERNEL.format("has_shown<thing>::value"),
+        "OF_POINTERS { static constexpr int value = 2; };\n" + _KERNEL.format("traits<int*>::value"),
         "namespace other { __device__ int shown(thing); }\nusing other::shown;\n"
         + _KERNEL.format("has_shown<thing>::value"),
         "struct later { int x; };\n" + _KERNEL.format("is_whole<later>::value"),
     ],
-    ids=["order", "partial specialization", "declared function", "using", "completed class"],
+    ids=[
+        *("order", "partial specialization", "declared function", "name in parentheses", "macro that declares"),
+        *("macro that specializes", "using", "completed class"),
+    ],
 )
 def test_where_they_matter_a_source_gets_another_preamble(prelab: Lab, body: str) -> None:
     _prepared(prelab)
@@ -90,14 +100,14 @@ def test_where_they_matter_a_source_gets_another_preamble(prelab: Lab, body: str
 
 
 @pytest.mark.archs(1)
-def test_a_header_with_a_macro_that_specializes_gets_none_with_instances(prelab: Lab) -> None:
-    prelab.write("inc/templates.hpp", _HEADER + "#define OF_POINTERS(n) template <class T> struct traits<T*> n\n")
-    for number in range(1, 5):
-        build(prelab, number, head=_HEAD)
-    assert [one.why for one in _candidates(prelab) if "specializes" in one.why]
-    body = "OF_POINTERS({ static constexpr int value = 2; });\n" + _KERNEL.format("traits<int*>::value")
-    build(prelab, 5, head=_HEAD, body=body)
-    assert counts(prelab)["used"] and not counts(prelab)["different"]
+def test_a_header_of_the_users_counts_where_isystem_names_its_directory(prelab: Lab) -> None:
+    option = f"-isystem{prelab.root}/sys"
+    prelab.write("inc/templates.hpp", _HEADER)
+    prelab.write("sys/showing.hpp", "DECLARE(shown);\n")
+    prepare(prelab, option, head=_HEAD)
+    body = "#include <showing.hpp>\n" + _KERNEL.format("has_shown<thing>::value")
+    build(prelab, 1, option, head=_HEAD, body=body)
+    assert counts(prelab)["different"] == 0
 
 
 @pytest.mark.parametrize(
@@ -132,34 +142,40 @@ def test_which_names_are_instances(name: str, is_one: bool) -> None:
     ("text", "names", "odd"),
     [
         ("__global__ void k(int* p) { g(p); }\nint main() { return h(); }", "k main", False),
-        ("__global__ void __launch_bounds__(64) k(float4 x);", "__launch_bounds__ k", False),
+        ("__global__ void __launch_bounds__(64) k(float4 x);", "k", False),
         ("namespace a { namespace b::c { void f(); } inline namespace d { int g(int); } }", "f g", False),
         ('extern "C" { void f(); }\nextern "C" void g() { h(); }', "f g", False),
         ("struct s { void f(); s() {} bool operator==(s); };", "s", False),
         ("struct alignas(8) n::s final : base { }; class c; union u {};", "s u", False),
         ("__device__ __attribute__((used)) auto f(int) noexcept(true) -> decltype(1);", "f", False),
-        ("int a = f(), b = g(1);\nint h(int x = i());", "h", False),
+        ("int a = f(), b = g(1);\nint h(int x = i());", "h i", False),
         ("template <class T = int> T f(T x);\nstatic auto a = [] { return g(); };", "f", False),
         ("float4 operator+(float4 a, float4 b) { return a; }", "operator", True),
         ("template <class T> T f(T x) { return x; }", "f", False),
-        ("template <> int f<int>(int x);", "int", True),
+        ("template <> int f<int>(int x);", "", True),
         ("template <class T> struct s : base<T> { void f(); };", "s", False),
         ("template <class T> struct s<T*> { };", "", True),
         ("template <class T> class alignas(8) n::s /* ; */ <T*> { };", "", True),
         ("template <class T> constexpr bool is<T*> = true;", "", True),
-        ("using n::f; using namespace std; using t = int;", "f int std", False),
-        ("#define EACH(n) void n();\nEACH(f)", "EACH", True),
+        ("template <class T> constexpr bool n::is<T*> {true};", "", True),
+        ("template <class T> struct s : n::base<T> { }; template <class T> using u = s<T>;", "s", False),
+        ("using n::f; using namespace std; using t = int;", "f std t", False),
+        ("#define EACH(n) void n();\nEACH(f)", "EACH", False),
         ("#define CHECK(x) x\nvoid f() { CHECK(1); }", "f", False),
         ("void f() {\n#if A\n  if (a) {\n#else\n  if (b) {\n#endif\n  }\n}\nvoid g();", "f operator", True),
         ("// void f();\nconst char* s = \"void g() {\";\nchar c = '{';\nvoid h();", "h", False),
         ("void f() <% %>", "f", True),
+        ("int (f)(int a); int *(*g (int))(int); int h [[nodiscard]] (int);", "f g h", False),
+        ("using n::f, n::g; int a = b(1); void h(int c = 1), i(int);", "f g h i", False),
+        ("template <class T = int> void f(T = g()) {}", "f g", False),
     ],
 )
 def test_what_a_source_declares(text: str, names: str, odd: bool) -> None:
-    assert instances.declares(text.encode()) == Declared(frozenset(names.encode().split()), odd)
+    found = declared(text.encode())
+    assert Declared(found.names, found.odd) == Declared(frozenset(names.encode().split()), odd)
 
 
-def test_what_a_header_leaves_open() -> None:
+def test_what_a_header_of_the_system_leaves_open() -> None:
     header = b"""
         // commented(1)
         struct made { made(int); int member(); };
@@ -169,21 +185,67 @@ def test_what_a_header_leaves_open() -> None:
         struct incomplete; class whole { class inner; };
         template <class T> int given(T x) { return made(1) + chosen<int>(x) + (a < b); }
         const char* text = "quoted(1)";
+        #define DECLARE(n) int n(made)
     """
-    assert instances.open_names([instances.read(header, of_library=False)]) == {
-        *(b"found", b"last", b"shown", b"chosen", b"decltype", b"incomplete", b"inner"),
-    }
+    assert left_open([read(header, of_library=False, of_system=True)]) == Open(
+        frozenset([b"made", b"found", b"last", b"shown", b"chosen", b"incomplete", b"inner"])
+    )
+    assert left_open([read(header, of_library=True, of_system=True)]) == Open(
+        frozenset(b"swap make_error_code make_error_condition begin end get iter_move iter_swap".split())
+    )
 
 
-def test_a_macro_that_specializes() -> None:
-    header = b"#define S(t) \\\n  template <class T> struct s<t<T>>\n"
-    assert instances.read(header, of_library=False).specializes
-    header = b"#define S(t) struct t\ntemplate <class T> struct s<T*>;\n"
-    assert not instances.read(header, of_library=False).specializes
+def _users(*headers: str) -> Open | None:
+    return left_open(read(header.encode(), of_library=False, of_system=False) for header in headers)
+
+
+def test_functions_that_a_header_of_the_users_calls_by_a_macro_are_open() -> None:
+    macros = "#define CALL(f, x) f(x) // of theirs\n#define NAME other\n"
+    opened = _users(macros, "template <class T> int all(T x) { return CALL(shown, one(x)) + NAME(x); }\n")
+    assert opened and opened.names >= {b"shown", b"one", b"other"} and not opened.names & {b"all", b"theirs", b"return"}
+    assert opened.macros == {(b"CALL", None), (b"NAME", frozenset([b"other"]))}
+
+
+def test_names_that_a_header_puts_together_are_not_known() -> None:
+    pastes, through = "#define PASTE(a, b) a##b\n", "#define CALL(a, b) PASTE(a, b)(1)\n"
+    assert _users(pastes, through, "int f(int);")
+    assert not _users("int f() { return CALL(g, h); }", pastes, through)
+
+
+@pytest.mark.parametrize(
+    ("header", "other", "source", "is_met"),
+    [
+        ("#define DECLARE(n) int n(thing)", "", "DECLARE(f);", True),
+        ("", "#define DECLARE(n) int n(thing)", "DECLARE(f);", True),
+        ("", "", "#define DECLARE(n) \\\n  int n(thing)\nDECLARE(f);", True),
+        ("#define DECLARE(n)", "", "DECLARE(f);", False),
+        ("#define SHOW int f(thing);", "", "SHOW void g();", True),
+        ("#define SHOW TOLD", "#define TOLD int f(thing);", "SHOW", True),
+        ("#define OF_POINTERS struct traits<T*>", "", "template <class T> OF_POINTERS { };", True),
+        ("#define NAME sh##own", "", "int NAME (thing);", True),
+        ("int h() { return f(1); }", "#define NAME f", "int NAME(thing);", True),
+        ("int h() { return f(1); }\n#define NAMED NAME", "#define NAME f", "int NAMED(thing);", True),
+        ("struct s;", "#define NAME s", "struct NAME { };", True),
+        ("", "#define WHOLE struct s { };", "WHOLE", True),
+        ("int h() { return f(1); }", "#define TYPE f", "TYPE g(thing);", False),
+        ("#define DECLARE(n) int n(thing)", "", "void g() { DECLARE(f); }", False),
+        ('#define DEVICE __device__ __attribute__((section("x")))', "", "DEVICE void g() { f(1); }", False),
+        ("#define KERNEL __global__ void __launch_bounds__(64)", "", "KERNEL g() { f(1); }", False),
+        ("#define N (1 << 4)", "#define M N", "__device__ float values[M];", False),
+        ("int h() { return f(1); }", "int f(thing);", "", True),
+        ("int h() { return f(1); }", "", "int f(thing);", True),
+        ("int h() { return f(1); }", "", "int g(thing);", False),
+    ],
+)
+def test_what_is_open_is_met_by_a_declaration_or_by_a_macro(header: str, other: str, source: str, is_met: bool) -> None:
+    opened = _users(header)
+    assert opened and opened.is_met([declared(other.encode()), declared(source.encode())]) == is_met
 
 
 def test_a_list_survives_the_store() -> None:
-    for one in (Instances((b"_Z1fIiE", b"_Z1gIiE"), frozenset([b"f", b"g"])), Instances((), frozenset())):
+    macros = frozenset([(b"M", None), (b"M", frozenset([b"a", b"b"])), (b"N", frozenset([b"a"]))])
+    opened = Open(frozenset([b"f", b"g"]), macros)
+    for one in (Instances((b"_Z1fIiE", b"_Z1gIiE"), opened), Instances((), Open())):
         assert Instances.unpack(one.pack()) == one
         assert not one.are_in(b"_Z1fIcE")
-    assert Instances((b"_Z1fIiE",), frozenset()).are_in(b"BC..main_Z1fIiEx")
+    assert Instances((b"_Z1fIiE",), Open()).are_in(b"BC..main_Z1fIiEx")

@@ -13,9 +13,10 @@ from hipcache.inputs.keys import make_key
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.making import bitcode
-from hipcache.planning import instances
+from hipcache.planning import declared, instances
+from hipcache.planning.declared import Declared, Header
 from hipcache.planning.frontend import FrontEnd
-from hipcache.planning.instances import Declared, Header, Instances
+from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, field
 
 # In the path of each header of libstdc++ and of libc++.
@@ -53,9 +54,12 @@ class InstancesInUse:
         """Those that the preamble has whose text is in that file, and which was made of `reads`. Raises Refused,
         JobFailed."""
         headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
+        opened = declared.left_open([*headers, _of_command_line(front)])
+        if opened is None:
+            raise Refused("a macro pastes names together that a header uses")
         output = text.with_suffix(".ll")
         self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
-        return Instances(instances.names(output.read_bytes()), instances.open_names(headers))
+        return Instances(instances.names(output.read_bytes()), opened)
 
     def _header(self, search: SearchPath, path: str, digest: str) -> Header:
         """Raises Refused."""
@@ -65,12 +69,10 @@ class InstancesInUse:
                 content = Path(path).read_bytes()
             except OSError as error:
                 raise Refused(f"'{path}': {error.strerror}") from error
-            of_library = _LIBRARY in path and search.is_own(path, self.session.files.basedir)
-            self._headers[key] = instances.read(content, of_library=of_library)
-        header = self._headers[key]
-        if header.specializes and not path.startswith(search.system):
-            raise Refused(f"'{path}' has a macro that specializes templates")
-        return header
+            of_system = search.is_own(path, self.session.files.basedir)
+            of_library = of_system and _LIBRARY in path
+            self._headers[key] = declared.read(content, of_library=of_library, of_system=of_system)
+        return self._headers[key]
 
     def matter(self, front: FrontEnd, one: Preamble, made: Attempt) -> bool:
         """Could the bitcode of a pass with that preamble be another one because of its instances?"""
@@ -80,19 +82,24 @@ class InstancesInUse:
         if one.instances.are_in(output) or bitcode.VTABLE in output:
             return True
         known = set(one.headers.read)
+        basedir = self.session.files.basedir
         others = (file.path for file in made.trace.files if file.path not in known)
-        return any(
-            declared.odd or not declared.names.isdisjoint(one.instances.open_names)
-            for declared in self._all_declared(path for path in others if not path.startswith(front.search.system))
-        )
+        users = (path for path in others if not front.search.is_own(path, basedir))
+        return one.instances.open.is_met(self._all_declared(users))
 
     def _all_declared(self, paths: Iterable[str]) -> Iterable[Declared]:
         for path in paths:
             if path not in self._declared:
                 with open(self.session.files.resolve(path), "rb") as file:
-                    self._declared[path] = instances.declares(file.read())
+                    self._declared[path] = declared.declared(file.read())
             yield self._declared[path]
 
     def _key(self, front: FrontEnd) -> str:
         source = os.path.join(self.session.command.cwd, front.source)
         return make_key("source without instances in preambles", [("source", source)]).digest
+
+
+def _of_command_line(front: FrontEnd) -> Header:
+    """Its macros."""
+    text = "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
+    return declared.read(os.fsencode(text), of_library=False, of_system=False)

@@ -50,7 +50,7 @@ def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], obser
             content = Path(path).read_bytes()
         except OSError as error:
             raise Refused(f"'{path}': {error.strerror}") from error
-        fault = preamble.fault(content, system=path.startswith(front.search.system))
+        fault = preamble.fault(content, system=front.search.is_own(path, files.basedir))
         if fault:
             raise Refused(f"'{path}': {fault}")
 

@@ -191,7 +191,8 @@ def using(argv: list[str], pch: str, size: int) -> list[str]:
 
 
 def fault(text: bytes, *, system: bool) -> str:
-    """The reason why no preamble may have this header; empty if one may. `system`: is it one of the system's?"""
+    """The reason why no preamble may have this header; empty if one may. `system`: is it one of the compiler's or
+    of libc?"""
     word = _WORDS.search(text) or (not system and _SECTION.search(text))
     if word:
         return f"it has {word.group().decode()}"
