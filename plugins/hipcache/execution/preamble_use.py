@@ -129,6 +129,10 @@ class PreambleUse:
         front = self.work.front
         one, is_new = offer.ready, False
         if offer.wanted and not plain.why_not and preamble.may_say(front, plain.done.stderr):
+            unfit = self._unfit(plain.output.read_bytes())
+            if unfit:  # with it, this pass would not count; another source's may
+                self.preambles.refuse(offer.wanted, unfit, for_now=True)
+                return
             one, is_new = self.preambles.make(front, offer.wanted, self.work.stem, bitcode=self.work.bitcode), True
         if one is None or not (is_new or offer.is_checked):
             return
@@ -158,13 +162,9 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
-        output = made.output.read_bytes()
-        # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
-        if not self.work.bitcode and _STARTUP in output:
-            return INITIALIZERS
-        # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
-        if self.work.bitcode and bitcode.may_need(output):
-            return UNDEFINED
+        unfit = self._unfit(made.output.read_bytes())
+        if unfit:
+            return unfit
         reads, then = made.trace.reads, one.headers.reads
         if made.why_not or reads is None or then is None:
             return CHANGED
@@ -172,6 +172,16 @@ class PreambleUse:
         if any(digests.get(file.path) != file.digest for file in then.files) or session.files.differs_now(then):
             return CHANGED
         return made
+
+    def _unfit(self, output: bytes) -> str:
+        """The reason why no pass with such an output may use a preamble; empty if it may."""
+        # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
+        if not self.work.bitcode and _STARTUP in output:
+            return INITIALIZERS
+        # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
+        if self.work.bitcode and bitcode.may_need(output):
+            return UNDEFINED
+        return ""
 
     def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | str:
         """The preamble, if it can be trusted by this pass; if that does not tell, why. Raises Different."""

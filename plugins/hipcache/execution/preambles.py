@@ -72,8 +72,9 @@ class Preambles:
         due = [one for one in longer if one.is_due(shorter, noted)]
         wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.beside, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
-        refused = any(one.wanted < 0 for one in candidates)
-        why = "" if ready else REFUSED if refused else NONE_YET if candidates else NO_INCLUDES
+        refused = next((one.why for one in candidates if one.wanted < 0), None)
+        left = NO_INCLUDES if not candidates else NONE_YET if refused is None else REFUSED
+        why = "" if ready else refused if refused in (INITIALIZERS, UNDEFINED) else left
         return Offer(began, ready, turn, None if ready and turn else wanted, longer, why)
 
     @contextmanager
@@ -230,7 +231,7 @@ class Preambles:
         self._put(replace(one, outputs=outputs, reordered=made.reordered))
 
     def refuse(self, one: Candidate, why: str, *, for_now: bool) -> None:
-        """`for_now`: a file was changing just then."""
+        """`for_now`: a file was changing just then, or the pass is not one to make it by."""
         self._put(replace(one, wanted=_DISTURBED if for_now else -REFUSED_FOR, spent=0.0, outputs=(), why=why))
 
     def end(self, front: FrontEnd, why: str) -> None:

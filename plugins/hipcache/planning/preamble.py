@@ -37,6 +37,10 @@ INSTANTIATES = "-fpch-instantiate-templates"
 _UNCLEAR = pattern(r'["\\?\x00-\x1f\x7f]')
 # Messages with a place in one of these texts may have it elsewhere with a preamble, or give it another name.
 _NO_FILES = pattern(rb"<(?:stdin|built-in|command line|scratch space)>")
+# The number before a line that is quoted. Clang writes it since 17, and colours the words of the line since 18, but not
+# with a precompiled header (clang/lib/Frontend/TextDiagnostic.cpp).
+_NUMBERED = pattern(rb"^ *\d+ \| ", re.MULTILINE)
+_COLOUR = b"\x1b["
 # It was a header of the preamble that pushed: what it pushed is not part of a precompiled header.
 _NOT_PUSHED = pattern(rb"no matching push")
 
@@ -94,8 +98,12 @@ def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[s
 
 def may_say(front: FrontEnd, text: bytes) -> bool:
     """Is what a pass with a preamble has said what it says without? Not where a place is in a text that is no file: the
-    stack of includes of the preamble's headers, macros of the command line, names that were pasted together."""
-    return not text or (front.quotes_lines and not _NO_FILES.search(text) and not _NOT_PUSHED.search(text))
+    stack of includes of the preamble's headers, macros of the command line, names that were pasted together; nor where
+    the words of quoted lines have colours."""
+    if not text:
+        return True
+    coloured = _COLOUR in text and _NUMBERED.search(text)
+    return front.quotes_lines and not (coloured or _NO_FILES.search(text) or _NOT_PUSHED.search(text))
 
 
 def why_not(front: FrontEnd, *, bitcode: bool) -> str:
