@@ -60,12 +60,14 @@ template <int N> __device__ __attribute__((noinline)) int times_#(int x) { retur
 inline __device__ int asks_#(int x) { return times_#<3>(x) + times_#<5>(x); }
 template <class T> struct Trait_# { static constexpr int value = #; };@\
 template <class T> __device__ int traited_#(T) { return Trait_#<T>::value; }@\
-inline __device__ int pointed_#() { return traited_#((int*)nullptr); }
+inline __device__ int pointed_#() { return traited_#((int*)nullptr); }@\
+#define OF_POINTERS_# template <class T> struct Trait_#<T*>
 struct Thing_# {};@template <class...> using void_# = void;@\
 template <class T, class = void> struct Shown_# { static constexpr int value = 0; };@\
 template <class T> struct Shown_#<T, void_#<decltype(shown_#(T()))>> { static constexpr int value = 1; };@\
 template <class T> __device__ int is_shown_#(T) { return Shown_#<T>::value; }@\
-inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }
+inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }@\
+#define DECLARE_#(name) __device__ int name(Thing_#)@#define MORE_# DECLARE_#(shown_#);
 """
 #: What follows the head of a source: right lines, lines that warn, lines that are wrong. `%`: what is in a header.
 RIGHT = r"""
@@ -114,6 +116,15 @@ extern "C" __global__ void t%(int* p) { p[0] = times_%<5>(p[1]) + times_%<3>(p[2
 template <class T> struct Trait_%<T*> { static constexpr int value = 7; };@\
 extern "C" __global__ void u%(int* p) { p[0] = Trait_%<int*>::value; }
 __device__ int shown_%(Thing_%);@extern "C" __global__ void v%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+__device__ int (shown_%)(Thing_%);@extern "C" __global__ void x%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+DECLARE_%(shown_%);@extern "C" __global__ void y%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+MORE_%@extern "C" __global__ void z%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+#define NAME_% shown_%@__device__ int NAME_%(Thing_%);@\
+extern "C" __global__ void a%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+namespace other_% { __device__ int shown_%(Thing_%); }@using other_%::shown_%, other_%::shown_%;@\
+extern "C" __global__ void b%(int* p) { p[0] = Shown_%<Thing_%>::value; }
+OF_POINTERS_% { static constexpr int value = 7; };@\
+extern "C" __global__ void c%(int* p) { p[0] = Trait_%<int*>::value; }
 extern "C" __global__ void w%(int* p) { p[0] = Trait_%<int*>::value + traited_%(p); }
 int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
 """
