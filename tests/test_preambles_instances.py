@@ -6,7 +6,7 @@ import pytest
 from hip import Lab
 from hipcache.execution.preamble_values import Candidate
 from hipcache.planning import instances
-from hipcache.planning.declared import Declared, Open, declared, left_open, read
+from hipcache.planning.declared import Declared, Open, Unclear, declared, left_open, read
 from hipcache.planning.instances import Instances
 from preamble_lab import BOTH, build, counts, prelab, prepare
 
@@ -195,21 +195,45 @@ def test_what_a_header_of_the_system_leaves_open() -> None:
     )
 
 
-def _users(*headers: str) -> Open | None:
-    return left_open(read(header.encode(), of_library=False, of_system=False) for header in headers)
+def _users(*headers: str) -> Open:
+    once = (f"#pragma once\n{header}\n" for header in headers)
+    return left_open(read(header.encode(), of_library=False, of_system=False) for header in once)
 
 
 def test_functions_that_a_header_of_the_users_calls_by_a_macro_are_open() -> None:
     macros = "#define CALL(f, x) f(x) // of theirs\n#define NAME other\n"
     opened = _users(macros, "template <class T> int all(T x) { return CALL(shown, one(x)) + NAME(x); }\n")
-    assert opened and opened.names >= {b"shown", b"one", b"other"} and not opened.names & {b"all", b"theirs", b"return"}
+    assert opened.names >= {b"shown", b"one", b"other"} and not opened.names & {b"all", b"theirs", b"return"}
     assert opened.macros == {(b"CALL", None), (b"NAME", frozenset([b"other"]))}
 
 
 def test_names_that_a_header_puts_together_are_not_known() -> None:
     pastes, through = "#define PASTE(a, b) a##b\n", "#define CALL(a, b) PASTE(a, b)(1)\n"
     assert _users(pastes, through, "int f(int);")
-    assert not _users("int f() { return CALL(g, h); }", pastes, through)
+    with pytest.raises(Unclear, match="a header uses a macro that pastes names together"):
+        _users("int f() { return CALL(g, h); }", pastes, through)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_once"),
+    [
+        ("#pragma once\nint f();", True),
+        ("// theirs\n\n#ifndef NAME_H\n#define NAME_H\nint f();\n#endif\n", True),
+        ("#if !defined(NAME_H)\n#define NAME_H 1\nint f();\n#endif\n", True),
+        (" # if ! defined NAME_H\n # define NAME_H\nint f();\n#endif\n", True),
+        ("#ifndef NAME_H\n#define OTHER_H\nint f();\n#endif\n", False),
+        ("X(1)\nX(2)\n", False),
+        ("#ifndef FIRST\n#error first\n#endif\n#pragma once\nint f();\n", True),
+        ("// nothing\n", True),
+    ],
+)
+def test_a_header_that_may_be_included_again_may_declare_more(header: str, is_once: bool) -> None:
+    found = read(header.encode(), of_library=False, of_system=False)
+    if is_once:
+        assert left_open([found]).names <= {b"f", b"defined", b"first"}
+    else:
+        with pytest.raises(Unclear, match="a header may be included again"):
+            left_open([found])
 
 
 @pytest.mark.parametrize(
@@ -239,7 +263,7 @@ def test_names_that_a_header_puts_together_are_not_known() -> None:
 )
 def test_what_is_open_is_met_by_a_declaration_or_by_a_macro(header: str, other: str, source: str, is_met: bool) -> None:
     opened = _users(header)
-    assert opened and opened.is_met([declared(other.encode()), declared(source.encode())]) == is_met
+    assert opened.is_met([declared(other.encode()), declared(source.encode())]) == is_met
 
 
 def test_a_list_survives_the_store() -> None:

@@ -54,9 +54,10 @@ class InstancesInUse:
         """Those that the preamble has whose text is in that file, and which was made of `reads`. Raises Refused,
         JobFailed."""
         headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
-        opened = declared.left_open([*headers, _of_command_line(front)])
-        if opened is None:
-            raise Refused("a macro pastes names together that a header uses")
+        try:
+            opened = declared.left_open([*headers, _of_command_line(front)])
+        except declared.Unclear as why:
+            raise Refused(str(why)) from why
         output = text.with_suffix(".ll")
         self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
         return Instances(instances.names(output.read_bytes()), opened)
@@ -101,5 +102,5 @@ class InstancesInUse:
 
 def _of_command_line(front: FrontEnd) -> Header:
     """Its macros."""
-    text = "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
+    text = "#pragma once\n" + "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
     return declared.read(os.fsencode(text), of_library=False, of_system=False)

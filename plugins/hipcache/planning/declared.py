@@ -62,12 +62,19 @@ _OPEN_NAMESPACE = pattern(rb"(?:\bnamespace\b[\w\s:\[\]()]*|\bextern\s*\"\")\s*$
 _FUNCTION = pattern(rb"([A-Za-z_]\w*)\s*(?:\)\s*)*\(")
 _PARENTHESES = rb"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _ATTRIBUTE = pattern(rb"\[\[[^\]]*\]\]|\b__attribute(?:__)?\s*" + _PARENTHESES)
+# A header that says nothing when it is included again has either.
+_PRAGMA_ONCE = pattern(rb"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
+_GUARD = pattern(rb"\s*#[ \t]*(?:ifndef[ \t]+|if[ \t]*![ \t]*defined\W+)(\w+)\W*?#[ \t]*define[ \t]+\1\b")
 # A name, and all that is in parentheses behind it.
 _GIVEN = pattern(rb"\b([A-Za-z_]\w*)\s*(?=(" + _PARENTHESES + rb"))")
 _EQUALS = pattern(rb"=")
 _OVERLOADED = pattern(rb"\boperator\b")
 _USING = pattern(rb"\busing\b")
 _USED = pattern(rb"(\w+)\s*(?:,|\Z)")
+
+
+class Unclear(Exception):
+    """Whatever the rest of a source declares could matter, for a reason in words."""
 
 
 @dataclass(frozen=True)
@@ -134,14 +141,15 @@ def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
     return Header(Open(names)) if of_system else Header(Open(names, _macros(bare)), bare)
 
 
-def left_open(headers: Iterable[Header]) -> Open | None:
-    """By all headers of a preamble, also what one calls by a macro. None if a macro pastes names together that one
-    uses."""
+def left_open(headers: Iterable[Header]) -> Open:
+    """By all headers of a preamble, also what one calls by a macro. Raises Unclear."""
     found = list(headers)
+    if not all(_GUARD.match(one.bare) or _PRAGMA_ONCE.search(one.bare) for one in found if one.bare.strip()):
+        raise Unclear("a header may be included again, and declare more")
     bare = b"\n".join(one.bare for one in found)
     bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in _MACRO.findall(bare)]
     if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(_DIRECTIVE.sub(b"", bare))):
-        return None
+        raise Unclear("a header uses a macro that pastes names together")
     macros = frozenset[Macro]().union(*(one.open.macros for one in found))
     take = {name for name, words in macros if words is None}
     names = {name for one in found for name in one.open.names}
