@@ -31,6 +31,9 @@ from hipcache.planning.frontend import FrontEnd
 # The driver's own, since clang 16 where it finds HIP.
 WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
+# In the key of each preamble: raise it when one that older rules have made must not be used, or has another form. Where
+# they were switched off they are on again then.
+_RULES = "2"
 # Then a precompiled header has the templates instantiated that its own text asks for.
 INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
@@ -146,6 +149,7 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated
     relative = any(option.role is Role.SEARCH and not option.value.startswith("/") for option in front.job.options)
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
     parts = [
+        ("rules", _RULES),
         ("compiler", known["compiler"]),
         *(("option", " ".join(option.text)) for option in _options(front)),
         *named,
@@ -158,7 +162,7 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated
 
 def off_key(front: FrontEnd) -> Key:
     """The key of the record which says that no pass of this compiler may have a preamble."""
-    return make_key("preambles off", [("compiler", dict(front.key.inputs)["compiler"])])
+    return make_key("preambles off", [("rules", _RULES), ("compiler", dict(front.key.inputs)["compiler"])])
 
 
 def _options(front: FrontEnd) -> Iterator[Option]:
