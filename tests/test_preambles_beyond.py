@@ -39,6 +39,18 @@ def test_initializers_of_a_header_that_only_one_source_needs_come_in_their_order
     assert counts(prelab) == {"used": 1, "made": BOTH, "checked": BOTH, "different": 0}
 
 
+def test_a_pass_that_initializes_makes_none_and_another_one_does(prelab: Lab) -> None:
+    """Else it would make one for its source time and again."""
+    for number in range(1, 6):
+        build(prelab, number, body="extern int given;\nint own = given + 3;\n")
+    assert counts(prelab)["made"] == BOTH - 1
+    without = prelab.stats()["without_preamble"]
+    assert isinstance(without, dict) and without["initializers"] and "headers" not in without
+    for number in range(6, 10):
+        build(prelab, number)
+    assert (counts(prelab)["made"], counts(prelab)["different"]) == (BOTH, 0)
+
+
 def test_an_initializer_does_not_end_the_use_of_preambles(prelab: Lab) -> None:
     add_to_header(prelab, "extern int given;\nstatic int first = given + 1;\nstatic int second = given + 2;\n")
     prepare(prelab)

@@ -72,10 +72,9 @@ class Preambles:
         due = [one for one in longer if one.is_due(shorter, noted)]
         wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.beside, one.size), default=None)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
-        refused = next((one.why for one in candidates if one.wanted < 0), None)
-        left = NO_INCLUDES if not candidates else NONE_YET if refused is None else REFUSED
-        why = "" if ready else refused if refused in (INITIALIZERS, UNDEFINED) else left
-        return Offer(began, ready, turn, None if ready and turn else wanted, longer, why)
+        return Offer(
+            began, ready, turn, None if ready and turn else wanted, longer, "" if ready else _why_none(candidates)
+        )
 
     @contextmanager
     def maker(self, wanted: Candidate, *, wait: bool) -> Iterator[bool]:
@@ -241,6 +240,16 @@ class Preambles:
         self.session.counted[DIFFERENT] += 1
         self.session.notes.append(f"preambles are switched off for this compiler: {why}")
         self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
+
+
+def _why_none(candidates: Sequence[Candidate]) -> str:
+    """The reason why none is ready, as it is counted."""
+    if not candidates:
+        return NO_INCLUDES
+    refused = [one.why for one in candidates if one.wanted < 0]
+    if not refused:
+        return NONE_YET
+    return refused[0] if refused[0] in (INITIALIZERS, UNDEFINED) else REFUSED
 
 
 def _beginning(sources: Iterable[tuple[str, ...]], names: tuple[str, ...]) -> int:
