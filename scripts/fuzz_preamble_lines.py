@@ -43,6 +43,7 @@ __device__ inline int on_device_#(int x) { return x + #; }
 struct Tall_# { virtual ~Tall_#() {} virtual int f() { return #; } int late, early; Tall_#() : early(1), late(2) {} };
 extern int told_#; static const int at_start_# = told_#;
 static const int constant_# = #;
+struct Stream_# { Stream_#(); ~Stream_#(); };@static Stream_# opened_#;
 namespace odd { inline namespace v# { struct S# {}; } }
 #if __has_include(<late.h>)@#include <late.h>@#endif
 #ifdef GIVEN@inline int given_#() { return GIVEN; }@#endif

@@ -39,16 +39,61 @@ def test_initializers_of_a_header_that_only_one_source_needs_come_in_their_order
     assert counts(prelab) == {"used": 1, "made": BOTH, "checked": BOTH, "different": 0}
 
 
-def test_a_pass_that_initializes_makes_none_and_another_one_does(prelab: Lab) -> None:
-    """Else it would make one for its source time and again."""
-    for number in range(1, 6):
-        build(prelab, number, body="extern int given;\nint own = given + 3;\n")
-    assert counts(prelab)["made"] == BOTH - 1
+def test_passes_that_initialize_make_each_preamble_once_at_most(prelab: Lab) -> None:
+    """They can use none of it, and would make it time and again."""
+    own = "extern int given;\nint own = given + 3;\n"
+    for number in range(1, 7):
+        build(prelab, number, body=own)
+    made = counts(prelab)["made"]
+    for number in range(7, 13):
+        build(prelab, number, body=own)
+    assert counts(prelab)["made"] == made
     without = prelab.stats()["without_preamble"]
-    assert isinstance(without, dict) and without["initializers"] and "headers" not in without
-    for number in range(6, 10):
+    assert isinstance(without, dict) and without["initializers"]
+    for number in range(13, 17):
         build(prelab, number)
-    assert (counts(prelab)["made"], counts(prelab)["different"]) == (BOTH, 0)
+    assert (counts(prelab)["made"], counts(prelab)["different"]) == (made + 1, 0)
+
+
+_STREAM = """\
+struct stream { stream(); ~stream(); };
+static stream opened;
+"""
+
+
+def test_one_variable_of_a_header_may_be_initialized(prelab: Lab) -> None:
+    """As libstdc++ 12 has it in <iostream>."""
+    add_to_header(prelab, _STREAM)
+    prepare(prelab)
+    build(prelab, 1, body="static int counted; int other = 3; int f() { return ++counted + other; }\n")
+    build(prelab, 2, body="struct base { virtual int f() { return 1; } };\nint g() { return base().f(); }\n")
+    assert counts(prelab)["used"] == 2 * BOTH
+    build(prelab, 3, body="extern int given;\nint own = given + 3;\n")
+    assert counts(prelab) == {"used": 2 * BOTH + 1, "made": BOTH, "checked": BOTH, "different": 0}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "static stream second;\n",
+        "__attribute__((constructor)) static void started() { stream(); }\n",
+        "inline stream second;\n",
+        "static thread_local stream second;\n",
+    ],
+)
+def test_two_come_in_another_order(prelab: Lab, more: str) -> None:
+    add_to_header(prelab, _STREAM + more)
+    for number in range(1, 5):
+        build(prelab, number, "-std=c++17", body=f"int f{number}() {{ return {number}; }}\n")
+    assert (counts(prelab)["used"], counts(prelab)["different"]) == (2, 0)  # the device's
+
+
+def test_one_that_a_source_asks_for_counts_as_its_own(prelab: Lab) -> None:
+    """Nothing needs it in other sources, so that it is not initialized there."""
+    add_to_header(prelab, _STREAM + "extern int given;\nstatic int asked = given + 1;\nstatic int too = given + 2;\n")
+    prepare(prelab)
+    build(prelab, 1, body="int f() { return too + asked; }\n")
+    assert counts(prelab) == {"used": 1, "made": BOTH, "checked": BOTH, "different": 0}
 
 
 def test_an_initializer_does_not_end_the_use_of_preambles(prelab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +13,15 @@ from hipcache.execution.read_files import Headers, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
-from hipcache.making import depfile
+from hipcache.making import depfile, startup
+from hipcache.patterns import pattern
 from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
+from hipcache.values import replace
+
+# In LLVM's assembly: what initializes a variable; how many functions a program runs at its start.
+_VARIABLE = pattern(rb"^define [^\n]*@__cxx_global_var_init\b", re.MULTILINE)
+_FUNCTIONS = pattern(rb"^@llvm\.global_ctors = appending [^\n]*\[(\d+) x ", re.MULTILINE)
 
 
 def make(
@@ -35,10 +42,9 @@ def make(
     read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
     _check_headers(session, front, read, observed)
     reads = recorded(session, front, read, None, observed, started)
-    if initializes:
-        _check_initializers(session, front, pch, stem)
+    known = replace(one, startup=_startup(session, front, pch, stem) if initializes else "")
     instances = in_use.listed(front, text, reads) if one.instantiated else None
-    return Preamble(one, pch, Headers(read, observed, reads), instances)
+    return Preamble(known, pch, Headers(read, observed, reads), instances)
 
 
 def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], observed: Observed) -> None:
@@ -55,10 +61,21 @@ def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], obser
             raise Refused(f"'{path}': {fault}")
 
 
-def _check_initializers(session: Session, front: FrontEnd, pch: Path, stem: str) -> None:
-    """Initializers of headers come in another order (llvm/llvm-project#67992): there must be none."""
+def _startup(session: Session, front: FrontEnd, pch: Path, stem: str) -> str:
+    """The code that initializes what its headers have (`making.startup`). There may be one such variable: two come in
+    another order (llvm/llvm-project#67992)."""
     jobs = session.jobs
-    empty, output = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.bc")
-    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(output)))
-    if b"llvm.global_ctors" in output.read_bytes():
+    empty, assembly = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.ll")
+    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(assembly), assembly=True))
+    text = assembly.read_bytes()
+    variables, functions = len(_VARIABLE.findall(text)), _FUNCTIONS.search(text)
+    if not variables and not functions:
+        return ""
+    if variables != 1 or (functions and functions.group(1) != b"1"):
         raise Refused("it has objects that are initialized at the start")
+    object_ = assembly.with_suffix(".o")
+    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(object_), assembly=False))
+    code = startup.code(object_.read_bytes())
+    if code == startup.NOT_READ:
+        raise Refused("the code that initializes its objects cannot be read")
+    return code

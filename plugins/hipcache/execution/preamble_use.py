@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.instances import InstancesInUse
-from hipcache.execution.preamble_values import Offer, Preamble
+from hipcache.execution.preamble_values import Candidate, Offer, Preamble
 from hipcache.execution.preambles import (
     CHANGED,
     CHECKED,
@@ -28,7 +28,7 @@ from hipcache.execution.preambles import (
     Preambles,
 )
 from hipcache.execution.session import Session
-from hipcache.making import bitcode
+from hipcache.making import bitcode, startup
 from hipcache.model import Pass
 from hipcache.patterns import pattern
 from hipcache.planning import preamble
@@ -40,8 +40,6 @@ WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]]
 # Names that clang 16 and later list in another order. Tables of virtual functions use them.
 _MOVED = pattern(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
 _NAMES = pattern(rb"[!-~]{18,}")
-# The section of functions that initialize variables at the start, also under -ffunction-sections.
-_STARTUP = b".text.startup"
 _LEFT = "the pass that it was made for does not tell whether it can be trusted"
 
 
@@ -129,7 +127,7 @@ class PreambleUse:
         front = self.work.front
         one, is_new = offer.ready, False
         if offer.wanted and not plain.why_not and preamble.may_say(front, plain.done.stderr):
-            unfit = self._unfit(plain.output.read_bytes())
+            unfit = self._unfit(plain.output.read_bytes(), offer.wanted)
             if unfit:  # with it, this pass would not count; another source's may
                 self.preambles.refuse(offer.wanted, unfit, for_now=True)
                 return
@@ -143,7 +141,9 @@ class PreambleUse:
             return
         if isinstance(kept, str):
             if is_new:
-                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=kept in (CHANGED, INSTANCES))
+                self.preambles.refuse(
+                    one.candidate, f"{_LEFT}: {kept}", for_now=kept in (CHANGED, INSTANCES, INITIALIZERS)
+                )
             return
         self._count(CHECKED)
         if is_new or kept.reordered != one.reordered:
@@ -162,7 +162,7 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
-        unfit = self._unfit(made.output.read_bytes())
+        unfit = self._unfit(made.output.read_bytes(), one.candidate)
         if unfit:
             return unfit
         reads, then = made.trace.reads, one.headers.reads
@@ -173,11 +173,13 @@ class PreambleUse:
             return CHANGED
         return made
 
-    def _unfit(self, output: bytes) -> str:
-        """The reason why no pass with such an output may use a preamble; empty if it may."""
+    def _unfit(self, output: bytes, one: Candidate) -> str:
+        """The reason why no pass with such an output may use that preamble; empty if it may."""
         # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
-        if not self.work.bitcode and _STARTUP in output:
-            return INITIALIZERS
+        if not self.work.bitcode and one.startup is not None:
+            code = startup.code(output)
+            if code == startup.NOT_READ or code != one.startup:
+                return INITIALIZERS
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
         if self.work.bitcode and bitcode.may_need(output):
             return UNDEFINED

@@ -1,7 +1,8 @@
 """Precompiled preambles as values: which would do for a source, which is there, and what a pass is offered.
 
 A record is JSON {"wanted": n, "spent": seconds, "cost": seconds, "outputs": [hash of the PCH file, of what was seen,
-of the read set, of the instances if it has some], "reordered": bool, "why": text}; without outputs it only counts.
+of the read set, of the instances if it has some], "reordered": bool, "startup": text or null, "why": text}; without
+outputs it only counts.
 `seen` is zlib-compressed JSON: the lists of `Observed`, and "read".
 """
 
@@ -37,8 +38,9 @@ class Candidate:
     """A preamble that would do for a source: the first `size` bytes of it, which are the includes `names`. `absent`:
     the paths at which the source's own text has some of them sought in vain. `wanted`: how many passes have missed it;
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
-    make it; `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is
-    known of it yet. `instantiated`: it has instances of templates (`planning/instances`); `is_rare`: it suits those
+    make it; `startup`: the code that initializes what its headers have (`making.startup`), None if not known yet;
+    `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is known of it
+    yet. `instantiated`: it has instances of templates (`planning/instances`); `is_rare`: it suits those
     sources alone which others do not suit."""
 
     key: str
@@ -52,6 +54,7 @@ class Candidate:
     cost: float = 0.0
     outputs: tuple[str, ...] = ()
     reordered: bool = False
+    startup: str | None = None
     why: str = ""
     beside: int = 0
 
@@ -69,13 +72,14 @@ class Candidate:
 
     def record(self) -> bytes:
         found = {"wanted": self.wanted, "spent": round(self.spent, 3), "cost": round(self.cost, 3), "why": self.why}
-        found |= {"outputs": self.outputs, "reordered": self.reordered}
+        found |= {"outputs": self.outputs, "reordered": self.reordered, "startup": self.startup}
         return json.dumps(found, separators=(",", ":")).encode()
 
     def with_record(self, record: bytes | None) -> Candidate:
         """A damaged record counts for none."""
         try:
             found = json.loads(record) if record else {}
+            startup = found.get("startup")
             return replace(
                 self,
                 wanted=int(found.get("wanted", 0)),
@@ -83,6 +87,7 @@ class Candidate:
                 cost=float(found.get("cost", 0)),
                 outputs=tuple(map(str, found.get("outputs", []))),
                 reordered=bool(found.get("reordered")),
+                startup=None if startup is None else str(startup),
                 why=str(found.get("why", "")),
             )
         except (ValueError, TypeError, AttributeError):

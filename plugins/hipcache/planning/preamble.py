@@ -182,10 +182,11 @@ def making(front: FrontEnd, output: str, dependencies: str, *, instantiated: boo
     return [*words, "-o", output, "-x", "hip", "-"]
 
 
-def alone(front: FrontEnd, pch: str, source: str, output: str) -> list[str]:
-    """The command that compiles a preamble by itself to bitcode. `source`: of an empty file."""
-    words = [*compiling(front), "-emit-llvm-bc", "-disable-llvm-passes"]
-    return [*words, "-include-pch", pch, "-fno-validate-pch", "-o", output, "-x", "hip", source]
+def alone(front: FrontEnd, pch: str, source: str, output: str, *, assembly: bool) -> list[str]:
+    """The command that compiles a preamble by itself, to LLVM's assembly or to an object. `source`: an empty file."""
+    emits = ["-emit-llvm", "-disable-llvm-passes"] if assembly else ["-emit-obj"]
+    words = [*compiling(front), *emits, "-include-pch", pch, "-fno-validate-pch"]
+    return [*words, "-o", output, "-x", "hip", source]
 
 
 def compiling(front: FrontEnd) -> list[str]:
