@@ -7,7 +7,7 @@ import pytest
 from hip import Lab
 from hipcache.making import bitcode
 from hipcache.planning import lambdas
-from preamble_lab import BOTH, build, counts, prelab, prepare
+from preamble_lab import BOTH, NEVER_CHECKED, build, counts, prelab, prepare
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -53,6 +53,29 @@ def test_passes_that_initialize_make_each_preamble_once_at_most(prelab: Lab) -> 
     for number in range(13, 17):
         build(prelab, number)
     assert (counts(prelab)["made"], counts(prelab)["different"]) == (made + 1, 0)
+
+
+def test_a_source_that_initializes_goes_without_until_it_is_checked(prelab: Lab) -> None:
+    own = "extern int given;\nint own = given + 3;\n"
+    prepare(prelab)
+    for edit in range(3):
+        build(prelab, 1, body=f"{own}int edit{edit};\n")
+    assert _initializing(prelab) == [True]
+    build(prelab, 1, body="int edit;\n")
+    assert counts(prelab)["used"] == 4  # the device's
+    prelab.environ["HIPCACHE_PREAMBLE_CHECKS"] = "1"
+    build(prelab, 1, body="int another;\n")
+    assert _initializing(prelab) == [False]
+    prelab.environ["HIPCACHE_PREAMBLE_CHECKS"] = NEVER_CHECKED
+    build(prelab, 1, body="int the_last;\n")
+    assert (counts(prelab)["used"], counts(prelab)["different"]) == (4 + BOTH, 0)
+
+
+def _initializing(lab: Lab) -> list[bool]:
+    """The records of sources that initialize variables, or did once."""
+    records = [path.read_bytes() for path in lab.store.rglob("actions/*/*") if path.is_file()]
+    bare = [record for record in records if record.endswith((b'{"outputs": []}', b'"initializes": true}'))]
+    return [b"initializes" in record for record in bare]
 
 
 _STREAM = """\

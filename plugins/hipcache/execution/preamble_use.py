@@ -140,10 +140,10 @@ class PreambleUse:
             self.preambles.end(front, f"{self.name}: {different}")
             return
         if isinstance(kept, str):
-            if is_new:
-                self.preambles.refuse(
-                    one.candidate, f"{_LEFT}: {kept}", for_now=kept in (CHANGED, INSTANCES, INITIALIZERS)
-                )
+            if is_new and kept in (CHANGED, INSTANCES, INITIALIZERS):
+                self.preambles.refuse(one.candidate, kept, for_now=True)
+            elif is_new:
+                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=False)
             return
         self._count(CHECKED)
         if is_new or kept.reordered != one.reordered:
@@ -174,16 +174,18 @@ class PreambleUse:
         return made
 
     def _unfit(self, output: bytes, one: Candidate) -> str:
-        """The reason why no pass with such an output may use that preamble; empty if it may."""
-        # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
-        if not self.work.bitcode and one.startup is not None:
-            code = startup.code(output)
-            if code == startup.NOT_READ or code != one.startup:
-                return INITIALIZERS
+        """The reason why no pass with such an output may use that preamble; empty if it may. What is found out about
+        the source is noted."""
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
-        if self.work.bitcode and bitcode.may_need(output):
-            return UNDEFINED
-        return ""
+        if self.work.bitcode:
+            return UNDEFINED if bitcode.may_need(output) else ""
+        if one.startup is None:
+            return ""
+        # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
+        code = startup.code(output)
+        initializes = code == startup.NOT_READ or code != one.startup
+        self.preambles.initializes(self.work.front, now=initializes)
+        return INITIALIZERS if initializes else ""
 
     def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | str:
         """The preamble, if it can be trusted by this pass; if that does not tell, why. Raises Different."""

@@ -45,6 +45,7 @@ _IDLE = 4
 # One is not tried again for so many passes after a file was changing just then.
 _DISTURBED = -1
 _SHORTEST = 3
+_INITIALIZES = b'{"outputs": [], "initializes": true}'
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Preambles:
     instances: InstancesInUse
     _off: dict[str, bool] = field(default_factory=dict)
     _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    _initializing: dict[str, bool] = field(default_factory=dict)
 
     def offer(self, front: FrontEnd, stem: str, *, bitcode: bool, noted: int = 0) -> Offer:
         """`noted`: how many of the passes that have missed one were this one."""
@@ -64,6 +66,9 @@ class Preambles:
             return Offer(began, why=OPTIONS)
         if self._is_off(front):
             return Offer(began, why=OFF)
+        turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
+        if not bitcode and not turn and self.is_initializing(front):
+            return Offer(began, why=INITIALIZERS)
         candidates = self._candidates(front, bitcode=bitcode, instantiated=bitcode and self.instances.suit(front))
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
         shorter = ready.candidate if ready else None
@@ -71,7 +76,6 @@ class Preambles:
         # The first is that which most passes have missed: sources begin alike, and differ soon.
         due = [one for one in longer if one.is_due(shorter, noted)]
         wanted = max(due, key=lambda one: (0 if shorter else one.wanted or one.beside, one.size), default=None)
-        turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         return Offer(
             began, ready, turn, None if ready and turn else wanted, longer, "" if ready else _why_none(candidates)
         )
@@ -125,6 +129,24 @@ class Preambles:
         if key not in self._off:
             self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
+
+    def is_initializing(self, front: FrontEnd) -> bool:
+        """Was the last pass of the host's that tried one of no use, since the source initializes variables?"""
+        key = self._source_key(front)
+        if key not in self._initializing:
+            self._initializing[key] = self.session.shelves.near.records([key]).get(key) == _INITIALIZES
+        return self._initializing[key]
+
+    def initializes(self, front: FrontEnd, *, now: bool) -> None:
+        """Note it: the next pass goes without at once. But in turn one tries again."""
+        if self.is_initializing(front) != now:
+            key = self._source_key(front)
+            self._initializing[key] = now
+            self.session.shelves.near.put(key, _INITIALIZES if now else b'{"outputs": []}')
+
+    def _source_key(self, front: FrontEnd) -> str:
+        source = os.path.join(self.session.command.cwd, front.source)
+        return make_key("source that initializes variables", [("source", source)]).digest
 
     def _candidates(self, front: FrontEnd, *, bitcode: bool, instantiated: bool) -> list[Candidate]:
         """The longest first."""
