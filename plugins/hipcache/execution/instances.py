@@ -60,7 +60,8 @@ class InstancesInUse:
             raise Refused(str(why)) from why
         output = text.with_suffix(".ll")
         self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
-        return Instances(instances.names(output.read_bytes()), opened)
+        again = tuple(one.path for one, header in zip(reads.files, headers, strict=True) if header.says_more)
+        return Instances(instances.names(output.read_bytes()), opened, again)
 
     def _header(self, search: SearchPath, path: str, digest: str) -> Header:
         """Raises Refused."""
@@ -82,7 +83,7 @@ class InstancesInUse:
         output = made.output.read_bytes()
         if one.instances.are_in(output) or bitcode.VTABLE in output:
             return True
-        known = set(one.headers.read)
+        known = set(one.headers.read).difference(one.instances.again)
         basedir = self.session.files.basedir
         others = (file.path for file in made.trace.files if file.path not in known)
         users = (path for path in others if not front.search.is_own(path, basedir))
@@ -102,5 +103,5 @@ class InstancesInUse:
 
 def _of_command_line(front: FrontEnd) -> Header:
     """Its macros."""
-    text = "#pragma once\n" + "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
+    text = "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
     return declared.read(os.fsencode(text), of_library=False, of_system=False)

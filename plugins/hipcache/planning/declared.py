@@ -129,6 +129,11 @@ class Header:
     open: Open
     bare: bytes = b""
 
+    @property
+    def says_more(self) -> bool:
+        """May it declare more when it is included again, by other macros?"""
+        return bool(self.bare.strip() and not _GUARD.match(self.bare) and not _PRAGMA_ONCE.search(self.bare))
+
 
 def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
     """All functions that it may call by an unqualified name, and all classes that it declares and does not define at
@@ -144,8 +149,6 @@ def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
 def left_open(headers: Iterable[Header]) -> Open:
     """By all headers of a preamble, also what one calls by a macro. Raises Unclear."""
     found = list(headers)
-    if not all(_GUARD.match(one.bare) or _PRAGMA_ONCE.search(one.bare) for one in found if one.bare.strip()):
-        raise Unclear("a header may be included again, and declare more")
     bare = b"\n".join(one.bare for one in found)
     bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in _MACRO.findall(bare)]
     if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(_DIRECTIVE.sub(b"", bare))):

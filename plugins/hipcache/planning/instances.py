@@ -15,7 +15,9 @@ must declare nothing that an instance could find there: `declared` tells.
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 
 from hipcache.patterns import pattern
 from hipcache.planning import preamble
@@ -23,29 +25,38 @@ from hipcache.planning.declared import Open
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass
 
-_DEFINED = pattern(rb"^(?:define [^@\n]*)?@\"?(_Z[\w$.]+)\"?(?=\(| = )", re.MULTILINE)
+_DEFINED = pattern(rb"^(?:define [^@\n]*)?@\"?(_Z[\w$.\\]+)\"?(?=\(| = )", re.MULTILINE)
+# Of a byte that is no ASCII.
+_ESCAPED = pattern(rb"\\([0-9A-Fa-f]{2})")
 _LENGTH = pattern(rb"[0-9]+")
 
 
 @dataclass(frozen=True)
 class Instances:
-    """Of one preamble. `instances`: mangled names; `open`: what its headers leave open to the rest of a source."""
+    """Of one preamble. `instances`: mangled names; `open`: what its headers leave open to the rest of a source;
+    `again`: the paths of those that may declare more when they are included again."""
 
     instances: tuple[bytes, ...]
     open: Open
+    again: tuple[str, ...] = ()
 
     def are_in(self, bitcode: bytes) -> bool:
         """May one of them be in it? (Names lie there as they are, one behind the other.)"""
         return any(name in bitcode for name in self.instances)
 
     def pack(self) -> bytes:
-        """The names of instances, one a line, an empty line, and what is open."""
-        return b"\n".join(self.instances) + b"\n\n" + self.open.pack()
+        """Zlib-compressed JSON: the names of instances, the paths, and what is open."""
+        names = [name.decode("latin-1") for name in self.instances]
+        return zlib.compress(json.dumps([names, self.again, self.open.pack().decode()]).encode(), 1)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Instances:
-        instances, _, rest = packed.partition(b"\n\n")
-        return cls(tuple(instances.split()), Open.unpack(rest))
+    def unpack(cls, packed: bytes) -> Instances | None:
+        """None if it is damaged."""
+        try:
+            names, again, opened = json.loads(zlib.decompress(packed))
+            return cls(tuple(name.encode("latin-1") for name in names), Open.unpack(opened.encode()), tuple(again))
+        except (ValueError, TypeError, AttributeError, zlib.error):
+            return None
 
 
 def listing(front: FrontEnd, source: str, output: str) -> list[str]:
@@ -56,7 +67,10 @@ def listing(front: FrontEnd, source: str, output: str) -> list[str]:
 
 def names(assembly: bytes) -> tuple[bytes, ...]:
     """The instances in it, by their mangled names."""
-    return tuple(sorted({name for name in _DEFINED.findall(assembly) if is_instance(name)}))
+    found = {
+        _ESCAPED.sub(lambda one: bytes.fromhex(one.group(1).decode()), name) for name in _DEFINED.findall(assembly)
+    }
+    return tuple(sorted(name for name in found if is_instance(name)))
 
 
 def is_instance(name: bytes) -> bool:
