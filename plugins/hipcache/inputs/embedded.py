@@ -15,6 +15,7 @@ import mmap
 import struct
 from collections.abc import Iterable, Iterator
 
+from hipcache.inputs import elf
 from hipcache.values import dataclass
 
 Content = bytes | mmap.mmap
@@ -25,9 +26,6 @@ _HEADER = struct.Struct("<4sIQQQ")  # magic, version, size, offset and size of t
 _ENTRY = struct.Struct("<HHIQQQQ")  # kinds of image and of offload, flags; strings: offset, count; image: offset, size
 _PAIR = struct.Struct("<QQ")
 _ELF = b"\x7fELF"
-_ELF_64 = b"\x7fELF\x02\x01"
-_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _SHT_LLVM_OFFLOADING = 0x6FFF4C0B
 _ET_DYN = 3
 _ARCHIVE, _THIN = b"!<arch>\n", b"!<thin>\n"
@@ -103,21 +101,21 @@ def _images(content: Content, start: int, end: int) -> Iterator[Image]:
 
 
 def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
-    if content[start : start + len(_ELF_64)] != _ELF_64:
+    if content[start : start + len(elf.IDENT)] != elf.IDENT:
         if content.find(_MAGIC, start, end) >= 0:
             raise UnknownFile("an ELF file that is not 64-bit little-endian")
         return
-    header = _ELF_HEADER.unpack(content[start : start + _ELF_HEADER.size])
+    header = elf.HEADER.unpack(content[start : start + elf.HEADER.size])
     kind, table, size, count = header[1], header[6], header[11], header[12]
     if kind == _ET_DYN:
         return  # the linker wrapper looks into no shared library
-    if start + table + size * count > end or (table and (size != _SECTION.size or not count)):
+    if start + table + size * count > end or (table and (size != elf.SECTION.size or not count)):
         raise UnknownFile("its sections lie outside the file")
     if content.find(_MAGIC, start, end) < 0:
         return
     for number in range(count):
         place = start + table + number * size
-        fields = _SECTION.unpack(content[place : place + size])
+        fields = elf.SECTION.unpack(content[place : place + size])
         if fields[1] == _SHT_LLVM_OFFLOADING:
             first = start + fields[4]
             if first + fields[5] > end:

@@ -10,18 +10,15 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-_ELF_64 = b"\x7fELF\x02\x01"
-_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_CHDR = struct.Struct("<IIQQ")  # type, reserved, size, alignment
-_SHF_COMPRESSED = 0x800
+from hipcache.inputs import elf
+
 _ZLIB = 1
 _AT_ONCE = 1 << 20  # bytes of unpacked text
 
 
 def may_hold(content: bytes, wanted: bytes) -> bool:
     """May `wanted` be in a compressed section of the object? False for what is no object."""
-    if not content.startswith(_ELF_64):
+    if not content.startswith(elf.IDENT):
         return False
     try:
         return any(_holds(content[start : start + size], wanted) for start, size in _compressed(content))
@@ -31,23 +28,23 @@ def may_hold(content: bytes, wanted: bytes) -> bool:
 
 def _compressed(content: bytes) -> Iterator[tuple[int, int]]:
     """(start, size) of each compressed section."""
-    header = _ELF_HEADER.unpack_from(content)
+    header = elf.HEADER.unpack_from(content)
     start, size, count = header[6], header[11], header[12]
     if start and not count:
-        count = _SECTION.unpack_from(content, start)[5]  # more than 65,279 of them: in the first one's sh_size
+        count = elf.SECTION.unpack_from(content, start)[5]  # more than 65,279 of them: in the first one's sh_size
     for number in range(count):
-        section = _SECTION.unpack_from(content, start + number * size)
-        if section[2] & _SHF_COMPRESSED:
+        section = elf.SECTION.unpack_from(content, start + number * size)
+        if section[2] & elf.SHF_COMPRESSED:
             yield section[4], section[5]
 
 
 def _holds(section: bytes, wanted: bytes) -> bool:
     """Raises ValueError, zlib.error if the section cannot be read."""
-    kind, _, size, _ = _CHDR.unpack_from(section)
+    kind, _, size, _ = elf.COMPRESSION.unpack_from(section)
     if kind != _ZLIB:
         raise ValueError("not zlib's")
     unpacker = zlib.decompressobj()
-    rest, tail, seen = section[_CHDR.size :], b"", 0
+    rest, tail, seen = section[elf.COMPRESSION.size :], b"", 0
     while not unpacker.eof:
         piece = unpacker.decompress(rest, _AT_ONCE)
         rest = unpacker.unconsumed_tail

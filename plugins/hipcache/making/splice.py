@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 
+from hipcache.inputs import elf
 from hipcache.values import dataclass
 
 # Of the fat binary, and of the new driver's package.
@@ -22,12 +23,7 @@ SECTIONS = (b".hip_fatbin", b".llvm.offloading")
 # No real fat binary looks like this; the length is odd so that a byte clang adds behind it is seen.
 PLACEHOLDER = b"hipcache: the fat binary goes here / " * 3
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_COMPRESSION = struct.Struct("<IIQQ")  # ch_type, reserved, ch_size, ch_addralign
-_SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
 _SYMBOLS = 2  # SHT_SYMTAB
-_COMPRESSED = 0x800
 _NOBITS = 8
 _RELOCATABLE = 1
 
@@ -68,16 +64,16 @@ def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER)
     sections, target = _find(template, placeholder)
     if target is None:
         return template
-    if sections_layout(sections, {}) != (_offsets(sections), _HEADER.unpack_from(template)[6]):
+    if sections_layout(sections, {}) != (_offsets(sections), elf.HEADER.unpack_from(template)[6]):
         raise UnknownObject("its sections are not in LLVM's layout")
     held = template[target.offset : target.offset + target.size]
     # clang 15 writes a NUL behind the fat binary, clang 19 does not: what follows the placeholder stays.
     content = fat_binary + held[len(placeholder) :]
     offsets, headers = sections_layout(sections, {target.index: len(content)})
-    out = bytearray(headers + len(sections) * _SECTION.size)
-    fields = list(_HEADER.unpack_from(template))
+    out = bytearray(headers + len(sections) * elf.SECTION.size)
+    fields = list(elf.HEADER.unpack_from(template))
     fields[6] = headers
-    _HEADER.pack_into(out, 0, *fields)
+    elf.HEADER.pack_into(out, 0, *fields)
     for section, offset in zip(sections, offsets, strict=True):
         row = list(section.fields)
         if section.index:
@@ -87,7 +83,7 @@ def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER)
             out[offset : offset + len(content)] = content
         elif section.index and not section.nobits:
             out[offset : offset + section.size] = template[section.offset : section.offset + section.size]
-        _SECTION.pack_into(out, headers + section.index * _SECTION.size, *row)
+        elf.SECTION.pack_into(out, headers + section.index * elf.SECTION.size, *row)
         if section.fields[1] == _SYMBOLS:
             _resize_symbols(out, offset, section.size, target, len(content))
     return bytes(out)
@@ -95,19 +91,19 @@ def splice(template: bytes, fat_binary: bytes, placeholder: bytes = PLACEHOLDER)
 
 def _resize_symbols(out: bytearray, start: int, length: int, target: _Section, size: int) -> None:
     """The fat binary's own symbol, which is there with -msave-temp-labels, tells its size."""
-    for at in range(start, start + length - _SYMBOL.size + 1, _SYMBOL.size):
-        *fields, section, value, old = _SYMBOL.unpack_from(out, at)
+    for at in range(start, start + length - elf.SYMBOL.size + 1, elf.SYMBOL.size):
+        *fields, section, value, old = elf.SYMBOL.unpack_from(out, at)
         if section != target.index or (value, old) == (0, 0):
             continue
         if (value, old) != (0, target.size):
             raise UnknownObject("a symbol points into the fat binary")
-        _SYMBOL.pack_into(out, at, *fields, section, value, size)
+        elf.SYMBOL.pack_into(out, at, *fields, section, value, size)
 
 
 def sections_layout(sections: list[_Section], sizes: dict[int, int]) -> tuple[list[int], int]:
     """(offset of each section by index, offset of the section headers), with some sizes replaced."""
     offsets = [0] * len(sections)
-    position = _HEADER.size
+    position = elf.HEADER.size
     for section in sorted(sections[1:], key=lambda s: (s.offset, not _empty(s), s.index)):
         position = _align(position, section.alignment)
         offsets[section.index] = position
@@ -129,18 +125,18 @@ def _align(position: int, alignment: int) -> int:
 
 
 def _section(index: int, template: bytes, at: int) -> _Section:
-    fields = list(_SECTION.unpack_from(template, at))
+    fields = list(elf.SECTION.unpack_from(template, at))
     alignment = fields[8]
-    if fields[2] & _COMPRESSED:
-        alignment = _COMPRESSION.unpack_from(template, fields[4])[3]
+    if fields[2] & elf.SHF_COMPRESSED:
+        alignment = elf.COMPRESSION.unpack_from(template, fields[4])[3]
     return _Section(index, fields, alignment)
 
 
 def _find(template: bytes, placeholder: bytes = PLACEHOLDER) -> tuple[list[_Section], _Section | None]:
     try:
-        header = _HEADER.unpack_from(template)
+        header = elf.HEADER.unpack_from(template)
         ident, kind, table, entry, count, names_at = header[0], header[1], header[6], header[11], header[12], header[13]
-        if ident[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or entry != _SECTION.size or not count:
+        if ident[:6] != elf.IDENT or kind != _RELOCATABLE or entry != elf.SECTION.size or not count:
             raise UnknownObject("not a relocatable ELF-64 object")
         sections = [_section(i, template, table + i * entry) for i in range(count)]
         names = template[sections[names_at].offset :][: sections[names_at].size]

@@ -9,13 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from hipcache.inputs import elf
 from hipcache.inputs.keys import digest_bytes
 
 _NAME = b".text.startup"
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
-_RELOCATION = struct.Struct("<QQq")  # r_offset, r_info, r_addend
 _RELA = 4  # SHT_RELA
 
 NOT_READ = "not read"
@@ -34,18 +31,18 @@ def code(content: bytes) -> str:
 
 
 def _parts(content: bytes) -> Iterator[bytes]:
-    header = _HEADER.unpack_from(content)
+    header = elf.HEADER.unpack_from(content)
     start, count, names_in = header[6], header[12], header[13]
-    sections = [_SECTION.unpack_from(content, start + number * _SECTION.size) for number in range(count)]
+    sections = [elf.SECTION.unpack_from(content, start + number * elf.SECTION.size) for number in range(count)]
     names = [_text(content, sections[names_in], section[0]) for section in sections]
     for number, section in enumerate(sections):
         if names[number].startswith(_NAME):
             yield content[section[4] : section[4] + section[5]]
         elif section[1] == _RELA and names[section[7]].startswith(_NAME):
             symbols = sections[section[6]]
-            for at in range(section[4], section[4] + section[5], _RELOCATION.size):
-                place, info, _ = _RELOCATION.unpack_from(content, at)
-                name, _, _, index, _, _ = _SYMBOL.unpack_from(content, symbols[4] + (info >> 32) * _SYMBOL.size)
+            for at in range(section[4], section[4] + section[5], elf.RELOCATION.size):
+                place, info, _ = elf.RELOCATION.unpack_from(content, at)
+                name, _, _, index, _, _ = elf.SYMBOL.unpack_from(content, symbols[4] + (info >> 32) * elf.SYMBOL.size)
                 known = index < count and index > 0
                 target = _text(content, sections[symbols[6]], name) if name or not known else names[index]
                 yield b"%d %d %s" % (place, info & 0xFFFFFFFF, target)
