@@ -230,6 +230,11 @@ def test_functions_that_a_header_of_the_users_calls_by_a_macro_are_open() -> Non
     assert opened.macros == {(b"CALL", None), (b"NAME", frozenset([b"other"]))}
 
 
+def test_nor_does_the_order_of_the_macros_matter() -> None:
+    opened = _users("#define LAST other\n#define NEXT LAST\n", "int f() { return NEXT(1); }", "#define LAST another\n")
+    assert opened.names >= {b"NEXT", b"LAST", b"other", b"another"}
+
+
 def test_names_that_a_header_puts_together_are_not_known() -> None:
     pastes, through = "#define PASTE(a, b) a##b\n", "#define CALL(a, b) PASTE(a, b)(1)\n"
     assert _users(pastes, through, "int f(int);")

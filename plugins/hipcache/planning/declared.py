@@ -157,8 +157,8 @@ def left_open(headers: Iterable[Header]) -> Open:
     take = {name for name, words in macros if words is None}
     names = {name for one in found for name in one.open.names}
     names.update(word for name, given in _GIVEN.findall(bare) if name in take for word in _WORD.findall(given))
-    for name, words in bodies:
-        names.update(words if name in names else ())
+    while more := {word for name, words in bodies if name in names for word in words} - names:
+        names |= more
     return Open(frozenset(names - _KEYWORDS), macros)
 
 
