@@ -74,8 +74,8 @@ def test_a_source_that_initializes_goes_without_until_it_is_checked(prelab: Lab)
 def _initializing(lab: Lab) -> list[bool]:
     """The records of sources that initialize variables, or did once."""
     records = [path.read_bytes() for path in lab.store.rglob("actions/*/*") if path.is_file()]
-    bare = [record for record in records if record.endswith((b'{"outputs": []}', b'"initializes": true}'))]
-    return [b"initializes" in record for record in bare]
+    bare = [record for record in records if record.endswith((b'{"outputs": []}', b'"holds": true}'))]
+    return [b"holds" in record for record in bare]
 
 
 _STREAM = """\

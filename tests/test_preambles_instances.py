@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hip import Lab
 from hipcache.execution.preamble_values import Candidate
-from hipcache.planning import instances
-from hipcache.planning.declared import Declared, Open, Unclear, declared, left_open, read
+from hipcache.planning import declared, instances
+from hipcache.planning.declared import Declared, Open, Unclear, left_open, read
 from hipcache.planning.instances import Instances
 from preamble_lab import BOTH, build, counts, prelab, prepare
 
@@ -195,7 +195,7 @@ declare i32 @_Z5otherIiEv()
     ],
 )
 def test_what_a_source_declares(text: str, names: str, odd: bool) -> None:
-    found = declared(text.encode())
+    found = declared.of(text.encode())
     assert Declared(found.names, found.odd) == Declared(frozenset(names.encode().split()), odd)
 
 
@@ -286,7 +286,7 @@ def test_a_header_that_may_declare_more_when_it_is_included_again(header: str, s
 )
 def test_what_is_open_is_met_by_a_declaration_or_by_a_macro(header: str, other: str, source: str, is_met: bool) -> None:
     opened = _users(header)
-    assert opened.is_met([declared(other.encode()), declared(source.encode())]) == is_met
+    assert opened.is_met([declared.of(other.encode()), declared.of(source.encode())]) == is_met
 
 
 def test_a_list_survives_the_store() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache.execution.attempt import Attempt
 from hipcache.execution.preamble_values import Preamble, Refused
 from hipcache.execution.session import Session
-from hipcache.inputs.keys import make_key
+from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.making import bitcode
@@ -28,22 +28,17 @@ class InstancesInUse:
     """For the passes of one compile."""
 
     session: Session
-    _sources: dict[str, bool] = field(default_factory=dict)
+    _without: SourceNotes
     _headers: dict[tuple[str, str], Header] = field(default_factory=dict)
     _declared: dict[str, Declared] = field(default_factory=dict)
 
     def suit(self, front: FrontEnd) -> bool:
         """Does the source go with them, as far as it is known?"""
-        key = self._key(front)
-        if key not in self._sources:
-            self._sources[key] = not self.session.shelves.near.actions.get([key])
-        return self._sources[key]
+        return not self._without.holds(front)
 
     def unsuited(self, front: FrontEnd) -> None:
         """From now on the source gets preambles without instances: it would fail with the others time and again."""
-        key = self._key(front)
-        self._sources[key] = False
-        self.session.shelves.near.put(key, b'{"outputs": []}')
+        self._without.note(front, holds=True)
 
     def stored(self, digest: str) -> Instances | None:
         """Those that the content lists; None if it is lost or damaged."""
@@ -93,12 +88,12 @@ class InstancesInUse:
         for path in paths:
             if path not in self._declared:
                 with open(self.session.files.resolve(path), "rb") as file:
-                    self._declared[path] = declared.declared(file.read())
+                    self._declared[path] = declared.of(file.read())
             yield self._declared[path]
 
-    def _key(self, front: FrontEnd) -> str:
-        source = os.path.join(self.session.command.cwd, front.source)
-        return make_key("source without instances in preambles", [("source", source)]).digest
+
+def of(session: Session) -> InstancesInUse:
+    return InstancesInUse(session, SourceNotes(session, "source without instances in preambles"))
 
 
 def _of_command_line(front: FrontEnd) -> Header:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hipcache.errors import JobFailed
 from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_values import Candidate, Preamble, Refused
 from hipcache.execution.read_files import Headers, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
+from hipcache.inputs.trace import Untraceable
 from hipcache.making import depfile, startup
-from hipcache.patterns import pattern
 from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import replace
-
-# In LLVM's assembly: what initializes a variable; how many functions a program runs at its start.
-_VARIABLE = pattern(rb"^define [^\n]*@__cxx_global_var_init\b", re.MULTILINE)
-_FUNCTIONS = pattern(rb"^@llvm\.global_ctors = appending [^\n]*\[(\d+) x ", re.MULTILINE)
 
 
 def make(
     session: Session, in_use: InstancesInUse, front: FrontEnd, one: Candidate, stem: str, *, initializes: bool
 ) -> Preamble:
-    """Precompile it. `initializes`: may a pass with it have initializers? Raises Refused, JobFailed, Untraceable."""
+    """Precompile it. `initializes`: may a pass with it have initializers? Raises Refused."""
+    try:
+        return _made(session, in_use, front, one, stem, initializes=initializes)
+    except Untraceable as why:
+        raise Refused(str(why), for_now=True) from why
+    except JobFailed as why:
+        raise Refused(str(why)) from why
+
+
+def _made(
+    session: Session, in_use: InstancesInUse, front: FrontEnd, one: Candidate, stem: str, *, initializes: bool
+) -> Preamble:
+    """Raises Refused, JobFailed, Untraceable."""
     pch, rule = (session.jobs.scratch(f"{stem}-made.{end}") for end in ("pch", "pch.d"))
     text = session.jobs.scratch(f"{stem}-made.hip", preamble.text_of(one.names))
     with session.engine.slots.hold(session.jobs.runner.check):
@@ -67,11 +75,10 @@ def _startup(session: Session, front: FrontEnd, pch: Path, stem: str) -> str:
     jobs = session.jobs
     empty, assembly = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.ll")
     jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(assembly), assembly=True))
-    text = assembly.read_bytes()
-    variables, functions = len(_VARIABLE.findall(text)), _FUNCTIONS.search(text)
+    variables, functions = startup.count(assembly.read_bytes())
     if not variables and not functions:
         return ""
-    if variables != 1 or (functions and functions.group(1) != b"1"):
+    if variables != 1 or functions > 1:
         raise Refused("it has objects that are initialized at the start")
     object_ = assembly.with_suffix(".o")
     jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(object_), assembly=False))

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt
-from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_values import Candidate, Offer, Preamble
 from hipcache.execution.preambles import (
     CHANGED,
@@ -26,6 +25,7 @@ from hipcache.execution.preambles import (
     USED,
     WITHOUT,
     Preambles,
+    with_notes,
 )
 from hipcache.execution.session import Session
 from hipcache.making import bitcode, startup
@@ -140,10 +140,9 @@ class PreambleUse:
             self.preambles.end(front, f"{self.name}: {different}")
             return
         if isinstance(kept, str):
-            if is_new and kept in (CHANGED, INSTANCES, INITIALIZERS):
-                self.preambles.refuse(one.candidate, kept, for_now=True)
-            elif is_new:
-                self.preambles.refuse(one.candidate, f"{_LEFT}: {kept}", for_now=False)
+            if is_new:
+                for_now = kept in (CHANGED, INSTANCES, INITIALIZERS)
+                self.preambles.refuse(one.candidate, kept if for_now else f"{_LEFT}: {kept}", for_now=for_now)
             return
         self._count(CHECKED)
         if is_new or kept.reordered != one.reordered:
@@ -184,7 +183,7 @@ class PreambleUse:
         # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
         code = startup.code(output)
         initializes = code == startup.NOT_READ or code != one.startup
-        self.preambles.initializes(self.work.front, now=initializes)
+        self.preambles.initializing.note(self.work.front, holds=initializes)
         return INITIALIZERS if initializes else ""
 
     def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | str:
@@ -239,5 +238,5 @@ def _names(bitcode: bytes) -> bytes:
 
 
 def of(session: Session) -> WithPreamble:
-    preambles = Preambles(session, InstancesInUse(session))
+    preambles = with_notes(session)
     return lambda name, work, way, plainly: PreambleUse(preambles, name, work, way).run(plainly)

@@ -30,7 +30,11 @@ REFUSED_FOR = 64
 
 
 class Refused(Exception):
-    """There cannot be such a preamble, for a reason in words."""
+    """There cannot be such a preamble, for a reason in words. `for_now`: a file was changing just then."""
+
+    def __init__(self, why: str, *, for_now: bool = False) -> None:
+        super().__init__(why)
+        self.for_now = for_now
 
 
 @dataclass(frozen=True)

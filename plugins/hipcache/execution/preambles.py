@@ -21,14 +21,14 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
-from hipcache.errors import JobFailed
+from hipcache.execution import instances
 from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_making import make
 from hipcache.execution.preamble_values import MAKING, REFUSED_FOR, Candidate, Offer, Preamble, Refused
 from hipcache.execution.read_files import Headers
 from hipcache.execution.session import Session
+from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.keys import make_key
-from hipcache.inputs.trace import Untraceable
 from hipcache.planning import leading, preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
@@ -42,10 +42,9 @@ INITIALIZERS, UNDEFINED, INSTANCES = "initializers", "undefined functions", "ins
 # Who waits for one to be made tries so often (seconds), and waits no longer where a compiler could run so many times.
 _PAUSE = 0.02
 _IDLE = 4
-# One is not tried again for so many passes after a file was changing just then.
+# One is not tried again for so many passes after a file was changing just then, or the pass could not use it.
 _DISTURBED = -1
 _SHORTEST = 3
-_INITIALIZES = b'{"outputs": [], "initializes": true}'
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ class Preambles:
 
     session: Session
     instances: InstancesInUse
+    initializing: SourceNotes  # of a source whose host's pass initializes more than the headers have
     _off: dict[str, bool] = field(default_factory=dict)
     _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
-    _initializing: dict[str, bool] = field(default_factory=dict)
 
     def offer(self, front: FrontEnd, stem: str, *, bitcode: bool, noted: int = 0) -> Offer:
         """`noted`: how many of the passes that have missed one were this one."""
@@ -67,7 +66,7 @@ class Preambles:
         if self._is_off(front):
             return Offer(began, why=OFF)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
-        if not bitcode and not turn and self.is_initializing(front):
+        if not bitcode and not turn and self.initializing.holds(front):
             return Offer(began, why=INITIALIZERS)
         candidates = self._candidates(front, bitcode=bitcode, instantiated=bitcode and self.instances.suit(front))
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
@@ -129,24 +128,6 @@ class Preambles:
         if key not in self._off:
             self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
-
-    def is_initializing(self, front: FrontEnd) -> bool:
-        """Was the last pass of the host's that tried one of no use, since the source initializes variables?"""
-        key = self._source_key(front)
-        if key not in self._initializing:
-            self._initializing[key] = self.session.shelves.near.records([key]).get(key) == _INITIALIZES
-        return self._initializing[key]
-
-    def initializes(self, front: FrontEnd, *, now: bool) -> None:
-        """Note it: the next pass goes without at once. But in turn one tries again."""
-        if self.is_initializing(front) != now:
-            key = self._source_key(front)
-            self._initializing[key] = now
-            self.session.shelves.near.put(key, _INITIALIZES if now else b'{"outputs": []}')
-
-    def _source_key(self, front: FrontEnd) -> str:
-        source = os.path.join(self.session.command.cwd, front.source)
-        return make_key("source that initializes variables", [("source", source)]).digest
 
     def _candidates(self, front: FrontEnd, *, bitcode: bool, instantiated: bool) -> list[Candidate]:
         """The longest first."""
@@ -234,8 +215,8 @@ class Preambles:
         """Precompile it. None if that is not possible, which is remembered."""
         try:
             made = make(self.session, self.instances, front, one, stem, initializes=not bitcode)
-        except (Refused, JobFailed, Untraceable) as why:
-            self.refuse(one, str(why), for_now=isinstance(why, Untraceable))
+        except Refused as why:
+            self.refuse(one, str(why), for_now=why.for_now)
             return None
         self.session.counted[MADE] += 1
         return made
@@ -262,6 +243,12 @@ class Preambles:
         self.session.counted[DIFFERENT] += 1
         self.session.notes.append(f"preambles are switched off for this compiler: {why}")
         self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
+
+
+def with_notes(session: Session) -> Preambles:
+    """For the passes of one compile."""
+    initializing = SourceNotes(session, "source that initializes variables")
+    return Preambles(session, instances.of(session), initializing)
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:

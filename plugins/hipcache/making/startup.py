@@ -6,16 +6,29 @@ Formats: ELF-64 little-endian, relocatable (System V ABI, chapter 4). LLVM puts 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
 from hipcache.inputs import elf
 from hipcache.inputs.keys import digest_bytes
+from hipcache.patterns import pattern
 
 _NAME = b".text.startup"
 _RELA = 4  # SHT_RELA
 
+# In LLVM's assembly: what initializes a variable; how many functions a program runs at its start.
+_VARIABLE = pattern(rb"^define [^\n]*@__cxx_global_var_init\b", re.MULTILINE)
+_FUNCTIONS = pattern(rb"^@llvm\.global_ctors = appending [^\n]*\[(\d+) x ", re.MULTILINE)
+
 NOT_READ = "not read"
+
+
+def count(assembly: bytes) -> tuple[int, int]:
+    """(variables that are initialized when a program or a thread starts, functions that run then) of a module in LLVM's
+    assembly, not optimized."""
+    functions = _FUNCTIONS.search(assembly)
+    return len(_VARIABLE.findall(assembly)), int(functions.group(1)) if functions else 0
 
 
 def code(content: bytes) -> str:

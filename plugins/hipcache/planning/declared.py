@@ -142,7 +142,7 @@ def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
         return Header(Open(_LOOKED_UP))
     bare = _bare(header)
     called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
-    names = frozenset(called - _KEYWORDS).union(_INCOMPLETE.findall(bare))
+    names = frozenset(called).union(_INCOMPLETE.findall(bare))
     return Header(Open(names)) if of_system else Header(Open(names, _macros(bare)), bare)
 
 
@@ -162,7 +162,7 @@ def left_open(headers: Iterable[Header]) -> Open:
     return Open(frozenset(names - _KEYWORDS), macros)
 
 
-def declared(text: bytes) -> Declared:
+def of(text: bytes) -> Declared:
     bare = _bare(text)
     code = _ATTRIBUTE.sub(b"", _DIRECTIVE.sub(b"", bare))
     declarations = list(_outside(code))
