@@ -44,8 +44,8 @@ class Candidate:
     `spent`: the seconds that it would have saved those that used a shorter one; `cost`: the seconds that it took to
     make it; `startup`: the code that initializes what its headers have (`making.startup`), None if not known yet;
     `why`: it could not be made. `beside`: how many other sources of the directory begin so, if nothing is known of it
-    yet. `instantiated`: it has instances of templates (`planning/instances`); `is_rare`: it suits those
-    sources alone which others do not suit."""
+    yet. `instantiated`: it has instances of templates (`planning/instances`); `is_rare`: it suits those sources alone
+    which others do not suit."""
 
     key: str
     names: tuple[str, ...]
