@@ -144,7 +144,8 @@ class Project:
         free = [
             name for name in (*DIRECTORIES[1:], "spare") if name not in self.state.tree and not name.startswith(old)
         ]
-        free = [name for name in free if os.path.dirname(name) == "" or os.path.dirname(name) in self.state.tree]
+        above = {"", *directories}
+        free = [name for name in free if os.path.dirname(name) in above]
         if not free:
             return self._swap(directories)
         self._move(old, self.random.choice(free))
