@@ -69,6 +69,9 @@ template <class T> struct Shown_#<T, void_#<decltype(shown_#(T()))>> { static co
 template <class T> __device__ int is_shown_#(T) { return Shown_#<T>::value; }@\
 inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }@\
 #define DECLARE_#(name) __device__ int name(Thing_#)@#define MORE_# DECLARE_#(shown_#);
+static __device__ int table_#[3];@inline int fills_#() { return host_1000((int) (long) &table_#); }
+namespace { __constant__ int table_#[3]; }@inline int fills_#() { return host_1000((int) (long) &table_#); }
+namespace named_# { int inner_#(int x) { return x; } }@int beside_#(int x) { return x + #; }
 """
 #: What follows the head of a source: right lines, lines that warn, lines that are wrong. `%`: what is in a header.
 RIGHT = r"""
@@ -127,6 +130,9 @@ extern "C" __global__ void b%(int* p) { p[0] = Shown_%<Thing_%>::value; }
 OF_POINTERS_% { static constexpr int value = 7; };@\
 extern "C" __global__ void c%(int* p) { p[0] = Trait_%<int*>::value; }
 extern "C" __global__ void w%(int* p) { p[0] = Trait_%<int*>::value + traited_%(p); }
+extern "C" int d%() { return fills_%(); }
+extern "C" int e%() { return host_1000((int) (long) &table_%); }
+extern "C" __global__ void q%(int* p) { p[0] = table_%[1]; }
 int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
 """
 WRONG = r"""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from hipcache.execution.attempt import Attempt
-from hipcache.execution.preamble_values import Preamble, Refused
+from hipcache.execution.preamble_values import NAME, Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.making import bitcode
-from hipcache.planning import declared, instances
+from hipcache.planning import declared, instances, preamble
 from hipcache.planning.declared import Declared, Header
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.instances import Instances
@@ -50,11 +49,12 @@ class InstancesInUse:
         JobFailed."""
         headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
         try:
-            opened = declared.left_open([*headers, _of_command_line(front)])
+            macros = declared.read(preamble.macros(front), of_library=False, of_system=False)
+            opened = declared.left_open([*headers, macros])
         except declared.Unclear as why:
             raise Refused(str(why)) from why
         output = text.with_suffix(".ll")
-        self.session.jobs.run("precompiled preamble", instances.listing(front, str(text), str(output)))
+        self.session.jobs.run(NAME, instances.listing(front, str(text), str(output)))
         again = tuple(one.path for one, header in zip(reads.files, headers, strict=True) if header.says_more)
         return Instances(instances.names(output.read_bytes()), opened, again)
 
@@ -94,9 +94,3 @@ class InstancesInUse:
 
 def of(session: Session) -> InstancesInUse:
     return InstancesInUse(session, SourceNotes(session, "source without instances in preambles"))
-
-
-def _of_command_line(front: FrontEnd) -> Header:
-    """Its macros."""
-    text = "".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros)
-    return declared.read(os.fsencode(text), of_library=False, of_system=False)

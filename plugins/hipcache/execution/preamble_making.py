@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.errors import JobFailed
+from hipcache.execution import preamble_alone
 from hipcache.execution.instances import InstancesInUse
-from hipcache.execution.preamble_values import Candidate, Preamble, Refused
+from hipcache.execution.preamble_values import NAME, Candidate, Preamble, Refused
 from hipcache.execution.read_files import Headers, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.trace import Untraceable
-from hipcache.making import depfile, startup
+from hipcache.making import depfile
 from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import replace
+
+# In the path of each header of the compiler's, of libstdc++'s and of HIP's own: they declare no variable of the device.
+_WITHOUT_VARIABLES = ("/clang/", "/c++/", "/hip/")
 
 
 def make(
@@ -41,7 +45,7 @@ def _made(
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
         argv = preamble.making(front, str(pch), str(rule), instantiated=one.instantiated)
-        traced = session.jobs.trace("precompiled preamble", argv, stdin=text)
+        traced = session.jobs.trace(NAME, argv, stdin=text)
         set_back = session.jobs.was_set_back(started, traced.ended)
     if traced.observed is None or set_back or traced.ended.stderr:
         raise Refused("it cannot be observed, or has something to say")
@@ -50,13 +54,15 @@ def _made(
     read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
     _check_headers(session, front, read, observed)
     reads = recorded(session, front, read, None, observed, started)
-    known = replace(one, startup=_startup(session, front, pch, stem) if initializes else "")
+    known = replace(one, startup=preamble_alone.startup_code(session, front, pch, stem) if initializes else "")
     instances = in_use.listed(front, text, reads) if one.instantiated else None
     return Preamble(known, pch, Headers(read, observed, reads), instances)
 
 
 def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], observed: Observed) -> None:
+    """Raises Refused."""
     files = session.files
+    others = []
     for path in read:
         if not path.startswith("/") or not observed.has_read(path) or files.resolve(front.source) == path:
             raise Refused(f"'{path}' is relative, the source itself, or was not seen to be read")
@@ -64,25 +70,11 @@ def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], obser
             content = Path(path).read_bytes()
         except OSError as error:
             raise Refused(f"'{path}': {error.strerror}") from error
-        fault = preamble.fault(content, system=front.search.is_own(path, files.basedir))
+        is_own = front.search.is_own(path, files.basedir)
+        fault = preamble.fault(content, system=is_own)
         if fault:
             raise Refused(f"'{path}': {fault}")
-
-
-def _startup(session: Session, front: FrontEnd, pch: Path, stem: str) -> str:
-    """The code that initializes what its headers have (`making.startup`). There may be one such variable: two come in
-    another order (llvm/llvm-project#67992)."""
-    jobs = session.jobs
-    empty, assembly = jobs.scratch(f"{stem}-empty.hip", b""), jobs.scratch(f"{stem}-empty.ll")
-    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(assembly), assembly=True))
-    variables, functions = startup.count(assembly.read_bytes())
-    if not variables and not functions:
-        return ""
-    if variables != 1 or functions > 1:
-        raise Refused("it has objects that are initialized at the start")
-    object_ = assembly.with_suffix(".o")
-    jobs.run("precompiled preamble", preamble.alone(front, str(pch), str(empty), str(object_), assembly=False))
-    code = startup.code(object_.read_bytes())
-    if code == startup.NOT_READ:
-        raise Refused("the code that initializes its objects cannot be read")
-    return code
+        if not (is_own and any(part in path for part in _WITHOUT_VARIABLES)):
+            others.append(content)
+    if preamble.have_variables(front, others):
+        raise Refused("a header declares a variable of the device")

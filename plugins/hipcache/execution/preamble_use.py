@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from hipcache.errors import JobFailed
+from hipcache.execution import preamble_alone
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.preamble_values import Candidate, Offer, Preamble
 from hipcache.execution.preambles import (
@@ -28,18 +29,14 @@ from hipcache.execution.preambles import (
     with_notes,
 )
 from hipcache.execution.session import Session
-from hipcache.making import bitcode, startup
+from hipcache.making import bitcode, order, startup
 from hipcache.model import Pass
-from hipcache.patterns import pattern
 from hipcache.planning import preamble
 from hipcache.values import dataclass, replace
 
 # (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to
 WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
 
-# Names that clang 16 and later list in another order. Tables of virtual functions use them.
-_MOVED = pattern(rb"__cxa_pure_virtual|__cxa_deleted_virtual|llvm\.trap")
-_NAMES = pattern(rb"[!-~]{18,}")
 _LEFT = "the pass that it was made for does not tell whether it can be trusted"
 
 
@@ -137,7 +134,10 @@ class PreambleUse:
         try:
             kept = self._compared(one, plain, offer.began)
         except Different as different:
-            self.preambles.end(front, f"{self.name}: {different}")
+            if is_new and preamble_alone.has_other_order(self.preambles.session, front, one, self.work.stem):
+                self.preambles.refuse(one.candidate, "the code of its headers comes in another order", for_now=False)
+            else:
+                self.preambles.end(front, f"{self.name}: {different}")
             return
         if isinstance(kept, str):
             if is_new:
@@ -201,12 +201,12 @@ class PreambleUse:
         if not self.work.bitcode:
             raise Different("another object")
         matter = self.preambles.instances.matter(self.work.front, one, made)
-        names = _names(without)
+        names = order.of_bitcode(without)
         if (
             bitcode.VTABLE in without
             or not preamble.is_optimized(self.work.front)
             or not names
-            or names != _names(with_it)
+            or names != order.of_bitcode(with_it)
         ):
             return INSTANCES if matter else "its names come in another order"
         if self._object(made) == self._object(plain):
@@ -227,14 +227,6 @@ class PreambleUse:
 
     def _count(self, what: str) -> None:
         self.preambles.session.counted[what] += 1
-
-
-def _names(bitcode: bytes) -> bytes:
-    """The names in its table of strings, which has them in the module's order, but for those that are known to move;
-    empty if none of these is there. All is there that is always emitted of the preamble's headers, whatever the
-    source uses."""
-    found = next((run for run in _NAMES.findall(bitcode) if b"__cxa_pure_virtual" in run), b"")
-    return _MOVED.sub(b"", found)
 
 
 def of(session: Session) -> WithPreamble:

@@ -16,6 +16,7 @@ from hipcache.execution.read_files import Headers
 from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, replace
 
+NAME = "precompiled preamble"  # in messages
 # Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
 # passes more to make it, and each use saves a little less than one. One that suits few sources is made when it would
 # have saved what it costs.

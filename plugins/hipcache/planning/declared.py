@@ -24,8 +24,8 @@ Macro = tuple[bytes, frozenset[bytes] | None]
 
 _OPERATOR = b"operator"
 _PASTE = b"##"
-_DIRECTIVE = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
-_MACRO = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*define[ \t]+(\w+)(\(?)((?:[^\\\n]|\\[^\n]|\\\n)*)", re.MULTILINE)
+DIRECTIVE = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
+MACRO = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*define[ \t]+(\w+)(\(?)((?:[^\\\n]|\\[^\n]|\\\n)*)", re.MULTILINE)
 _LITERAL = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'")
 _WORD = pattern(rb"[A-Za-z_]\w*")
 _WORD_OR_PASTE = pattern(rb"[A-Za-z_]\w*|##")
@@ -92,8 +92,8 @@ class Open:
                 return True
             rest.append(text)
         macros = self.macros.union(*(text.macros for text in rest))
-        names = _with_macros(self.names, macros)
-        declare = _with_macros({name for name, words in macros if words is None}, macros)
+        names = with_macros(self.names, macros)
+        declare = with_macros({name for name, words in macros if words is None}, macros)
         return any(not (text.names.isdisjoint(names) and text.words.isdisjoint(declare)) for text in rest)
 
     def pack(self) -> bytes:
@@ -140,7 +140,7 @@ def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
     that place. `of_library`: is it the standard library's?"""
     if of_library:
         return Header(Open(_LOOKED_UP))
-    bare = _bare(header)
+    bare = bare_of(header)
     called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
     names = frozenset(called).union(_INCOMPLETE.findall(bare))
     return Header(Open(names)) if of_system else Header(Open(names, _macros(bare)), bare)
@@ -150,8 +150,8 @@ def left_open(headers: Iterable[Header]) -> Open:
     """By all headers of a preamble, also what one calls by a macro. Raises Unclear."""
     found = list(headers)
     bare = b"\n".join(one.bare for one in found)
-    bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in _MACRO.findall(bare)]
-    if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(_DIRECTIVE.sub(b"", bare))):
+    bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in MACRO.findall(bare)]
+    if not with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(DIRECTIVE.sub(b"", bare))):
         raise Unclear("a header uses a macro that pastes names together")
     macros = frozenset[Macro]().union(*(one.open.macros for one in found))
     take = {name for name, words in macros if words is None}
@@ -163,8 +163,8 @@ def left_open(headers: Iterable[Header]) -> Open:
 
 
 def of(text: bytes) -> Declared:
-    bare = _bare(text)
-    code = _ATTRIBUTE.sub(b"", _DIRECTIVE.sub(b"", bare))
+    bare = bare_of(text)
+    code = _ATTRIBUTE.sub(b"", DIRECTIVE.sub(b"", bare))
     declarations = list(_outside(code))
     names = frozenset(name for one in declarations for name in _functions(one))
     odd = _OPERATOR in names or _specializes(code) or bool(_UNUSUAL.search(code))
@@ -179,7 +179,7 @@ def _specializes(code: bytes) -> bool:
 def _macros(bare: bytes) -> frozenset[Macro]:
     """Those that have words, or arguments to put in."""
     found = set[Macro]()
-    for name, opens, rest in _MACRO.findall(bare):
+    for name, opens, rest in MACRO.findall(bare):
         body = rest.partition(b")")[2] if opens else rest
         words = None if opens or _may_declare(body) else frozenset(_WORD.findall(body))
         if body.strip() and words != frozenset():
@@ -192,7 +192,7 @@ def _may_declare(body: bytes) -> bool:
     return _PASTE in code or _specializes(code) or bool(_DEFINED_CLASS.search(code) or _functions(code))
 
 
-def _with_macros(names: Iterable[bytes], macros: Iterable[Macro]) -> set[bytes]:
+def with_macros(names: Iterable[bytes], macros: Iterable[Macro]) -> set[bytes]:
     """The names, and those of the macros that may come to one of them, also by way of other macros."""
     found, more = set[bytes](), set(names)
     while more:
@@ -241,7 +241,7 @@ def _before_initializer(declaration: bytes) -> bytes:
     return declaration
 
 
-def _bare(text: bytes) -> bytes:
+def bare_of(text: bytes) -> bytes:
     """Without comments, and without what is in literals."""
     found = lexed.lex(text, lexed.BARE)
     return _LITERAL.sub(b'""', found.bare)

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
-from hipcache.planning import backend, lambdas
+from hipcache.planning import backend, device_variables, lambdas
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
 
@@ -33,7 +33,7 @@ WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
 # In the key of each preamble: raise it when one that older rules have made must not be used, or has another form. Where
 # they were switched off they are on again then.
-_RULES = "2"
+_RULES = "3"
 # Then a precompiled header has the templates instantiated that its own text asks for.
 INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
@@ -175,6 +175,11 @@ def text_of(names: tuple[str, ...]) -> bytes:
     return os.fsencode("".join(f"#include {name}\n" for name in names))
 
 
+def macros(front: FrontEnd) -> bytes:
+    """Those of the command line, as directives."""
+    return os.fsencode("".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros))
+
+
 def making(front: FrontEnd, output: str, dependencies: str, *, instantiated: bool) -> list[str]:
     """The command that reads a preamble's text on standard input."""
     words = [*compiling(front), "-emit-pch", "-fno-pch-timestamp", *([INSTANTIATES] if instantiated else [])]
@@ -182,10 +187,11 @@ def making(front: FrontEnd, output: str, dependencies: str, *, instantiated: boo
     return [*words, "-o", output, "-x", "hip", "-"]
 
 
-def alone(front: FrontEnd, pch: str, source: str, output: str, *, assembly: bool) -> list[str]:
-    """The command that compiles a preamble by itself, to LLVM's assembly or to an object. `source`: an empty file."""
-    emits = ["-emit-llvm", "-disable-llvm-passes"] if assembly else ["-emit-obj"]
-    words = [*compiling(front), *emits, "-include-pch", pch, "-fno-validate-pch"]
+def alone(front: FrontEnd, source: str, output: str, *, pch: str = "", assembly: bool) -> list[str]:
+    """The command that compiles a preamble by itself, to LLVM's assembly or to an object. `source`: its text; with
+    `pch`, the precompiled one, an empty file."""
+    words = [*compiling(front), *(["-emit-llvm", "-disable-llvm-passes"] if assembly else ["-emit-obj"])]
+    words += ["-include-pch", pch, "-fno-validate-pch"] if pch else []
     return [*words, "-o", output, "-x", "hip", source]
 
 
@@ -233,6 +239,11 @@ def fault(text: bytes, *, system: bool) -> str:
         if lasts:
             return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
     return "it pushes a state of warnings, and does not pop it" if pushed else ""
+
+
+def have_variables(front: FrontEnd, headers: Iterable[bytes]) -> bool:
+    """Do these headers declare variables of the device?"""
+    return device_variables.are_declared([macros(front), *headers])
 
 
 def _takes_turns(text: bytes) -> bool:
