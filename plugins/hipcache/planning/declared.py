@@ -92,8 +92,8 @@ class Open:
                 return True
             rest.append(text)
         macros = self.macros.union(*(text.macros for text in rest))
-        names = with_macros(self.names, macros)
-        declare = with_macros({name for name, words in macros if words is None}, macros)
+        names = _with_macros(self.names, macros)
+        declare = _with_macros({name for name, words in macros if words is None}, macros)
         return any(not (text.names.isdisjoint(names) and text.words.isdisjoint(declare)) for text in rest)
 
     def pack(self) -> bytes:
@@ -151,7 +151,7 @@ def left_open(headers: Iterable[Header]) -> Open:
     found = list(headers)
     bare = b"\n".join(one.bare for one in found)
     bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in MACRO.findall(bare)]
-    if not with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(DIRECTIVE.sub(b"", bare))):
+    if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(DIRECTIVE.sub(b"", bare))):
         raise Unclear("a header uses a macro that pastes names together")
     macros = frozenset[Macro]().union(*(one.open.macros for one in found))
     take = {name for name, words in macros if words is None}
@@ -192,7 +192,7 @@ def _may_declare(body: bytes) -> bool:
     return _PASTE in code or _specializes(code) or bool(_DEFINED_CLASS.search(code) or _functions(code))
 
 
-def with_macros(names: Iterable[bytes], macros: Iterable[Macro]) -> set[bytes]:
+def _with_macros(names: Iterable[bytes], macros: Iterable[Macro]) -> set[bytes]:
     """The names, and those of the macros that may come to one of them, also by way of other macros."""
     found, more = set[bytes](), set(names)
     while more:
