@@ -26,7 +26,8 @@ ARCHS = ("gfx906", "gfx906", "gfx90a", "gfx1030")
 HEADERS = ("one.h", "two.h", "three.h")
 SOURCES = ("a.hip", "b.hip", "c.hip")
 
-#: What a header has, one line each; `#`: a number of its own.
+#: What a header has, one line each; `#`: a number of its own. One variable of the device at most: clang emits those
+#: that the host's code uses in the order of their addresses in its memory, so that two runs give two objects.
 IN_HEADERS = r"""
 inline int twice_#(int x) { return 2 * x; }
 #define VALUE_# #
@@ -69,8 +70,11 @@ template <class T> struct Shown_#<T, void_#<decltype(shown_#(T()))>> { static co
 template <class T> __device__ int is_shown_#(T) { return Shown_#<T>::value; }@\
 inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }@\
 #define DECLARE_#(name) __device__ int name(Thing_#)@#define MORE_# DECLARE_#(shown_#);
-static __device__ int table_#[3];@inline int fills_#() { return host_1000((int) (long) &table_#); }
-namespace { __constant__ int table_#[3]; }@inline int fills_#() { return host_1000((int) (long) &table_#); }
+#ifndef TABLE@#define TABLE@static __device__ int table_one[3];@\
+inline int fills_one() { return host_1000((int) (long) &table_one); }@#endif
+#ifndef TABLE@#define TABLE@namespace { __constant__ int table_one[3]; }@\
+inline int fills_one() { return host_1000((int) (long) &table_one); }@#endif
+class Hidden_# { public: int hidden_#(); private: int unused_#; };
 namespace named_# { int inner_#(int x) { return x; } }@int beside_#(int x) { return x + #; }
 """
 #: What follows the head of a source: right lines, lines that warn, lines that are wrong. `%`: what is in a header.
@@ -130,9 +134,10 @@ extern "C" __global__ void b%(int* p) { p[0] = Shown_%<Thing_%>::value; }
 OF_POINTERS_% { static constexpr int value = 7; };@\
 extern "C" __global__ void c%(int* p) { p[0] = Trait_%<int*>::value; }
 extern "C" __global__ void w%(int* p) { p[0] = Trait_%<int*>::value + traited_%(p); }
-extern "C" int d%() { return fills_%(); }
-extern "C" int e%() { return host_1000((int) (long) &table_%); }
-extern "C" __global__ void q%(int* p) { p[0] = table_%[1]; }
+extern "C" int d%() { return fills_one(); }
+extern "C" int e%() { return host_1000((int) (long) &table_one); }
+extern "C" __global__ void q%(int* p) { p[0] = table_one[1]; }
+int Hidden_%::hidden_%() { return 1; }
 int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
 """
 WRONG = r"""

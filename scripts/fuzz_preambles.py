@@ -33,7 +33,7 @@ from fuzz_preamble_lines import (
 #: The names by which lines of headers are used.
 STEMS = (
     *("kept_", "olden_", "narrow_", "on_device_", "twice_", "undefined_", "Tall_", "PASTED_", "deprecated_", "Kind_"),
-    *("times_", "Trait_", "Shown_", "fills_", "table_"),
+    *("times_", "Trait_", "Shown_", "fills_", "table_", "Hidden_"),
 )
 
 

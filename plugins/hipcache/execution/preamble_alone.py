@@ -12,9 +12,9 @@ from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
 
 
-def has_other_order(session: Session, front: FrontEnd, one: Preamble, stem: str) -> bool:
-    """Does the code of its own headers come in another order, or in part, when they are precompiled? False if that
-    cannot be told."""
+def differs(session: Session, front: FrontEnd, one: Preamble, stem: str) -> bool:
+    """Do its own headers come to other code when they are precompiled, in another order or in part, or to other
+    warnings? False if that cannot be told."""
     jobs = session.jobs
     text = jobs.scratch(f"{stem}-text.hip", preamble.text_of(one.candidate.names))
     empty = jobs.scratch(f"{stem}-empty.hip", b"")
@@ -22,10 +22,10 @@ def has_other_order(session: Session, front: FrontEnd, one: Preamble, stem: str)
     for source, pch in ((text, ""), (empty, str(one.pch))):
         output = source.with_suffix(".ll")
         try:
-            jobs.run(NAME, preamble.alone(front, str(source), str(output), pch=pch, assembly=True))
+            done = jobs.run(NAME, preamble.alone(front, str(source), str(output), pch=pch, assembly=True))
         except JobFailed:
             return False
-        found.append(order.of_assembly(output.read_bytes()))
+        found.append((order.of_assembly(output.read_bytes()), bool(done.stderr)))
     return found[0] != found[1]
 
 

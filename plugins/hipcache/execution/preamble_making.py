@@ -76,5 +76,7 @@ def _check_headers(session: Session, front: FrontEnd, read: Sequence[str], obser
             raise Refused(f"'{path}': {fault}")
         if not (is_own and any(part in path for part in _WITHOUT_VARIABLES)):
             others.append(content)
+        if not is_own and preamble.may_warn_of_fields(front, content):
+            raise Refused(f"'{path}': clang would not warn of its private fields that are not used")
     if preamble.have_variables(front, others):
         raise Refused("a header declares a variable of the device")

@@ -134,8 +134,10 @@ class PreambleUse:
         try:
             kept = self._compared(one, plain, offer.began)
         except Different as different:
-            if is_new and preamble_alone.has_other_order(self.preambles.session, front, one, self.work.stem):
-                self.preambles.refuse(one.candidate, "the code of its headers comes in another order", for_now=False)
+            if is_new and preamble_alone.differs(self.preambles.session, front, one, self.work.stem):
+                self.preambles.refuse(
+                    one.candidate, "its headers come to something else when they are precompiled", for_now=False
+                )
             else:
                 self.preambles.end(front, f"{self.name}: {different}")
             return

@@ -24,7 +24,7 @@ from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
-from hipcache.planning import backend, device_variables, lambdas
+from hipcache.planning import backend, device_variables, lambdas, private_fields
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
 
@@ -52,6 +52,8 @@ _NOT_PARSED = {
     *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.BITCODE),
     *(Role.CUID, Role.GPUBINARY, Role.EMIT, Role.LANGUAGE, Role.INPUT),
 }
+_ASKS = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal)\b")
+_PRIVATE_FIELDS = ("-Wall", "-Wmost", "-Wunused", "-Wunused-private-field")
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
 # From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete).
@@ -244,6 +246,13 @@ def fault(text: bytes, *, system: bool) -> str:
 def have_variables(front: FrontEnd, headers: Iterable[bytes]) -> bool:
     """Do these headers declare variables of the device?"""
     return device_variables.are_declared([macros(front), *headers])
+
+
+def may_warn_of_fields(front: FrontEnd, header: bytes) -> bool:
+    """Of private fields that nothing uses (clang/include/clang/Basic/DiagnosticGroups.td), in a header of the user's. A
+    header may ask for warnings itself."""
+    asks = _ASKS.search(header) or any(option.text[0] in _PRIVATE_FIELDS for option in front.job.options)
+    return bool(asks) and private_fields.are_declared(header)
 
 
 def _takes_turns(text: bytes) -> bool:
