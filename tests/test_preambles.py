@@ -201,6 +201,7 @@ def test_counters_of_the_source_begin_at_zero(prelab: Lab) -> None:
         ["-fretain-comments-from-system-headers"],
         ["-std=c++20"],
         ["-DBASE=__BASE_FILE__"],
+        ["-Xclang", "-foffload-implicit-host-device-templates"],
     ],
 )
 def test_passes_that_go_without(prelab: Lab, flags: Sequence[str]) -> None:

@@ -56,11 +56,12 @@ _ASKS = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal)\b")
 _PRIVATE_FIELDS = ("-Wall", "-Wmost", "-Wunused", "-Wunused-private-field")
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
-# From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete).
+# From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete); it does not
+# hold which templates of the host's the device uses (-foffload-implicit-host-device-templates).
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|Weverything"
-    r"|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|funique-internal"
-    r"|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
+    r"|foffload-implicit|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
+    r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
 # Words of a text whose meaning goes beyond its own place.
