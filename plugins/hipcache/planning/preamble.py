@@ -253,7 +253,7 @@ def may_warn_of_fields(front: FrontEnd, header: bytes) -> bool:
     """Of private fields that nothing uses (clang/include/clang/Basic/DiagnosticGroups.td), in a header of the user's. A
     header may ask for warnings itself."""
     asks = _ASKS.search(header) or any(option.text[0] in _PRIVATE_FIELDS for option in front.job.options)
-    return bool(asks) and private_fields.are_declared(header)
+    return bool(asks) and private_fields.are_left(header)
 
 
 def _takes_turns(text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Does a header have a class with private fields?
+"""Does a header have a class with private fields that it does not use itself?
 
 Clang warns of those that nothing uses when a translation unit has defined all functions of their class
 (-Wunused-private-field; clang/lib/Sema/Sema.cpp, `UnusedPrivateFields`). A precompiled header does not hold which ones
@@ -9,9 +9,11 @@ By the text alone, and rather too much than too little.
 
 from __future__ import annotations
 
+import re
+
 from hipcache.patterns import pattern
 from hipcache.planning.declared import DIRECTIVE, bare_of
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 # Lexing all headers would take as long as a pass.
 _MAYBE = pattern(rb"\bprivate\s*:|\bclass\b")
@@ -22,20 +24,25 @@ _TEMPLATE = pattern(rb"\btemplate\b")
 _NO_FIELD = pattern(
     rb"\s*(?:using|typedef|friend|static|enum|class|struct|union|template|static_assert|namespace)\b|\s*\Z"
 )
-_POINTER = pattern(rb"\(\s*[\w:]*[*&]")
+_POINTER = pattern(rb"\(\s*[\w:]*[*&]\s*(\w*)")
+_NAME = pattern(rb"([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?::\s*\w+\s*)?\Z")
+# What stands before a use. Behind a type, a comma or a colon it may be declared, or initialized, which is no use.
+_BEFORE_USE = rb"(?:[({;=!+/%|^\[.?~-]|->|<<|>>|\breturn|\bthis\s*->)\s*"
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """What braces enclose. `is_class`: of a class that is no template, or part of one; `is_private`: are its next
-    members?"""
+    """What braces enclose, from the place `begin` on. `is_class`: of a class that is no template, or part of one;
+    `is_private`: are its next members?; `fields`: names of those that were, empty for one whose name is not clear."""
 
+    begin: int = 0
     is_class: bool = False
     is_template: bool = False
     is_private: bool = False
+    fields: tuple[bytes, ...] = ()
 
 
-def are_declared(text: bytes) -> bool:
+def are_left(text: bytes) -> bool:
     """Those of templates do not count: clang does not warn of them."""
     if not _MAYBE.search(text):
         return False
@@ -45,14 +52,17 @@ def are_declared(text: bytes) -> bool:
         here, what = scopes[-1], mark.group()
         head, begin = _flat(code[begin : mark.start()]), mark.end()
         if what == b"}":
+            if not all(_is_used(name, code[here.begin : mark.start()]) for name in here.fields):
+                return True
             scopes = scopes[:-1] or [_Scope()]
-        elif what not in b"{;":
-            scopes[-1] = _Scope(here.is_class, here.is_template, what.startswith(b"private"))
+            continue
+        if what not in b"{;":
+            scopes[-1] = replace(here, is_private=what.startswith(b"private"))
         elif here.is_class and here.is_private and not here.is_template and _is_field(head):
-            return True
-        elif what == b"{":
-            scopes.append(_opened(head, here))
-    return False
+            scopes[-1] = replace(here, fields=(*here.fields, *_names(head)))
+        if what == b"{":
+            scopes.append(_opened(head, here, begin))
+    return any(scope.fields for scope in scopes)
 
 
 def _flat(head: bytes) -> bytes:
@@ -68,7 +78,20 @@ def _is_field(member: bytes) -> bool:
     return not _NO_FIELD.match(declared) and (b"(" not in declared or bool(_POINTER.search(declared)))
 
 
-def _opened(head: bytes, around: _Scope) -> _Scope:
+def _names(member: bytes) -> list[bytes]:
+    pointer = _POINTER.search(member)
+    if pointer:
+        return [pointer.group(1)]
+    found = [_NAME.search(one.partition(b"=")[0].strip()) for one in member.split(b",")]
+    return [one.group(1) if one else b"" for one in found]
+
+
+def _is_used(name: bytes, body: bytes) -> bool:
+    """Does the class itself use it, but for its initialization?"""
+    return bool(name and re.search(_BEFORE_USE + name + rb"\b", body))
+
+
+def _opened(head: bytes, around: _Scope, begin: int) -> _Scope:
     found = _CLASS.search(head)
     is_template = around.is_template or bool(_TEMPLATE.search(head))
-    return _Scope(bool(found), is_template, found is not None and found.group(1) == b"class")
+    return _Scope(begin, bool(found), is_template, found is not None and found.group(1) == b"class")
