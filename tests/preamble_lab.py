@@ -31,6 +31,11 @@ def source(lab: Lab, number: int, head: str = "", body: str = "") -> str:
     return name
 
 
+def add_to_header(lab: Lab, text: str) -> None:
+    header = lab.root / "inc/value.hpp"
+    header.write_text(header.read_text() + text)
+
+
 def words(lab: Lab) -> list[str]:
     return [f"-I{lab.root}/first", f"-I{lab.root}/inc", f"-I{lab.root}", "-MD"]
 

@@ -17,7 +17,7 @@ from hipcache.execution.read_files import Headers
 from hipcache.inputs.observing import Observed
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from hipcache.values import replace
-from preamble_lab import BOTH, build, counts, prelab, prepare, source, words
+from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare, source, words
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -225,8 +225,7 @@ def test_what_is_no_include_ends_the_block(prelab: Lab, head: str) -> None:
 
 
 def test_the_host_goes_without_where_a_header_initializes_something(prelab: Lab) -> None:
-    header = prelab.root / "inc/value.hpp"
-    header.write_text(header.read_text() + "int told();\nstatic int kept = told();\ninline int also = told();\n")
+    add_to_header(prelab, "int told();\nstatic int kept = told();\ninline int also = told();\n")
     for number in (1, 2):
         build(prelab, number, "-std=c++17", body="int own = told();\n")
     assert counts(prelab) == {"used": 0, "made": 1, "checked": 1, "different": 0}

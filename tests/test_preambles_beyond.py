@@ -7,15 +7,10 @@ import pytest
 from hip import Lab
 from hipcache.making import bitcode
 from hipcache.planning import lambdas
-from preamble_lab import BOTH, NEVER_CHECKED, build, counts, prelab, prepare
+from preamble_lab import BOTH, NEVER_CHECKED, add_to_header, build, counts, prelab, prepare
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
-
-
-def add_to_header(lab: Lab, text: str) -> None:
-    header = lab.root / "inc/value.hpp"
-    header.write_text(header.read_text() + text)
 
 
 def test_a_lambda_of_the_source_is_not_taken_for_one_of_a_header(prelab: Lab) -> None:

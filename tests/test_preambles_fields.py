@@ -77,4 +77,4 @@ def test_where_nobody_warns_of_them_a_preamble_is_used(prelab: Lab) -> None:
     ],
 )
 def test_private_fields_are_seen_in_the_text(text: str, found: bool) -> None:
-    assert private_fields.are_left(text.encode()) == found
+    assert private_fields.are_unused(text.encode()) == found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from hip import Lab
-from preamble_lab import BOTH, build, counts, prelab, prepare, source, words
+from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare, source, words
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -21,8 +21,7 @@ def test_a_pass_that_warns_uses_one(prelab: Lab) -> None:
 
 
 def test_sources_that_warn_have_one_made(prelab: Lab) -> None:
-    header = prelab.root / "inc/value.hpp"
-    header.write_text(header.read_text() + "[[deprecated]] int olden(int);\n[[nodiscard]] int kept();\n")
+    add_to_header(prelab, "[[deprecated]] int olden(int);\n[[nodiscard]] int kept();\n")
     body = "#define VALUE 4\nint dropped() { kept(); return olden(3); }\n"
     for number in (1, 2, 3):
         told = build(prelab, number, "-Wall", "-Wextra", body=body).messages
@@ -45,8 +44,7 @@ def test_sources_that_warn_have_one_made(prelab: Lab) -> None:
     ids=["template", "unused", "pasted", "command line", "built in"],
 )
 def test_messages_with_a_place_that_is_told_otherwise(prelab: Lab, header: str, body: str) -> None:
-    path = prelab.root / "inc/value.hpp"
-    path.write_text(path.read_text() + header)
+    add_to_header(prelab, header)
     for number in (91, 92, 93):
         build(prelab, number, "-Wall", "-Wextra", "-DGIVEN=2")
         if number > 91 and counts(prelab)["made"] >= BOTH:
@@ -82,8 +80,7 @@ def test_a_header_that_switches_a_warning(prelab: Lab, line: str, option: str) -
     ],
 )
 def test_messages_of_another_format(prelab: Lab, flags: Sequence[str]) -> None:
-    header = prelab.root / "inc/value.hpp"
-    header.write_text(header.read_text() + "[[deprecated]] int olden(int);\n")
+    add_to_header(prelab, "[[deprecated]] int olden(int);\n")
     for number in (1, 2, 3):
         build(prelab, number, "-Wall", *flags, body=WARNS + "int o() { return olden(2); }\n")
     assert counts(prelab)["different"] == 0

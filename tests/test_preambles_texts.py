@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hip import Lab
 from hipcache.planning import leading, preamble
-from preamble_lab import BOTH, build, counts, prelab
+from preamble_lab import BOTH, add_to_header, build, counts, prelab
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -83,12 +83,11 @@ def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:
 
 
 def test_a_header_of_the_users_that_switches_a_warning_for_itself(prelab: Lab) -> None:
-    header = prelab.root / "inc/value.hpp"
     own = (
         '#pragma nv_diag_suppress 108\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wunused-result"\n'
     )
     own += "[[nodiscard]] int kept();\ninline void quiet() { kept(); }\n#pragma GCC diagnostic pop\n"
-    header.write_text(header.read_text() + own)
+    add_to_header(prelab, own)
     for number in (1, 2, 3):
         assert "warning" in build(prelab, number, body="void dropped() { kept(); }\n").messages
     assert counts(prelab) == {"used": BOTH, "made": BOTH, "checked": BOTH, "different": 0}

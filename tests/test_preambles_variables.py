@@ -7,9 +7,10 @@ from __future__ import annotations
 import pytest
 from hip import Lab
 from hipcache.planning import device_variables
-from preamble_lab import BOTH, build, counts, prelab, prepare
+from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare
 
 __all__ = ["prelab"]
+pytestmark = pytest.mark.archs(1)
 
 _PUT = 'extern "C" int put(const void*);\n'
 _FILL = "inline int fill() { return put(&table); }\n"
@@ -17,12 +18,6 @@ _DIRECT = 'extern "C" int direct() { return put(&table); }\n'
 _FILLS = 'extern "C" int fills() { return fill(); }\n'
 
 
-def _with_header(lab: Lab, text: str) -> None:
-    header = lab.root / "inc/value.hpp"
-    header.write_text(header.read_text() + text)
-
-
-@pytest.mark.archs(1)
 @pytest.mark.parametrize(
     "variable",
     [
@@ -35,7 +30,7 @@ def _with_header(lab: Lab, text: str) -> None:
 )
 def test_a_variable_that_only_a_headers_host_code_uses_is_in_the_devices_object(prelab: Lab, variable: str) -> None:
     """The sources by which a preamble would come to trust use the variable themselves."""
-    _with_header(prelab, _PUT + variable + _FILL)
+    add_to_header(prelab, _PUT + variable + _FILL)
     for number in (1, 2, 3):
         build(prelab, number, "-std=c++17", body=_DIRECT)
     for number in (4, 5):
@@ -43,7 +38,6 @@ def test_a_variable_that_only_a_headers_host_code_uses_is_in_the_devices_object(
     assert counts(prelab)["different"] == 0
 
 
-@pytest.mark.archs(1)
 @pytest.mark.parametrize(
     ("variable", "flags"),
     [
@@ -55,7 +49,7 @@ def test_a_variable_that_only_a_headers_host_code_uses_is_in_the_devices_object(
 )
 def test_the_host_registers_it_by_the_devices_name(prelab: Lab, variable: str, flags: list[str]) -> None:
     """The sources by which a preamble would come to trust do not use it."""
-    _with_header(prelab, _PUT + variable + _FILL)
+    add_to_header(prelab, _PUT + variable + _FILL)
     for number in (1, 2, 3):
         build(prelab, number, *flags, body=f"int more{number};\n")
     for number in (4, 5):
@@ -63,7 +57,6 @@ def test_the_host_registers_it_by_the_devices_name(prelab: Lab, variable: str, f
     assert counts(prelab)["different"] == 0
 
 
-@pytest.mark.archs(1)
 @pytest.mark.parametrize(
     "text",
     [
@@ -84,7 +77,7 @@ def test_a_header_whose_own_code_comes_in_another_order_ends_no_other_preamble(p
 
 
 def test_a_function_of_the_device_is_no_variable(prelab: Lab) -> None:
-    _with_header(prelab, "#define ON_DEVICE __device__ inline\nON_DEVICE int thrice(int x) { return 3 * x; }\n")
+    add_to_header(prelab, "#define ON_DEVICE __device__ inline\nON_DEVICE int thrice(int x) { return 3 * x; }\n")
     prepare(prelab)
 
 

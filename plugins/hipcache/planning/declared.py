@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from hipcache.inputs import lexed
 from hipcache.patterns import pattern
+from hipcache.planning import cxx_text
+from hipcache.planning.cxx_text import MACRO, PARENTHESES, without_directives
 from hipcache.values import dataclass
 
 # (its name, all words of its body; None: it may declare something by itself). One may be defined more than once.
@@ -24,9 +25,6 @@ Macro = tuple[bytes, frozenset[bytes] | None]
 
 _OPERATOR = b"operator"
 _PASTE = b"##"
-DIRECTIVE = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
-MACRO = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*define[ \t]+(\w+)(\(?)((?:[^\\\n]|\\[^\n]|\\\n)*)", re.MULTILINE)
-_LITERAL = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'")
 _WORD = pattern(rb"[A-Za-z_]\w*")
 _WORD_OR_PASTE = pattern(rb"[A-Za-z_]\w*|##")
 # A name that is neither a member's nor qualified, and the word before it, or the end of a type that is written as
@@ -60,13 +58,12 @@ _MARK = pattern(rb"[{}();]")
 _OPEN_NAMESPACE = pattern(rb"(?:\bnamespace\b[\w\s:\[\]()]*|\bextern\s*\"\")\s*$")
 # Each `(`, and the name before it, if there is one; `(name)(` counts, too.
 _FUNCTION = pattern(rb"([A-Za-z_]\w*)\s*(?:\)\s*)*\(")
-_PARENTHESES = rb"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_ATTRIBUTE = pattern(rb"\[\[[^\]]*\]\]|\b__attribute(?:__)?\s*" + _PARENTHESES)
+_ATTRIBUTE = pattern(rb"\[\[[^\]]*\]\]|\b__attribute(?:__)?\s*" + PARENTHESES)
 # A header that says nothing when it is included again has either.
 _PRAGMA_ONCE = pattern(rb"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
 _GUARD = pattern(rb"\s*#[ \t]*(?:ifndef[ \t]+|if[ \t]*![ \t]*defined\W+)(\w+)\W*?#[ \t]*define[ \t]+\1\b")
 # A name, and all that is in parentheses behind it.
-_GIVEN = pattern(rb"\b([A-Za-z_]\w*)\s*(?=(" + _PARENTHESES + rb"))")
+_GIVEN = pattern(rb"\b([A-Za-z_]\w*)\s*(?=(" + PARENTHESES + rb"))")
 _EQUALS = pattern(rb"=")
 _OVERLOADED = pattern(rb"\boperator\b")
 _USING = pattern(rb"\busing\b")
@@ -140,7 +137,7 @@ def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
     that place. `of_library`: is it the standard library's?"""
     if of_library:
         return Header(Open(_LOOKED_UP))
-    bare = bare_of(header)
+    bare = cxx_text.bare(header)
     called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
     names = frozenset(called).union(_INCOMPLETE.findall(bare))
     return Header(Open(names)) if of_system else Header(Open(names, _macros(bare)), bare)
@@ -151,7 +148,7 @@ def left_open(headers: Iterable[Header]) -> Open:
     found = list(headers)
     bare = b"\n".join(one.bare for one in found)
     bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in MACRO.findall(bare)]
-    if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(DIRECTIVE.sub(b"", bare))):
+    if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(without_directives(bare))):
         raise Unclear("a header uses a macro that pastes names together")
     macros = frozenset[Macro]().union(*(one.open.macros for one in found))
     take = {name for name, words in macros if words is None}
@@ -163,8 +160,8 @@ def left_open(headers: Iterable[Header]) -> Open:
 
 
 def of(text: bytes) -> Declared:
-    bare = bare_of(text)
-    code = _ATTRIBUTE.sub(b"", DIRECTIVE.sub(b"", bare))
+    bare = cxx_text.bare(text)
+    code = _ATTRIBUTE.sub(b"", without_directives(bare))
     declarations = list(_outside(code))
     names = frozenset(name for one in declarations for name in _functions(one))
     odd = _OPERATOR in names or _specializes(code) or bool(_UNUSUAL.search(code))
@@ -239,9 +236,3 @@ def _before_initializer(declaration: bytes) -> bytes:
         if before.count(b"(") == before.count(b")"):  # else that of a parameter
             return before
     return declaration
-
-
-def bare_of(text: bytes) -> bytes:
-    """Without comments, and without what is in literals."""
-    found = lexed.lex(text, lexed.BARE)
-    return _LITERAL.sub(b'""', found.bare)

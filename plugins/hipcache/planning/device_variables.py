@@ -14,15 +14,15 @@ from collections.abc import Iterable
 from enum import Enum
 
 from hipcache.patterns import pattern
-from hipcache.planning.declared import DIRECTIVE, MACRO, bare_of
+from hipcache.planning import cxx_text
+from hipcache.planning.cxx_text import MACRO, PARENTHESES
 
 _DEVICE = b"__device__"
 _SPECIFIERS = frozenset({_DEVICE, b"__constant__", b"__managed__"})
 _ATTRIBUTE = pattern(rb"\b__attribute(?:__)?\s*\(\([^()]*\b_*(?:device|constant|(?:hip_)?managed)_*\b[^()]*\)\)")
-_PARENTHESES = rb"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 # Between the specifiers and the name, with parentheses that are not those of a function.
 _ASIDE = pattern(
-    rb"\b(?:__attribute(?:__)?|__declspec|alignas|decltype|explicit)\s*" + _PARENTHESES + rb"|\[\[[^\]]*\]\]"
+    rb"\b(?:__attribute(?:__)?|__declspec|alignas|decltype|explicit)\s*" + PARENTHESES + rb"|\[\[[^\]]*\]\]"
 )
 # What follows the specifiers and the type. Parentheses with a literal initialize a variable, those with a star are part
 # of a pointer's type.
@@ -47,11 +47,11 @@ def are_declared(texts: Iterable[bytes]) -> bool:
     rest, codes, macros = list(texts), list[bytes](), list[tuple[bytes, bytes]]()
     while more:
         specifiers |= more
-        used = [text for text in rest if any(word in text for word in more) or _ATTRIBUTE.search(text)]
+        used = {text for text in rest if any(word in text for word in more) or _ATTRIBUTE.search(text)}
         rest = [text for text in rest if text not in used]
         for text in used:
-            bare = _ATTRIBUTE.sub(_DEVICE, bare_of(text))
-            codes.append(_ASIDE.sub(b"", DIRECTIVE.sub(b"", bare)))
+            bare = _ATTRIBUTE.sub(_DEVICE, cxx_text.bare(text))
+            codes.append(_ASIDE.sub(b"", cxx_text.without_directives(bare)))
             macros += [(name, _ASIDE.sub(b"", body)) for name, _, body in MACRO.findall(bare)]
         more = {name for name, body in macros if _Kind.OPEN in _kinds(body, specifiers)} - specifiers
     bodies = (body for _, body in macros)

@@ -61,8 +61,8 @@ class Instances:
 
 def listing(front: FrontEnd, source: str, output: str) -> list[str]:
     """The command that writes all functions and variables of a preamble's text, used or not, as LLVM's assembly."""
-    words = preamble.compiling(front)
-    return [*words, "-emit-llvm", "-disable-llvm-passes", "-femit-all-decls", "-o", output, "-x", "hip", source]
+    words = preamble.alone(front, source, output, assembly=True)
+    return [*words[:2], "-femit-all-decls", *words[2:]]
 
 
 def names(assembly: bytes) -> tuple[bytes, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hipcache.inputs import lexed
 from hipcache.patterns import pattern
+from hipcache.planning import cxx_text
 
 # Lexing all headers would take as long as a pass.
 _MAYBE = pattern(rb"\[\s*(?:[]/\\]|&?\s*\w+\s*=)")
@@ -49,7 +50,5 @@ def _has_one(code: bytes) -> bool:
 
 def _begins_body(head: bytes) -> bool:
     """Is it the body of a function or a class, and not that of a namespace or an initializer?"""
-    flat, before = head, b""
-    while flat != before:
-        flat, before = _GROUP.sub(b"", flat), flat
+    flat = cxx_text.flat(head, _GROUP)
     return b"=" not in flat and (b")" in head or _CLASS.search(flat) is not None)

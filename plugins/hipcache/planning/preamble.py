@@ -52,8 +52,6 @@ _NOT_PARSED = {
     *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.BITCODE),
     *(Role.CUID, Role.GPUBINARY, Role.EMIT, Role.LANGUAGE, Role.INPUT),
 }
-_ASKS = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal)\b")
-_PRIVATE_FIELDS = ("-Wall", "-Wmost", "-Wunused", "-Wunused-private-field")
 _NAMES_SOURCE = ("-main-file-name",)
 # With these a difference would show, or may: places of the text, and what is counted or told of the main file alone.
 # From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete); it does not
@@ -250,10 +248,8 @@ def have_variables(front: FrontEnd, headers: Iterable[bytes]) -> bool:
 
 
 def may_warn_of_fields(front: FrontEnd, header: bytes) -> bool:
-    """Of private fields that nothing uses (clang/include/clang/Basic/DiagnosticGroups.td), in a header of the user's. A
-    header may ask for warnings itself."""
-    asks = _ASKS.search(header) or any(option.text[0] in _PRIVATE_FIELDS for option in front.job.options)
-    return bool(asks) and private_fields.are_left(header)
+    """Of private fields of this header that nothing uses."""
+    return private_fields.may_be_told(header, (option.text[0] for option in front.job.options))
 
 
 def _takes_turns(text: bytes) -> bool:

@@ -10,14 +10,19 @@ By the text alone, and rather too much than too little.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from hipcache.patterns import pattern
-from hipcache.planning.declared import DIRECTIVE, bare_of
+from hipcache.planning import cxx_text
 from hipcache.values import dataclass, replace
 
+# clang/include/clang/Basic/DiagnosticGroups.td; what has -Weverything gets no preamble.
+_WARNINGS = frozenset({"-Wall", "-Wmost", "-Wunused", "-Wunused-private-field"})
+_ASKS = pattern(rb"diagnostic[ \t]+(?:warning|error|fatal)\b")
 # Lexing all headers would take as long as a pass.
 _MAYBE = pattern(rb"\bprivate\s*:|\bclass\b")
 _MARK = pattern(rb"[{};]|\b(?:private|public|protected)\s*:(?!:)")
+# Arguments of templates, and attributes.
 _GROUP = pattern(rb"<[^<>]*>|\[\[[^\]]*\]\]|\b(?:__attribute(?:__)?|alignas|decltype)\s*\((?:[^()]|\([^()]*\))*\)")
 _CLASS = pattern(rb"(?<!enum )\b(class|struct|union)\b[^()=]*\Z")
 _TEMPLATE = pattern(rb"\btemplate\b")
@@ -32,8 +37,9 @@ _BEFORE_USE = rb"(?:[({;=!+/%|^\[.?~-]|->|<<|>>|\breturn|\bthis\s*->)\s*"
 
 @dataclass(frozen=True)
 class _Scope:
-    """What braces enclose, from the place `begin` on. `is_class`: of a class that is no template, or part of one;
-    `is_private`: are its next members?; `fields`: names of those that were, empty for one whose name is not clear."""
+    """What braces enclose, from the place `begin` on. `is_class`: are they those of a class? `is_template`: of a
+    template, or within one? `is_private`: are the next members private? `fields`: the names of its private fields so
+    far, each empty if it is not clear."""
 
     begin: int = 0
     is_class: bool = False
@@ -42,15 +48,21 @@ class _Scope:
     fields: tuple[bytes, ...] = ()
 
 
-def are_left(text: bytes) -> bool:
-    """Those of templates do not count: clang does not warn of them."""
+def may_be_told(header: bytes, options: Iterable[str]) -> bool:
+    """May clang warn of one? `options`: of the pass; the header may ask for warnings, too."""
+    asks = _ASKS.search(header) or not _WARNINGS.isdisjoint(options)
+    return bool(asks) and are_unused(header)
+
+
+def are_unused(text: bytes) -> bool:
+    """Has a class such fields? Those of templates do not count: clang does not warn of them."""
     if not _MAYBE.search(text):
         return False
-    code = DIRECTIVE.sub(b"", bare_of(text))
+    code = cxx_text.without_directives(cxx_text.bare(text))
     scopes, begin = [_Scope()], 0
     for mark in _MARK.finditer(code):
         here, what = scopes[-1], mark.group()
-        head, begin = _flat(code[begin : mark.start()]), mark.end()
+        head, begin = cxx_text.flat(code[begin : mark.start()], _GROUP, b" "), mark.end()
         if what == b"}":
             if not all(_is_used(name, code[here.begin : mark.start()]) for name in here.fields):
                 return True
@@ -63,14 +75,6 @@ def are_left(text: bytes) -> bool:
         if what == b"{":
             scopes.append(_opened(head, here, begin))
     return any(scope.fields for scope in scopes)
-
-
-def _flat(head: bytes) -> bytes:
-    """Without arguments of templates and attributes."""
-    before = b""
-    while head != before:
-        head, before = _GROUP.sub(b" ", head), head
-    return head
 
 
 def _is_field(member: bytes) -> bool:

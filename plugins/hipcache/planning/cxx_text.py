@@ -1,0 +1,36 @@
+"""Parts of a C++ text, for rules that go by the text alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hipcache.inputs import lexed
+from hipcache.patterns import pattern
+
+if TYPE_CHECKING:
+    from re import Pattern
+
+#: With what they hold, three deep.
+PARENTHESES = rb"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+#: Of a bare text: a macro's name, whether it has parameters, and these with its body.
+MACRO = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*define[ \t]+(\w+)(\(?)((?:[^\\\n]|\\[^\n]|\\\n)*)", re.MULTILINE)
+_DIRECTIVE = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
+_LITERAL = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'")
+
+
+def bare(text: bytes) -> bytes:
+    """Without comments, and without what is in literals."""
+    return _LITERAL.sub(b'""', lexed.lex(text, lexed.BARE).bare)
+
+
+def without_directives(bare: bytes) -> bytes:
+    return _DIRECTIVE.sub(b"", bare)
+
+
+def flat(text: bytes, group: Pattern[bytes], by: bytes = b"") -> bytes:
+    """With `by` in the place of each group, the innermost first."""
+    before = b""
+    while text != before:
+        text, before = group.sub(by, text), text
+    return text
