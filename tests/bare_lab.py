@@ -20,11 +20,14 @@ from golden_of_all import GoldenOfAll
 from kernels import ARCHS, BARE, CUID, HIP_IN_SHORT, KERNEL
 from launchers import LAUNCHER, launcher_of_comparisons
 from rewriting import settle
-from session import AS_USERS, PREAMBLES, RESIDENT, SESSION
+from session import AS_USERS, FULL, PREAMBLES, RESIDENT, SESSION
 from told import statistics
 from toolchains import LLVM
 
 Place = TypeVar("Place", bound="BareLab")
+
+# A command of a test ends in less. The longest of a full run alone take clang a minute of one core.
+SECONDS = 600.0 if FULL else 120.0
 
 
 @dataclass
@@ -84,7 +87,7 @@ class BareLab:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
-        seconds: float = 120,
+        seconds: float = SECONDS,
     ) -> Ended:
         """Its end, within `seconds`. An engine is forked (see `forked_engines`) where the launcher is the first word,
         but not in tests marked `as_users`, which see who started it."""
