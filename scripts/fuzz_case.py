@@ -44,6 +44,15 @@ def table(text: str) -> list[list[str]]:
     return [shlex.split(choice) for line in text.strip().splitlines() for choice in line.split(" | ")]
 
 
+def numbered(line: str, number: int) -> str:
+    """The line with its number; directives keep their `#`, and `##` is one of clang's."""
+    parts = []
+    for part in line.split("\n"):
+        first, rest = (part[:1], part[1:]) if part.startswith("#") else ("", part)
+        parts.append(first + re.sub(r"(?<!#)#(?!#)|%", str(number), rest))
+    return "\n".join(parts)
+
+
 class Difference(Exception):
     """What hipcache did otherwise."""
 

@@ -9,10 +9,9 @@ preambles; the others show that sources that warn and that fail are told as they
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 
-from fuzz_case import BARE, LEVELS, SHORT_HEADER, Case
+from fuzz_case import BARE, LEVELS, SHORT_HEADER, Case, numbered
 from fuzz_preamble_lines import (
     ARCHS,
     EDGES,
@@ -122,10 +121,10 @@ class Preambled(Case):
         for _ in range(some.randrange(1, 6)):
             chance = some.random()
             if 0.75 < chance < 0.97 and uses:
-                found.append(_numbered(*uses.pop(some.randrange(len(uses)))))
+                found.append(numbered(*uses.pop(some.randrange(len(uses)))))
             else:
                 kind = RIGHT if chance < 0.5 else WARN if chance < 0.97 else WRONG
-                found.append(_numbered(some.choice(rows(kind)), some.randrange(1, 1000)))
+                found.append(numbered(some.choice(rows(kind)), some.randrange(1, 1000)))
         return "\n".join(found) + "\n"
 
     def _new_header(self, name: str) -> None:
@@ -137,7 +136,7 @@ class Preambled(Case):
         self._write_header(name)
 
     def _write_header(self, name: str) -> None:
-        text = "".join(_numbered(line, number) + "\n" for line, number in self.lines[name])
+        text = "".join(numbered(line, number) + "\n" for line, number in self.lines[name])
         self._write(f"lead/{name}", f"#pragma once\n{text}")
 
     def _new_source(self, name: str) -> None:
@@ -208,12 +207,3 @@ class Preambled(Case):
     def _option(self) -> str:
         self.level = self.random.choice(LEVELS)
         return f"now {self.level}"
-
-
-def _numbered(line: str, number: int) -> str:
-    """The line with its number; directives keep their `#`, and `##` is one of clang's."""
-    parts = []
-    for part in line.split("\n"):
-        first, rest = (part[:1], part[1:]) if part.startswith("#") else ("", part)
-        parts.append(first + re.sub(r"(?<!#)#(?!#)|%", str(number), rest))
-    return "\n".join(parts)
