@@ -153,6 +153,15 @@ def test_a_header_that_pops_in_its_second_turn_what_it_pushed_in_its_first(prela
     assert "unused variable" in build(prelab, 3, "-Wall", head="#include <toggle.hpp>\n", body=body).messages
 
 
+@pytest.mark.parametrize("pragma", ["/* names */ #pragma", "# /* names */ pragma", "#\\\npragma", "\f#pragma"])
+def test_a_pragma_that_is_not_written_as_usual(prelab: Lab, pragma: str) -> None:
+    """A precompiled header does not hold which names are to be others."""
+    add_to_header(prelab, f"{pragma} redefine_extname renamed other_name\n")
+    for number in (91, 92):
+        build(prelab, number)
+    build(prelab, 1, body='extern "C" int renamed(int);\nint f() { return renamed(1); }\n')
+
+
 def test_the_name_of_the_main_file_in_a_macro_of_the_command_line(prelab: Lab) -> None:
     add_to_header(prelab, "inline const char* base() { return BASE; }\n")
     for number, body in enumerate(["", "", "const char* f() { return base(); }\n"]):

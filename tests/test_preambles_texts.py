@@ -76,6 +76,15 @@ def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
         ('__attribute__((section("x"))) extern int x;\n', False, False),
         ("static auto x = [](int y) { return y; };\n", True, False),
         ("inline int x() { return [] { return 1; }(); }\n", False, True),
+        ("/* x */ #define X\n", False, False),
+        ("/* x\n*/\n#define X(y) #y /* z */\n#endif/* X */\n", False, True),
+        ("#define X(a) f(a); \\\n    g(#a##b);\\\n  return\r\n", False, True),
+        ("int x;\r#define X\n", False, False),
+        ("# /* x */ define X\n", False, False),
+        ("#\\ \r\ndefine X\n", False, False),
+        ("int x = __COU\\\nNTER__;\n", False, False),
+        ("\f\n#define X\n", False, True),
+        ("\v#define X\n", False, False),
     ],
 )
 def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:

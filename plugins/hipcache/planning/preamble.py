@@ -64,6 +64,8 @@ _LEFT = pattern(
 )
 # Words of a text whose meaning goes beyond its own place.
 _WORDS = pattern(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
+# A directive behind a comment, a word that goes on in the next line and the like, for which other patterns do not look.
+_UNUSUAL = pattern(rb"\r(?!\n)|[\f\v][^\n]*#|\*/[^\S\n]*#|(?<!#)#[ \t]*(?:\w*\\[ \t]*\r?\n|/\*)|\w\\[ \t]*\r?\n\w")
 _PRAGMA = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
 _LOCAL_PRAGMAS = pattern(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
 # Those that clang does not know, or not without options that are excluded: other compilers', editors', OpenMP's.
@@ -216,6 +218,8 @@ def fault(text: bytes, *, system: bool) -> str:
     word = _WORDS.search(text) or (not system and _SECTION.search(text))
     if word:
         return f"it has {word.group().decode()}"
+    if not system and _UNUSUAL.search(text):
+        return "it has a directive or a word that is not written as usual"
     if lambdas.are_numbered(text):
         return "it has a lambda outside of functions and classes"
     if b"pragma" not in text and b"_Pragma" not in text:
