@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hip import Lab
-from hipcache.planning import leading, preamble
+from hipcache.planning import header_rules, leading
 from preamble_lab import BOTH, add_to_header, build, counts, prelab
 
 __all__ = ["prelab"]
@@ -88,7 +88,7 @@ def test_a_long_comment_without_an_end_takes_no_long_time() -> None:
     ],
 )
 def test_what_headers_may_hold(text: str, system: bool, good: bool) -> None:
-    assert (preamble.fault(text.encode(), system=system) == "") == good
+    assert (header_rules.fault(text.encode(), system=system) == "") == good
 
 
 def test_a_header_of_the_users_that_switches_a_warning_for_itself(prelab: Lab) -> None:

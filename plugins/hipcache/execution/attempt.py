@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipcache.execution import pass_trace
-from hipcache.execution.read_files import Headers
+from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
 from hipcache.model import PassTrace
 from hipcache.planning.frontend import FrontEnd

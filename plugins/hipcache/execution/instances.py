@@ -12,7 +12,7 @@ from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.search import SearchPath
 from hipcache.making import bitcode
-from hipcache.planning import declared, instances, preamble
+from hipcache.planning import declared, header_rules, instances
 from hipcache.planning.declared import Declared, Header
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.instances import Instances
@@ -49,7 +49,7 @@ class InstancesInUse:
         JobFailed."""
         headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
         try:
-            macros = declared.read(preamble.macros(front), of_library=False, of_system=False)
+            macros = declared.read(header_rules.macros(front), of_library=False, of_system=False)
             opened = declared.left_open([*headers, macros])
         except declared.Unclear as why:
             raise Refused(str(why)) from why

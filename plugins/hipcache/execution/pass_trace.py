@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipcache.execution.read_files import Headers, check_streams, listed, read_files, recorded
+from hipcache.execution.headers import Headers
+from hipcache.execution.read_files import check_streams, listed, read_files, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, place
 from hipcache.inputs.identity import is_script

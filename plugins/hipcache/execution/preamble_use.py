@@ -143,7 +143,7 @@ class PreambleUse:
             return
         if isinstance(kept, str):
             if is_new:
-                for_now = kept in (CHANGED, INSTANCES, INITIALIZERS)
+                for_now = kept in (CHANGED, INSTANCES, INITIALIZERS, UNDEFINED)
                 self.preambles.refuse(one.candidate, kept if for_now else f"{_LEFT}: {kept}", for_now=for_now)
             return
         self._count(CHECKED)
@@ -163,7 +163,8 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
-        unfit = self._unfit(made.output.read_bytes(), one.candidate)
+        output = made.output.read_bytes()
+        unfit = UNDEFINED if one.may_hide_error(output) else self._unfit(output, one.candidate)
         if unfit:
             return unfit
         reads, then = made.trace.reads, one.headers.reads

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hipcache.execution.read_files import Headers
+from hipcache.execution.headers import Headers
 from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, replace
 
@@ -109,6 +109,10 @@ class Preamble:
     headers: Headers
     instances: Instances | None = None
     reordered: bool = False
+
+    def may_hide_error(self, object_: bytes) -> bool:
+        """Does the host's object need a function of the device, which would be an error without the preamble?"""
+        return self.headers.devices.are_needed(object_)
 
     def could_save(self, took: float, read: Sequence[str], size_of: Callable[[str], int]) -> float:
         """The seconds that a longer one would have saved a pass that used this one and `took` so many: those for the

@@ -22,10 +22,10 @@ from itertools import takewhile
 from pathlib import Path
 
 from hipcache.execution import instances
+from hipcache.execution.headers import Headers
 from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_making import make
 from hipcache.execution.preamble_values import MAKING, REFUSED_FOR, Candidate, Offer, Preamble, Refused
-from hipcache.execution.read_files import Headers
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.keys import make_key

@@ -4,52 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.disk.special import is_of_kernel
 from hipcache.errors import PassThrough
+from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
-from hipcache.inputs.observing import Observed, plain
+from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.model import Dependency
 from hipcache.planning.frontend import FrontEnd, graph_file
 from hipcache.planning.streams import is_null
-from hipcache.values import dataclass, replace
-
-_LISTS = ("opened", "there", "directories", "absent", "links")
-
-
-@dataclass(frozen=True)
-class Headers:
-    """The inputs of a precompiled preamble: the files that were `read`, in clang's order, all paths that were looked
-    at, and these as a read set (None until it is known)."""
-
-    read: tuple[str, ...]
-    observed: Observed
-    reads: ReadSet | None
-
-    def sought(self, absent: Iterable[str]) -> Headers:
-        """The same where these paths were looked at, too, and nothing was there."""
-        return replace(self, observed=self.observed.joined(Observed(absent=set(map(plain, absent)))))
-
-    def pack(self) -> bytes:
-        """But for the read set. Zlib-compressed JSON: the lists of `Observed`, and "read"."""
-        lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
-        return pack_json({**lists, "read": self.read})
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Headers:
-        """Raises ValueError for anything that `pack` did not write."""
-        try:
-            found = unpack_json(packed)
-            opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
-            return cls(tuple(map(str, found["read"])), Observed(opened, there, directories, absent, links), None)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not a list of headers: {error}") from error
 
 
 def recorded(

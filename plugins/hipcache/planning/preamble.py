@@ -11,20 +11,20 @@ put before every HIP source.
 A comment must be one of which no warning tells (another one that begins in it, bytes that are no text) and that is no
 line break to clang (a lone carriage return): the pass does not read it.
 
-`why_not` and `fault` exclude all that is known to make a difference: see docs/preambles.md.
+`why_not` and `header_rules` exclude all that is known to make a difference: see docs/preambles.md.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
-from hipcache.planning import backend, device_variables, lambdas, private_fields
+from hipcache.planning import backend, header_rules
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.frontend import FrontEnd
 
@@ -33,7 +33,7 @@ WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
 # In the key of each preamble: raise it when one that older rules have made must not be used, or has another form. Where
 # they were switched off they are on again then.
-_RULES = "3"
+_RULES = "4"
 # Then a precompiled header has the templates instantiated that its own text asks for.
 INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
@@ -61,26 +61,6 @@ _LEFT = pattern(
     r"|foffload-implicit|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
-)
-# Words of a text whose meaning goes beyond its own place.
-_WORDS = pattern(rb"\b(?:__COUNTER__|__BASE_FILE__|__INCLUDE_LEVEL__|__TIMESTAMP__)\b")
-# A directive behind a comment, a word that goes on in the next line and the like, for which other patterns do not look.
-_UNUSUAL = pattern(rb"\r(?!\n)|[\f\v][^\n]*#|\*/[^\S\n]*#|(?<!#)#[ \t]*(?:\w*\\[ \t]*\r?\n|/\*)|\w\\[ \t]*\r?\n\w")
-_PRAGMA = pattern(rb"^[ \t]*(?:#|%:|\?\?=)[ \t]*pragma\b[ \t]*([^\n]*)", re.MULTILINE)
-_LOCAL_PRAGMAS = pattern(rb"once\b|unroll\b|nounroll\b|clang[ \t]+loop\b|GCC[ \t]+system_header\b|GCC[ \t]+unroll\b")
-# Those that clang does not know, or not without options that are excluded: other compilers', editors', OpenMP's.
-_FOREIGN_PRAGMAS = pattern(rb"nv_\w+|hd_warning_disable\b|warning\b|region\b|endregion\b|omp\b")
-# Their stacks are not part of a precompiled header either.
-_STACKS = pattern(rb"\b(?:(push|pop)_macro|visibility[ \t]+(push|pop))\b")
-_BRANCHES = pattern(rb"^[ \t]*#[ \t]*(?:(if)|(el)|(endif)|pragma\b[^\n]*\b(push|pop)(?:_macro)?\b)", re.MULTILINE)
-# Which variables have which kind of section, neither.
-_SECTION = pattern(rb"\b(?:__)?section(?:__)?[ \t]*\(")
-_DIAGNOSTICS = pattern(rb"(?:clang|GCC)[ \t]+diagnostic[ \t]+(\w+)")
-# Headers of the system take back what they set, since they are made to be included before anything. These last longer.
-_LASTING_PRAGMAS = pattern(
-    rb"pack\b|options\b|align\b|weak\b|redefine_extname\b|ms_struct\b|comment\b|init_seg\b|vtordisp\b|float_control\b"
-    rb"|fenv_|intrinsic\b|optimize\b|function\b|\w*_seg\b|GCC[ \t]+(?:poison|optimize|target|ivdep|dependency)\b"
-    rb"|clang[ \t]+(?!diagnostic\b|system_header\b|force_cuda_host_device\b|loop\b)|STDC[ \t]+(?!\w+[ \t]+DEFAULT\b)"
 )
 
 
@@ -122,22 +102,18 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
         return "it writes more than its object, or a list of some headers only"
     if not job.value(Role.CUID):
         return "it has no CUID"
-    if not bitcode and _is_device(front):
+    if not bitcode and header_rules.is_device(front):
         return "it is a device pass in one step"
     for option in job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and fault(os.fsencode(option.value), system=False):
+        if option.role is Role.MACRO and header_rules.fault(os.fsencode(option.value), system=False):
             return f"{option.name}{option.value}"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != WRAPPER):
             return f"{option.name} {option.value}"
     if bitcode and WRAPPER in front.included and not is_optimized(front):
         return "without optimization, functions of the driver's header come in another order"
     return ""
-
-
-def _is_device(front: FrontEnd) -> bool:
-    return any(option.name == "-fcuda-is-device" for option in front.job.options)
 
 
 def is_optimized(front: FrontEnd) -> bool:
@@ -178,11 +154,6 @@ def text_of(names: tuple[str, ...]) -> bytes:
     return os.fsencode("".join(f"#include {name}\n" for name in names))
 
 
-def macros(front: FrontEnd) -> bytes:
-    """Those of the command line, as directives."""
-    return os.fsencode("".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros))
-
-
 def making(front: FrontEnd, output: str, dependencies: str, *, instantiated: bool) -> list[str]:
     """The command that reads a preamble's text on standard input."""
     words = [*compiling(front), "-emit-pch", "-fno-pch-timestamp", *([INSTANTIATES] if instantiated else [])]
@@ -210,74 +181,6 @@ def using(argv: list[str], pch: str, size: int) -> list[str]:
     """The command of a pass, with the preamble in the place of the first `size` bytes of its source."""
     skip = [f"-preamble-bytes={size},1"] if size else []
     return [*argv[:2], "-include-pch", pch, *skip, "-fno-validate-pch", *argv[2:]]
-
-
-def fault(text: bytes, *, system: bool) -> str:
-    """The reason why no preamble may have this header; empty if one may. `system`: is it one of the compiler's or
-    of libc?"""
-    word = _WORDS.search(text) or (not system and _SECTION.search(text))
-    if word:
-        return f"it has {word.group().decode()}"
-    if not system and _UNUSUAL.search(text):
-        return "it has a directive or a word that is not written as usual"
-    if lambdas.are_numbered(text):
-        return "it has a lambda outside of functions and classes"
-    if b"pragma" not in text and b"_Pragma" not in text:
-        return ""
-    if b"_Pragma" in text and not system:
-        return "it has a _Pragma"
-    stacks = [found.group(1) or found.group(2) for found in _STACKS.finditer(text)]
-    if stacks.count(b"push") != stacks.count(b"pop"):
-        return "it pushes a macro or a visibility, and does not pop it, or pops what it has not pushed"
-    if _takes_turns(text):
-        return "it pushes in its first turn, and pops in its second"
-    pushed = 0
-    for pragma in _PRAGMA.finditer(text):
-        what = pragma.group(1)
-        diagnostic = _DIAGNOSTICS.match(what)
-        if diagnostic:
-            # The state of warnings is part of a precompiled header, the stack of pushed states is not.
-            pushed += {b"push": 1, b"pop": -1}.get(diagnostic.group(1), 0)
-            lasts = pushed < 0
-        else:
-            lasts = bool(_LASTING_PRAGMAS.match(what)) if system else not _is_local(what)
-        if lasts:
-            return f"it has #pragma {what[:40].decode('ascii', 'replace')}"
-    return "it pushes a state of warnings, and does not pop it" if pushed else ""
-
-
-def have_variables(front: FrontEnd, headers: Iterable[bytes]) -> bool:
-    """Do these headers declare variables of the device?"""
-    return device_variables.are_declared([macros(front), *headers])
-
-
-def may_warn_of_fields(front: FrontEnd, header: bytes) -> bool:
-    """Of private fields of this header that nothing uses."""
-    return private_fields.may_be_told(header, (option.text[0] for option in front.job.options))
-
-
-def _takes_turns(text: bytes) -> bool:
-    """Does it pop in one branch of an #if what it has pushed in another one, so that it must be included twice?"""
-    way: dict[int, int] = {}
-    pushed: list[dict[int, int]] = []
-    for number, (begins, turns, ends, stack) in enumerate(_BRANCHES.findall(text)):
-        if begins:
-            way[number] = 0
-        elif turns and way:
-            way[max(way)] = number
-        elif ends and way:
-            del way[max(way)]
-        elif stack == b"push":
-            pushed.append(dict(way))
-        elif stack and pushed:
-            before = pushed.pop()
-            if any(before.get(one, branch) != branch for one, branch in way.items()):
-                return True
-    return False
-
-
-def _is_local(pragma: bytes) -> bool:
-    return bool(_LOCAL_PRAGMAS.match(pragma) or _FOREIGN_PRAGMAS.match(pragma))
 
 
 def back_end(front: FrontEnd, bitcode: str, output: str) -> list[str]:

@@ -1,0 +1,2 @@
+#pragma once
+__managed__ int managed_17 = 17;

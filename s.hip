@@ -1,0 +1,3 @@
+#include "base.h"
+#include "h.h"
+KERNEL k17() { managed_17 = 3; }
