@@ -8,9 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hip import FULL, HIT, LLVM, MISS, PASSED_THROUGH, Lab, kernel, script, settle, toolchain
+from failing_lab import Trial
+from hip import FAILED, FULL, HIT, LLVM, MISS, PASSED_THROUGH, Lab, kernel, script, settle, toolchain
 from programs import ALL, Program
 from shapes_lab import ENDS, SOURCE, same, warm
+from test_failing import ALL as WRONG_IN_ALL
+from test_failing import HOST, MISSING, MISSING_HOST, MISSING_SECOND, SECOND, WARNS
 from test_identity import SOURCES, check
 
 pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
@@ -46,6 +49,15 @@ def test_other_ends_are_plain_clangs_and_served_again(lab: Lab, end: str) -> Non
 def test_what_the_linker_wrapper_compiles_is_left_to_it(lab: Lab, end: str) -> None:
     _, counted = same(lab, *end.split())
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "plan")
+
+
+@pytest.mark.archs(2)
+@pytest.mark.parametrize(
+    "text", [WRONG_IN_ALL, HOST, SECOND, WARNS + SECOND, MISSING, MISSING_SECOND, MISSING_HOST], ids=range(7)
+)
+def test_a_source_that_is_wrong_fails_as_with_plain_clang(lab: Lab, text: str) -> None:
+    """The device's passes write no dependency file: an old one stays where one of them fails."""
+    assert Trial(lab).same(text, "-Wall") == FAILED
 
 
 def test_an_edit_compiles_what_it_changes(lab: Lab) -> None:

@@ -39,8 +39,9 @@ def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) ->
     output = failed.front.job.value(Role.OUTPUT)
     if output in planned.outputs:
         files.check_places([session.command.path(output)])
-    rule = planned.dependency_file
-    if failed.dependencies is not None:
+    # From clang 22 on, the device's passes write none.
+    rule = failed.front.job.value(Role.DEPENDENCIES, "-dependency-file")
+    if rule and failed.dependencies is not None:
         for one in dependency_rules(session, [source]):
             rules.write_lists(one, [failed.dependencies, *(end.result.files for end in before)])
     elif rule:
