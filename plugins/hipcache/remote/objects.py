@@ -92,7 +92,8 @@ class ObjectStore:
 
     def stored_at(self, content: Blob) -> float | None:
         try:
-            return obstore.head(self._store, f"cas/{content.hash}")["last_modified"].timestamp()
+            stored: float = obstore.head(self._store, f"cas/{content.hash}")["last_modified"].timestamp()
+            return stored
         except Exception as error:
             raise _as_remote_error(error) from error
 
