@@ -1,2 +1,0 @@
-#pragma once
-__managed__ int managed_17 = 17;

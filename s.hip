@@ -1,3 +1,0 @@
-#include "base.h"
-#include "h.h"
-KERNEL k17() { managed_17 = 3; }
