@@ -60,6 +60,11 @@ class FrontEnd:
         return not wants or any(o.role is Role.DEPENDENCY_STYLE for o in self.job.options)
 
     @property
+    def is_device(self) -> bool:
+        """Is it a device's, not the host's?"""
+        return any(option.name == "-fcuda-is-device" for option in self.job.options)
+
+    @property
     def dated(self) -> bool:
         return any(option.name == "-source-date-epoch" for option in self.job.options)
 

@@ -73,7 +73,7 @@ def have_variables(front: FrontEnd, headers: Iterable[bytes]) -> bool:
 
 def may_catch(front: FrontEnd, headers: Sequence[bytes]) -> bool:
     """Is it the device's pass, and have these headers a function of the device with a `try`?"""
-    return is_device(front) and deferred.have_try([macros(front), *headers])
+    return front.is_device and deferred.have_try([macros(front), *headers])
 
 
 def devices_functions(
@@ -81,7 +81,7 @@ def devices_functions(
 ) -> tuple[frozenset[bytes], frozenset[bytes]]:
     """(functions that these headers declare for the device, those of them that may be `extern "C"`), if it is the
     host's pass. `own`: headers of the compiler's and of HIP, which declare the C library's functions for both sides."""
-    if is_device(front):
+    if front.is_device:
         return frozenset(), frozenset()
     more = [macros(front), *others]
     return deferred.functions([*more, *own]), deferred.functions(more)
@@ -119,7 +119,3 @@ def _is_local(pragma: bytes) -> bool:
 def macros(front: FrontEnd) -> bytes:
     """Those of the command line, as directives."""
     return os.fsencode("".join(f"#define {one.replace('=', ' ', 1)}\n" for one in front.macros))
-
-
-def is_device(front: FrontEnd) -> bool:
-    return any(option.name == "-fcuda-is-device" for option in front.job.options)

@@ -102,7 +102,7 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
         return "it writes more than its object, or a list of some headers only"
     if not job.value(Role.CUID):
         return "it has no CUID"
-    if not bitcode and header_rules.is_device(front):
+    if not bitcode and front.is_device:
         return "it is a device pass in one step"
     for option in job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
