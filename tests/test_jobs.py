@@ -32,6 +32,8 @@ def test_a_compiler_may_use_huge_pages_unless_the_user_says_otherwise(
     jobs = Jobs(engine, str(tmp_path))
     lines = jobs.attempt(["/usr/bin/env"]).stdout.decode().splitlines()
     assert sorted(lines) == sorted(["A=b", f"GLIBC_TUNABLES={expected}"])
+    here = jobs.attempt(["/usr/bin/env"], environ=jobs.environ_here()).stdout.decode().splitlines()
+    assert sorted(here) == sorted([*lines, f"TMPDIR={jobs.workdir}"])
     (own,) = jobs.attempt(["/usr/bin/env"], environ={"C": "d"}).stdout.decode().splitlines()
     assert own == "C=d"
     jobs.close()

@@ -30,10 +30,9 @@ def make(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing:
     place = session.jobs.workdir / "holder"
     place.mkdir()
     first_code = next(iter(codes.values()))
-    environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)}
     words = [plan.job.program, *plan.options, *plan.bundling, "--save-temps", "--wrapper-verbose"]
     words += [f"--linker-path={nothing}", "-o", _NAME, f"--override-image=hip={first_code}"]
-    done = session.jobs.run_now("linker wrapper", words, directory=place, environ=environ)
+    done = session.jobs.run_now("linker wrapper", words, directory=place, environ=session.jobs.environ_here())
     try:
         first, template = (place / _BUNDLE).read_bytes(), (place / _OBJECT).read_bytes()
         bundled = session.jobs.run_now("bundler", _bundler(os.fsdecode(done.stderr), codes), directory=place)

@@ -45,6 +45,10 @@ class Jobs:
     def close(self) -> None:
         self._resources.close()
 
+    def environ_here(self) -> Mapping[str, str]:
+        """The environment of a process whose own temporary files lie among the intermediate ones. Raises StoreError."""
+        return {**self._environ, "TMPDIR": str(self.workdir)}
+
     @property
     def runner(self) -> Runner:
         """That of the turn which this thread is at, else of the whole compile."""

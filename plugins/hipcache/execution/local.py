@@ -28,7 +28,7 @@ class LocalProcess:
         paths |= {name: str(session.jobs.scratch(dict(work.places).get(name, name))) for name in action.outputs}
         words = {name: os.path.relpath(path, root) if work.root else path for name, path in paths.items()}
         argv = [render(word, words) for word in work.command]
-        environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)} if work.root else None
+        environ = session.jobs.environ_here() if work.root else None
         wanted = slot is None and action.policy.slot
         with slot or (session.engine.slots.hold(session.jobs.runner.check) if wanted else nullcontext()):
             started = session.engine.clock()

@@ -34,10 +34,9 @@ def run(
 ) -> Ran:
     """`output`: its name and where the process writes it; `places`: directories whose names bind what was made to the
     working directory; `stdin`: a file for its standard input. Raises JobFailed, PassThrough."""
-    environ = {**session.engine.environ, "TMPDIR": str(session.jobs.workdir)}
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
-        traced = session.jobs.trace(label, argv, environ=environ, stdin=stdin)
+        traced = session.jobs.trace(label, argv, environ=session.jobs.environ_here(), stdin=stdin)
         set_back = session.jobs.was_set_back(started, traced.ended)
     name, made = output
     text = said(session, traced.ended.stderr)
