@@ -15,7 +15,7 @@ from pathlib import Path
 
 import recordings
 from hipcache.making.splice import PLACEHOLDER
-from hipcache.processes.runner import Completed, Killed, Observed, Traced
+from hipcache.processes.runner import NO_STDIN, Completed, Killed, Traced
 from store_clock import HandClock
 
 _MARK = b"host-part-goes-here-" + b"." * 44
@@ -64,11 +64,6 @@ class Compiler:
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
         return self.group().run(argv, cwd=cwd, env=env)
-
-    def observe(
-        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
-    ) -> Observed | None:
-        return None
 
     def kill(self) -> None:
         pass
@@ -131,13 +126,10 @@ class Group:
             raise Killed
         return self._compiler.job(argv, cwd or Path("/"))
 
-    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = -3) -> Traced:
+    def trace(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+    ) -> Traced:
         return Traced(self.run(argv, cwd=cwd, env=env), None)
-
-    def observe(
-        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
-    ) -> Observed | None:
-        return None
 
     def kill(self) -> None:
         self._killed = True

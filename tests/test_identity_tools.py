@@ -15,7 +15,7 @@ from hipcache.inputs import memos
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.memos import Memos
 from hipcache.inputs.trace import RACY
-from hipcache.processes.runner import Completed, Observed, Runner, SubprocessRunner
+from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.store.local import LocalStore
 from hipcache.verify import entries
 
@@ -25,11 +25,6 @@ class Loader:
 
     def run(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Completed:
         raise AssertionError(f"ran {argv}")
-
-    def observe(
-        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
-    ) -> Observed | None:
-        raise AssertionError
 
     def kill(self) -> None:
         pass

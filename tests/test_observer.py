@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hipcache import native, shared
 from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import Killed, SubprocessRunner, Traced
@@ -22,6 +25,7 @@ PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +92,8 @@ int main(int count, char **words) {
         rename("started", "running");
         sleep(60);
     }
+    if (!strcmp(what, "socket"))
+        close(socket(AF_UNIX, SOCK_STREAM, 0));
     if (!strcmp(what, "chroot"))
         (void)!chroot(".");
     return 0;
@@ -165,6 +171,31 @@ def test_a_call_that_no_list_stands_for_leaves_none(program: str, place: Path) -
     assert "system call" in traced.why
 
 
+def test_programs_and_sockets_are_told_apart(program: str, place: Path) -> None:
+    traced = trace(program, "socket", place)
+    assert traced.observed is not None, traced.why
+    rows = traced.observed.split(b"\0")
+    assert [row for row in rows if row[:1] in b"xn" and row] == [b"xf" + os.fsencode(program), b"n?"]
+    assert program in seen(traced).opened
+
+
+def test_a_kernel_that_cannot_let_a_call_go_on_runs_it_again_without(
+    program: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux before 5.5: a fake, since it cannot be had here."""
+
+    old = SimpleNamespace(
+        hipcache_observing=lambda: 1,
+        hipcache_observing_free=lambda _: None,
+        hipcache_observe=lambda *_: shared.NO_GOING_ON,
+        hipcache_free=lambda _: None,
+    )
+    monkeypatch.setattr(native, "load", lambda: old)
+    traced = trace(program, "all", place)
+    assert (traced.ended.status, traced.ended.stdout, traced.observed) == (7, b"out\n", None)
+    assert "5.5" in traced.why
+
+
 def test_what_outlives_the_process_is_not_waited_for(program: str, place: Path) -> None:
     begun = time.monotonic()
     traced = trace(program, "leave", place)
@@ -215,6 +246,26 @@ def test_kill_ends_it_from_another_thread(program: str, place: Path) -> None:
     assert _is_gone(pid)
 
 
+def test_a_handler_that_raises_is_heard_while_it_runs(program: str, place: Path) -> None:
+    class Heard(Exception):
+        pass
+
+    def hear(*_: object) -> None:
+        raise Heard
+
+    runner, before = SubprocessRunner(), signal.signal(signal.SIGALRM, hear)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(Heard):
+            runner.trace([program, "sleep"], cwd=place, env={})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    pid = _wait(place)
+    runner.kill()
+    assert _is_gone(pid)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_its_observer(program: str, place: Path, number: int) -> None:
     code = f"""
@@ -224,15 +275,6 @@ sys.path[:0] = {[path for path in sys.path if path]!r}
 from hipcache.processes.runner import SubprocessRunner
 SubprocessRunner().trace([{program!r}, "sleep"], cwd=Path({str(place)!r}), env={{}})
 """
-    # The signal reaches the main thread, as in a compile.
-    code = code.replace(
-        "SubprocessRunner().trace", "import threading; threading.Thread(target=SubprocessRunner().trace"
-    )
-    code = (
-        code.replace("([", ", args=([")
-        .replace("], cwd=", "],), kwargs=dict(cwd=")
-        .replace("env={})", "env={})).start()")
-    )
     observer = subprocess.Popen([sys.executable, "-c", code])
     pid = _wait(place)
     observer.send_signal(number)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough, StoreFull
-from hipcache.processes.runner import Completed, Runner, Traced
+from hipcache.processes.runner import NO_STDIN, Completed, Runner, Traced
 from hipcache.store import space
 from hipcache.values import dataclass, field
 
@@ -126,8 +126,8 @@ class Jobs:
         environ = environ or self._environ
         try:
             with stdin.open("rb") if stdin else nullcontext() as file:
-                given = {"stdin": file.fileno()} if file else {}
-                traced = self.runner.trace(argv, cwd=Path(self.cwd), env=environ, **given)
+                given = file.fileno() if file else NO_STDIN
+                traced = self.runner.trace(argv, cwd=Path(self.cwd), env=environ, stdin=given)
         except OSError as error:
             raise PassThrough("tool", f"'{argv[0]}': {error}") from error
         self.ended_well(name, traced.ended)

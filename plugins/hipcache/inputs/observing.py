@@ -79,7 +79,7 @@ def parse(listed: bytes, ignore: str) -> Observed:
             if how == b"d":
                 seen.unclear = path, "is a directory whose entries it may have listed"
             seen.directories.add(path)
-        elif how == b"r":
+        elif how in b"rx":
             seen.opened.add(path)
         else:
             seen.there.add(path)

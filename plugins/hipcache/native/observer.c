@@ -86,6 +86,7 @@ static const call CALLS[] = {
     {SYS_execve, 0, NONE, NONE, 'x'},
     {SYS_chdir, 0, NONE, NONE, 'c'},
     {SYS_fchdir, NONE, NONE, NONE, 'c'},
+    {SYS_socket, NONE, NONE, NONE, 'n'},
     {SYS_execveat, NONE, NONE, NONE, '?'},
     {SYS_chroot, NONE, NONE, NONE, '?'},
     {SYS_unshare, NONE, NONE, NONE, '?'},
@@ -198,6 +199,13 @@ static char look(int directory, const char *path, char how) {
     return S_ISDIR(found.st_mode) ? 'd' : S_ISLNK(found.st_mode) ? 'l' : 'f';
 }
 
+static int put(observer *one, char how, char found, const char *path) {
+    const char head[2] = {how, found};
+    append(one->seen, head, sizeof head);
+    append(one->seen, path, strlen(path) + 1);
+    return one->seen->failed || one->seen->size > MOST ? TOO_MANY : OBSERVED;
+}
+
 /* Lists the path of a call that is held. 0, or why there can be no list. */
 static int note(observer *one, const struct held *held) {
     const struct made *made = &held->call;
@@ -209,6 +217,8 @@ static int note(observer *one, const struct held *held) {
     if (!known || known->how == '?')
         return UNKNOWN_CALL;
     one->moved = one->moved || known->how == 'c';
+    if (known->how == 'n')
+        return put(one, 'n', '?', "");
     if (known->path == NONE)
         return OBSERVED;
     char path[PATH_MAX];
@@ -223,8 +233,6 @@ static int note(observer *one, const struct held *held) {
         how = flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC) ? 'w' : flags & O_DIRECTORY ? 'd' : 'r';
     else if (how == 's' && flags & AT_SYMLINK_NOFOLLOW)
         how = 'l';
-    else if (how == 'x')
-        how = 'r';
     else if (how == 'c')
         how = 's';
     if (*path != '/') {
@@ -235,11 +243,7 @@ static int note(observer *one, const struct held *held) {
         if ((base != AT_FDCWD || one->moved) && !put_directory((pid_t)held->thread, name, path))
             return NOT_READABLE;
     }
-    const char found = how == 'w' ? 'f' : look(one->directory, path, how);
-    const char head[2] = {how, found};
-    append(one->seen, head, sizeof head);
-    append(one->seen, path, strlen(path) + 1);
-    return one->seen->failed || one->seen->size > MOST ? TOO_MANY : OBSERVED;
+    return put(one, how, how == 'w' ? 'f' : look(one->directory, path, how), path);
 }
 
 /* Once more than a list can hold was seen, calls are let go on unread. */
@@ -254,7 +258,7 @@ static void reply(observer *one) {
         /* Linux before 5.5 cannot let a call go on. The pass fails, and is run again without us. */
         struct answer fail = {.id = held.id, .error = -ENOSYS};
         ioctl(one->listener, SEND, &fail);
-        one->why = NO_FILTER;
+        one->why = NO_GOING_ON;
     }
 }
 

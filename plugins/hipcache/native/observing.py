@@ -17,8 +17,9 @@ _WHY = {
     shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot describe",
     shared.TOO_MANY: "it used too many paths",
     shared.LEFT_BEHIND: "it left processes behind",
+    shared.NO_GOING_ON: "the kernel cannot let a call go on (needs Linux 5.5 or newer)",
 }
-_NOT_RUN = shared.NO_THREAD
+_NOT_RUN = {shared.NO_THREAD, shared.NO_GOING_ON}
 NO_LIBRARY = "there is no native library"
 
 
@@ -40,15 +41,20 @@ class Observing:
         self._library.hipcache_observing_kill(self._handle)
 
     def run(
-        self, argv: Sequence[str], directory: str, environ: Mapping[str, str], streams: tuple[int, int, int]
+        self,
+        program: str,
+        argv: Sequence[str],
+        directory: str,
+        environ: Mapping[str, str],
+        streams: tuple[int, int, int],
     ) -> tuple[int, float, bytes, str]:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
         a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
-        threads run meanwhile. Raises OSError if it did not run."""
+        threads run meanwhile. Raises OSError if it did not run, or could not under observation."""
         seen, status, used = native.Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
-            os.fsencode(argv[0]),
+            os.fsencode(program),
             native.texts(argv),
             native.texts(f"{name}={value}" for name, value in environ.items()),
             os.fsencode(directory),
@@ -58,8 +64,8 @@ class Observing:
             ctypes.byref(used),
         )
         looked = seen.take(self._library)
-        if ended < 0 or ended == _NOT_RUN:
-            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
+        if ended < 0 or ended in _NOT_RUN:
+            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[ended])
         return status.value, used.value / 1e6, looked, _WHY[ended]
 
 

@@ -17,6 +17,7 @@ from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import refuse_options
 from hipcache.planning.jobs import split
 from hipcache.planning.responses import expand, tokenize
+from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 
 # The name of the driver's own job.
@@ -122,11 +123,11 @@ def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
 
 def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
     env = {**engine.environ, "TMPDIR": str(scratch)}
-    seen = runner.observe(program, argv, cwd=cwd, env=env, ignore=scratch)
     try:
-        answer, observations = seen or (runner.run(argv, env=env, cwd=cwd), ())
+        traced = runner.trace(argv, cwd=cwd, env=env, program=program)
     except OSError as error:
         raise PassThrough("driver", str(error)) from error
+    answer, observations = traced.ended, observe.observations(traced.observed, str(cwd), ignore=str(scratch))
     if answer.status != 0:
         raise JobFailed(DRIVER, answer.status, b"" if answer.stdout else answer.stderr)
     if answer.stdout:

@@ -19,7 +19,7 @@ from hipcache.planning import answers, tools
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner, Traced
-from hipcache.processes.syscalls import LINK, LIST, READ, STAT
+from hipcache.processes.syscalls import READ
 
 # As pip, distlib and uv write it: nothing but imports, its own name, and the call.
 _SCRIPT = pattern(
@@ -34,7 +34,6 @@ _ASK = """import sys
 sys.path[0] = {place!r}
 from iree.compiler.tools import binaries
 print(binaries.find_tool("iree-compile"))"""
-_HOWS = {b"r": READ, b"d": LIST, b"s": STAT, b"l": LINK}
 
 
 def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
@@ -76,7 +75,7 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
 def _observations(traced: Traced, cwd: str) -> list[Observation]:
     found: dict[tuple[str, str], None] = {}
     for row in (traced.observed or b"").split(b"\0")[:-1]:
-        how, path = _HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))
+        how, path = observe.HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))
         if how and not is_of_kernel(path):
             found[how, path] = None
     return [Observation(how, path, observe.sign(how, path)) for how, path in found]

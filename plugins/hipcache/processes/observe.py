@@ -1,15 +1,15 @@
-"""Tells what a process asked of the file system: each path that it looked at, read or looked for in vain.
+"""Observations: the paths that a process looked at, each with all that the process saw of it.
 
 The driver's plan depends on what it finds: GCC's and ROCm's directories, configuration files, headers' roots. Which,
-is the driver's own affair and changes between releases, so nothing is guessed: the driver is run once under watch
-(`watch`), and what comes out is a list of observations that can be checked again with some two hundred `stat`
-calls (0.5 ms) instead of running the driver (15 to 30 ms; the watching costs less than can be measured).
+is the driver's own affair and changes between releases, so nothing is guessed: the driver runs once under the native
+observer (`native/observe.c`), and what comes out is a list of observations that can be checked again with some two
+hundred `stat` calls (0.5 ms) instead of running the driver (15 to 30 ms; the observer adds 4).
 
-`run` does that for one process that starts no others. `until` follows a program with all the processes that it starts
-(hipcc), up to the moment when one of them becomes the program that is looked for, and ends them all there.
+`until` follows a program with all the processes that it starts (hipcc), up to the moment when one of them becomes the
+program that is looked for, and ends them all there.
 
-In a sandbox that forbids ptrace, on another machine than x86-64 and AArch64, and where a process does what a list of
-paths cannot stand for, there is no answer, and whoever asks does without.
+Where the kernel has neither, and where a process does what a list of paths cannot stand for, there is no answer, and
+whoever asks does without.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 
 from hipcache.disk.hashing import blake3
-from hipcache.processes.syscalls import GPUS, LINK, LIST, READ
+from hipcache.disk.special import is_of_kernel
+from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
 from hipcache.values import dataclass
 
-
-@dataclass(frozen=True)
-class Ended:
-    """The end of the process, and its output; `status` is its exit status."""
-
-    status: int
-    stdout: bytes
-    stderr: bytes
+#: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).
+HOWS = {b"r": READ, b"x": READ, b"d": LIST, b"s": STAT, b"l": LINK}
+_HARMLESS = (os.devnull, "/dev/urandom")
 
 
 @dataclass(frozen=True)
@@ -88,19 +84,25 @@ def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
     )
 
 
-def run(
-    program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str
-) -> tuple[Ended, tuple[Observation, ...]] | None:
-    """Run `program` (an absolute path) with `argv` and observe it; None if that cannot be done.
-
-    Nothing below directory `ignore` counts (the process's own scratch files)."""
-    from hipcache.processes import watch  # a hit runs nothing
-
-    end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=None)
-    if isinstance(end, str):
-        return None
-    observations = _observations(end.seen)
-    return (Ended(end.status, end.stdout, end.stderr), observations) if observations else None
+def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observation, ...]:
+    """Those of a process that began in `cwd`, from the native observer's list; none if a list of paths cannot stand for
+    what it did: another program, a socket, a question about the machine, a path that changed. Nothing below directory
+    `ignore` counts (the process's own scratch files)."""
+    seen: dict[tuple[str, str], bool] = {}
+    programs = 0
+    for row in dict.fromkeys((listed or b"").split(b"\0")[:-1]):
+        kind, found, path = row[:1], row[1:2], os.path.join(cwd, os.fsdecode(row[2:]))
+        programs += kind == b"x"
+        if programs > 1 or kind == b"n":
+            return ()
+        how = HOWS.get(kind)
+        if how is None or path.startswith(ignore + "/") or path in (ignore, *_HARMLESS):
+            continue
+        if is_of_kernel(path) and not path.startswith(GPUS):
+            return ()
+        if seen.setdefault((how, path), found in b"fdl") != (found in b"fdl"):
+            return ()
+    return _signed(seen)
 
 
 def until(
@@ -124,11 +126,11 @@ def until(
         return f"it ended with status {end.status} without a compile"
     if end.stdout or end.stderr:
         return "it prints its own output"
-    observations = _observations(end.seen)
+    observations = _signed(end.seen)
     return Reached(*end.reached, observations) if observations else "a file that it used changed meanwhile"
 
 
-def _observations(seen: Mapping[tuple[str, str], bool]) -> tuple[Observation, ...]:
+def _signed(seen: Mapping[tuple[str, str], bool]) -> tuple[Observation, ...]:
     found = []
     for (how, path), there in seen.items():
         signature = sign(how, path)

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from hipcache.native import observing
+from hipcache.native import aside, observing
 from hipcache.native.observing import Observing
 from hipcache.processes import SIGNALS, observe
-from hipcache.processes.observe import Observation, Reached
+from hipcache.processes.observe import Reached
 from hipcache.values import dataclass
+
+#: A standard input that ends at once.
+NO_STDIN = subprocess.DEVNULL
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,6 @@ class _Process(subprocess.Popen[bytes]):
         if pid == self.pid:
             self.used = usage.ru_utime + usage.ru_stime
         return pid, status
-
-
-Observed = tuple[Completed, tuple[Observation, ...]]
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ def start_detached(argv: Sequence[str], *, env: Mapping[str, str], keep: Sequenc
             argv,
             cwd="/",
             env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdin=NO_STDIN,
+            stdout=NO_STDIN,
+            stderr=NO_STDIN,
             pass_fds=keep,
             start_new_session=True,
         )
@@ -120,13 +120,6 @@ class Runner(Protocol):
         self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
     ) -> Completed: ...
 
-    def observe(
-        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
-    ) -> Observed | None:
-        """Run `program` (a short process that starts no others) and tell which paths it looked at, apart from those
-        below `ignore`; None if that cannot be done."""
-        ...
-
     def until(
         self,
         wanted: Callable[[tuple[str, ...]], bool],
@@ -142,9 +135,16 @@ class Runner(Protocol):
         ...
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
     ) -> Traced:
-        """As `run`, for a pass in a thread of its own; and tell what it looked at, if that can be done."""
+        """As `run`; and tell what it looked at, if that can be done. `program`: its path, if the first word has
+        none."""
         ...
 
     def kill(self) -> None:
@@ -176,7 +176,7 @@ class SubprocessRunner:
         *,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
-        stdin: int = subprocess.DEVNULL,
+        stdin: int = NO_STDIN,
     ) -> Completed:
         """Run `argv`, without a `stdin` on nothing. Raises OSError if it cannot be started, Killed after `kill`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
@@ -209,12 +209,24 @@ class SubprocessRunner:
         return Completed(process.returncode, stdout, stderr, time.monotonic() - start, process.used)
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
     ) -> Traced:
-        traced, why = self._trace(argv, cwd, env, stdin) if "/" in argv[0] else (None, "it has no path")
+        path = program or argv[0]
+        if "/" not in path:
+            return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, "it has no path")
+        size = aside.LARGE if threading.current_thread() is threading.main_thread() else 0
+        traced, why = aside.run(lambda: self._trace(path, argv, cwd, env, stdin), size=size)
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, why)
 
-    def _trace(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int) -> tuple[Traced | None, str]:
+    def _trace(
+        self, program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int
+    ) -> tuple[Traced | None, str]:
         """The trace; or None, and why the process was not run."""
         one = observing.new()
         if one is None or signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
@@ -232,7 +244,7 @@ class SubprocessRunner:
                     raise Killed
                 self._traced.add(one)
             try:
-                status, used, observed, why = one.run(argv, str(cwd), env, (stdin, *streams))
+                status, used, observed, why = one.run(program, argv, str(cwd), env, (stdin, *streams))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:
@@ -243,16 +255,6 @@ class SubprocessRunner:
             out, err = (os.pread(stream, os.fstat(stream).st_size, 0) for stream in streams)
         ended = Completed(os.waitstatus_to_exitcode(status), out, err, time.monotonic() - begun, used)
         return Traced(ended, None if why else observed, why), why
-
-    def observe(
-        self, program: str, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], ignore: Path
-    ) -> Observed | None:
-        start = time.monotonic()
-        seen = observe.run(program, argv, cwd=str(cwd), env=env, ignore=str(ignore))
-        if seen is None:
-            return None
-        ended, observations = seen
-        return Completed(ended.status, ended.stdout, ended.stderr, time.monotonic() - start), observations
 
     def until(
         self,

@@ -3,11 +3,10 @@
 A seccomp(2) filter stops the processes at calls that take a path, and lets all others run at full speed.
 Works on Linux 5.3 or newer, on x86-64 and AArch64.
 
-Two ways. *One process*: a driver that plans; a second process ends the watch. *A tree*, until one of its processes
-becomes the program that is looked for: it is held before its first instruction, and all are ended. No process of a tree
-may have changed anything by then, so calls that write end the watch.
+A tree of processes is watched until one of them becomes the program that is looked for: it is held before its first
+instruction, and all are ended. None of them may have changed anything by then, so calls that write end the watch.
 
-The processes of a tree are in a process group of their own: waiting for that group takes no other children of this
+The processes are in a process group of their own: waiting for that group takes no other children of this
 process or thread. New ones are in it from birth, watched from birth (PTRACE_O_TRACEFORK and the like), and never
 leave it (a call that would do so ends the watch).
 
@@ -71,17 +70,17 @@ class _Program(ctypes.Structure):
 
 
 def watch(
-    program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str, wanted: Wanted | None
+    program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str, wanted: Wanted
 ) -> End | str:
     """Run `program` (an absolute path) with `argv`; in words why that cannot be watched.
 
-    Nothing below directory `ignore` counts. With `wanted` a tree is watched, until a process becomes a program with an
-    argv that is wanted."""
+    Nothing below directory `ignore` counts. The tree is watched until a process becomes a program with an argv that is
+    wanted."""
     machine = MACHINES.get(os.uname().machine)
     if machine is None or not hasattr(os, "memfd_create"):
         return f"ptrace is not used on {os.uname().machine}"
     architecture, calls, changes = machine
-    calls = {**calls, **changes} if wanted else calls
+    calls = {**calls, **changes}
     ptrace = Ptrace.of_this_machine()
     code = ctypes.create_string_buffer(bpf(architecture, calls))
     rules = _Program((len(code) - 1) // 8, ctypes.addressof(code))
@@ -94,7 +93,7 @@ def watch(
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _child(ptrace.libc, rules, (program, words, environment), cwd, (out, err), parent, group=wanted is not None)
+            _child(ptrace.libc, rules, (program, words, environment), cwd, (out, err), parent)
         watched = _Watched(ptrace, pid, calls, cwd, ignore, wanted, {pid})
         try:
             status = watched.follow()
@@ -115,16 +114,13 @@ def _child(
     cwd: str,
     outputs: tuple[int, int],
     parent: int,
-    *,
-    group: bool,
 ) -> None:
     """Between fork and exec: only what is safe in a process that had other threads."""
     try:
         # A stopped child that outlived its parent would keep the parent's locks for ever.
         if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0 or os.getppid() != parent:
             os._exit(127)
-        if group:
-            os.setpgid(0, 0)
+        os.setpgid(0, 0)
         os.chdir(cwd)
         null = os.open(os.devnull, os.O_RDONLY)
         for target, source in enumerate((null, *outputs)):
@@ -168,7 +164,7 @@ class _Watched:
     _calls: Mapping[int, Call | None]
     _cwd: str
     _ignore: str
-    _wanted: Wanted | None
+    _wanted: Wanted
     _live: set[int]
     seen: dict[tuple[str, str], bool] = field(default_factory=dict)
     reached: _Place | None = None
@@ -177,8 +173,8 @@ class _Watched:
     def kill(self) -> None:
         """End what is left of the processes, and wait for them."""
         with suppress(ChildProcessError):  # there are none
-            while self._wanted or self._live:
-                for target in (self._root, -self._root) if self._wanted else (self._root,):
+            while True:
+                for target in (self._root, -self._root):
                     if target < 0 or target in self._live:
                         with suppress(ProcessLookupError):
                             os.kill(target, signal.SIGKILL)
@@ -210,10 +206,10 @@ class _Watched:
             self._became(pid)
         elif number == SYSCALL_STOP:
             self._answered(pid)
-        elif event in EVENTS_NEW_PROCESS and self._wanted:
+        elif event in EVENTS_NEW_PROCESS:
             self._ptrace.request(CONT, pid)
         elif event:
-            raise Unobservable("it starts another process")
+            raise Unobservable(f"it stops for event {event}")
         elif pid not in self._live:
             self._live.add(pid)  # a new process begins with a stop
             self._ptrace.request(CONT, pid)
@@ -230,10 +226,10 @@ class _Watched:
         if call.how_at >= 0:
             flags = self._ptrace.word(pid, arguments[call.how_at])
         directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
-        argv = self._ptrace.argv(pid, arguments[1]) if call is EXEC and self._wanted else ()
+        argv = self._ptrace.argv(pid, arguments[1]) if call is EXEC else ()
         self._asked[pid] = _Asked(call, raw, flags, directory, argv)
         writes = call.how == READ and call is not EXEC and flags & OPEN_FLAGS_WRITE
-        if writes and self._wanted and raw != os.devnull and not raw.startswith(self._ignore + "/"):
+        if writes and raw != os.devnull and not raw.startswith(self._ignore + "/"):
             raise Unobservable(f"it writes '{raw}'")
         self._ptrace.request(SYSCALL, pid)
 
@@ -245,7 +241,7 @@ class _Watched:
         self._note(pid, READ, asked.raw, AT_FDCWD, True)
         # The kernel itself opens a script's interpreter.
         self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"), AT_FDCWD, True)
-        if self._wanted and self._wanted(asked.argv) and not self._is_script(pid, asked.raw):
+        if self._wanted(asked.argv) and not self._is_script(pid, asked.raw):
             environ = dict(name_and_value(word) for word in words_of(pid, "environ"))
             waiting = tuple(words for other in sorted(self._live - {pid}) if (words := words_of(other, "cmdline")))
             self.reached = os.path.join(self._cwd, asked.raw), asked.argv, environ, waiting
@@ -290,7 +286,7 @@ class _Watched:
             raise Unobservable(f"'{path}' changes while it runs")
 
     def _wait(self) -> tuple[int, int]:
-        pid, status = os.waitpid(-self._root if self._wanted else self._root, WALL | WNOTHREAD)
+        pid, status = os.waitpid(-self._root, WALL | WNOTHREAD)
         if not os.WIFSTOPPED(status):
             self._live.discard(pid)
             self._asked.pop(pid, None)

@@ -1,0 +1,73 @@
+"""Observations of a process, by the native observer's list: checked again, they tell whether its answer still holds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hipcache.processes.observe import Observation, observations, sign
+from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
+
+
+def rows(*texts: str) -> bytes:
+    return b"".join(os.fsencode(text) + b"\0" for text in ("xf/usr/bin/true", *texts))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "broken").symlink_to("nowhere")
+    return tmp_path
+
+
+def test_each_way_to_look_at_a_path_is_an_observation(place: Path) -> None:
+    listed = rows("rffile", f"sd{place}", f"dd{place}", "ll./link", "s-gone", "sbbroken", "rf/dev/null", "wfout")
+    found = observations(listed, str(place), ignore="/ignored")
+    ways = [
+        (READ, "/usr/bin/true"),
+        (READ, f"{place}/file"),
+        (STAT, str(place)),
+        (LIST, str(place)),
+        (LINK, f"{place}/./link"),
+        (STAT, f"{place}/gone"),
+        (STAT, f"{place}/broken"),
+    ]
+    assert found == tuple(Observation(how, path, sign(how, path)) for how, path in ways)
+    assert [one.path for one in found if not one.sign] == [f"{place}/gone", f"{place}/broken"]
+
+
+def test_its_own_files_do_not_count(place: Path) -> None:
+    assert observations(rows(f"sd{place}", f"s-{place}/tmp", "rffile"), str(place), ignore=str(place)) == (
+        Observation(READ, "/usr/bin/true", sign(READ, "/usr/bin/true")),
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "xf/usr/bin/env",
+        "n?",
+        "rf/proc/cpuinfo",
+        "sd/sys/devices",
+        "s-/dev/kfd",
+        "s-file",
+        "sf/gone",
+        "s?/gone/too\0sf/gone",
+    ],
+    ids=["program", "socket", "proc", "sys", "device", "came", "went", "one of two"],
+)
+def test_there_is_no_answer_for(place: Path, row: str) -> None:
+    assert observations(rows("sffile"), str(place), ignore="/ignored")
+    assert observations(rows("sffile", row), str(place), ignore="/ignored") == ()
+
+
+def test_without_a_list_neither() -> None:
+    assert observations(None, "/", ignore="/ignored") == ()
+
+
+def test_the_kernels_list_of_gpus_is_read_again() -> None:
+    path = f"{GPUS}kfd/topology/nodes"
+    found = observations(rows(f"s-{path}"), "/", ignore="/ignored")
+    assert found[1:] == (() if os.path.exists(path) else (Observation(STAT, path, ""),))
