@@ -38,6 +38,14 @@ def test_each_way_to_look_at_a_path_is_an_observation(place: Path) -> None:
     assert [one.path for one in found if not one.sign] == [f"{place}/gone", f"{place}/broken"]
 
 
+def test_a_script_needs_its_interpreter(place: Path) -> None:
+    (place / "inner").write_text("#! /bin/sh -e\n")
+    (place / "script").write_text(f"#!{place}/inner\n")
+    found = observations(rows("xfscript", "xf/usr/bin/env"), str(place), ignore="/ignored")
+    paths = ["/usr/bin/true", f"{place}/script", f"{place}/inner", "/bin/sh", "/usr/bin/env"]
+    assert found == tuple(Observation(READ, path, sign(READ, path)) for path in paths)
+
+
 def test_its_own_files_do_not_count(place: Path) -> None:
     assert observations(rows(f"sd{place}", f"s-{place}/tmp", "rffile"), str(place), ignore=str(place)) == (
         Observation(READ, "/usr/bin/true", sign(READ, "/usr/bin/true")),
@@ -47,7 +55,7 @@ def test_its_own_files_do_not_count(place: Path) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "xf/usr/bin/env",
+        "p?",
         "n?",
         "rf/proc/cpuinfo",
         "sd/sys/devices",
@@ -56,7 +64,7 @@ def test_its_own_files_do_not_count(place: Path) -> None:
         "sf/gone",
         "s?/gone/too\0sf/gone",
     ],
-    ids=["program", "socket", "proc", "sys", "device", "came", "went", "one of two"],
+    ids=["process", "socket", "proc", "sys", "device", "came", "went", "one of two"],
 )
 def test_there_is_no_answer_for(place: Path, row: str) -> None:
     assert observations(rows("sffile"), str(place), ignore="/ignored")

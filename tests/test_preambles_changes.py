@@ -13,7 +13,7 @@ from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.loop.front import make
 from hipcache.planning import command
-from hipcache.processes.runner import SubprocessRunner, Traced
+from hipcache.processes.runner import NO_STDIN, SubprocessRunner, Traced
 from hipcache.values import replace
 from preamble_lab import BOTH, build, counts, prelab, prepare, source, words
 
@@ -120,8 +120,10 @@ class Meddling(SubprocessRunner):
     def group(self) -> SubprocessRunner:
         return self
 
-    def trace(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = -3) -> Traced:
-        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin)
+    def trace(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+    ) -> Traced:
+        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program)
         if self.kind == "header" and "-emit-pch" in argv:
             header = self.lab.root / "inc/value.hpp"
             rewrite(header, header.read_text().replace("VALUE 3", "VALUE 6"))

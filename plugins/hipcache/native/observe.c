@@ -13,7 +13,7 @@
  * The list: for each call, in order
  *
  *     how    r opened to be read   d opened as a directory   s stat, access   l lstat, readlink   w opened to be written
- *            x started as a program   n a socket (with an empty path)
+ *            x started as a program   p a new process   n a socket (both with an empty path)
  *     found  f is there   d is there, a directory   l is a link (how l alone)   - is not there
  *            b is a link that leads nowhere   ? cannot be told
  *     path   as the pass spells it; absolute where it is relative to another directory than the one that it began in

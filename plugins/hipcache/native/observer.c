@@ -46,6 +46,7 @@ struct answer {
     uint32_t flags;
 };
 enum { LOAD = 0x20, JUMP = 0x05, IF_SAME = 0x15, IF_NOT_LESS = 0x35, IF_BITS = 0x45, RETURN = 0x06 };
+enum { CLONE3 = 435, THREAD = 0x10000 }; /* CLONE_THREAD */
 enum { X32 = 0x40000000 }; /* calls of x86-64's other ABI begin there */
 enum { SET_FILTER = 1, NEW_LISTENER = 1 << 3, SPEC_ALLOW = 1 << 2, GO_ON = 1 /* Linux 5.5 */ };
 #define ALLOW 0x7FFF0000U
@@ -87,6 +88,12 @@ static const call CALLS[] = {
     {SYS_chdir, 0, NONE, NONE, 'c'},
     {SYS_fchdir, NONE, NONE, NONE, 'c'},
     {SYS_socket, NONE, NONE, NONE, 'n'},
+    {SYS_clone, NONE, NONE, 0, 'p'},
+    {CLONE3, NONE, NONE, NONE, 'p'},
+#ifdef SYS_fork
+    {SYS_fork, NONE, NONE, NONE, 'p'},
+    {SYS_vfork, NONE, NONE, NONE, 'p'},
+#endif
     {SYS_execveat, NONE, NONE, NONE, '?'},
     {SYS_chroot, NONE, NONE, NONE, '?'},
     {SYS_unshare, NONE, NONE, NONE, '?'},
@@ -189,6 +196,15 @@ static const call *call_of(const struct made *made) {
     return NULL;
 }
 
+/* Is it a thread of the same process that begins? clone3 has its flags in memory, first of all. */
+static bool is_thread(pid_t thread, const struct made *made) {
+    uint64_t flags = made->number == SYS_clone ? made->arguments[0] : 0;
+    const struct iovec here = {&flags, sizeof flags}, there = {(void *)(uintptr_t)made->arguments[0], sizeof flags};
+    if (made->number == CLONE3 && process_vm_readv(thread, &here, 1, &there, 1, 0) != sizeof flags)
+        return false;
+    return flags & THREAD;
+}
+
 static char look(int directory, const char *path, char how) {
     struct stat found;
     if (fstatat(directory, path, &found, how == 'l' ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
@@ -217,8 +233,8 @@ static int note(observer *one, const struct held *held) {
     if (!known || known->how == '?')
         return UNKNOWN_CALL;
     one->moved = one->moved || known->how == 'c';
-    if (known->how == 'n')
-        return put(one, 'n', '?', "");
+    if (known->how == 'n' || (known->how == 'p' && !is_thread((pid_t)held->thread, made)))
+        return put(one, known->how, '?', "");
     if (known->path == NONE)
         return OBSERVED;
     char path[PATH_MAX];

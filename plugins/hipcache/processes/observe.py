@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.disk.hashing import blake3
 from hipcache.disk.special import is_of_kernel
@@ -26,6 +26,8 @@ from hipcache.values import dataclass
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).
 HOWS = {b"r": READ, b"x": READ, b"d": LIST, b"s": STAT, b"l": LINK}
 _HARMLESS = (os.devnull, "/dev/urandom")
+# As in Linux (fs/exec.c, linux/binfmts.h).
+_MOST_INTERPRETERS, _MOST_LINE = 5, 256
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,12 @@ def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
 
 def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observation, ...]:
     """Those of a process that began in `cwd`, from the native observer's list; none if a list of paths cannot stand for
-    what it did: another program, a socket, a question about the machine, a path that changed. Nothing below directory
+    what it did: another process, a socket, a question about the machine, a path that changed. Nothing below directory
     `ignore` counts (the process's own scratch files)."""
     seen: dict[tuple[str, str], bool] = {}
-    programs = 0
     for row in dict.fromkeys((listed or b"").split(b"\0")[:-1]):
         kind, found, path = row[:1], row[1:2], os.path.join(cwd, os.fsdecode(row[2:]))
-        programs += kind == b"x"
-        if programs > 1 or kind == b"n":
+        if kind in (b"n", b"p"):
             return ()
         how = HOWS.get(kind)
         if how is None or path.startswith(ignore + "/") or path in (ignore, *_HARMLESS):
@@ -102,7 +102,23 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observ
             return ()
         if seen.setdefault((how, path), found in b"fdl") != (found in b"fdl"):
             return ()
+        if kind == b"x" and found == b"f":
+            seen.update({(READ, one): True for one in _interpreters(path)})
     return _signed(seen)
+
+
+def _interpreters(program: str) -> Iterator[str]:
+    """Of a script, and of an interpreter that is one: the kernel itself opens them."""
+    for _ in range(_MOST_INTERPRETERS):
+        try:
+            with open(program, "rb") as file:
+                line = file.readline(_MOST_LINE)
+        except OSError:
+            return
+        if not line.startswith(b"#!") or not line[2:].split():
+            return
+        program = os.fsdecode(line[2:].split()[0])
+        yield program
 
 
 def until(

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import struct
 from collections.abc import Iterator
 
 from hipcache.values import dataclass
 
-TRACEME, CONT, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x420E
-OPTIONS = 0x100001 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80  # EXITKILL, TRACESYSGOOD; FORK, VFORK, CLONE, EXEC; SECCOMP
+TRACEME, CONT, SETOPTIONS, GET_SYSCALL_INFO = 0, 7, 0x4200, 0x420E
+OPTIONS = 0x100000 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80  # EXITKILL; FORK, VFORK, CLONE, EXEC; SECCOMP
 EVENT_EXEC, EVENT_SECCOMP, EVENTS_NEW_PROCESS = 4, 7, (1, 2, 3)
-EXIT, SECCOMP_STOP = 2, 3
-SYSCALL_STOP = signal.SIGTRAP | 0x80
+SECCOMP_STOP = 3
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 38, 22, 2
 WALL, WNOTHREAD = 0x40000000, 0x20000000
+
+
+_MOST_WORD, _PIECE = 1 << 17, 256
+
+
+class _Vector(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
 class Unobservable(Exception):
@@ -37,6 +42,9 @@ class Ptrace:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         libc.ptrace.restype = ctypes.c_long
+        vectors = ctypes.POINTER(_Vector), ctypes.c_ulong
+        libc.process_vm_readv.argtypes = (ctypes.c_int, *vectors, *vectors, ctypes.c_ulong)
+        libc.process_vm_readv.restype = ctypes.c_ssize_t
         return cls(libc)
 
     def request(self, request: int, pid: int, data: int = 0, address: int = 0) -> None:
@@ -44,15 +52,12 @@ class Ptrace:
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
 
-    def info(self, pid: int) -> tuple[int, int, tuple[int, ...], int]:
-        """(kind of stop, number of the call, its arguments, its answer): struct ptrace_syscall_info."""
+    def info(self, pid: int) -> tuple[int, int, tuple[int, ...]]:
+        """(kind of stop, number of the call, its arguments): struct ptrace_syscall_info."""
         buffer = ctypes.create_string_buffer(96)
         self.request(GET_SYSCALL_INFO, pid, ctypes.addressof(buffer), len(buffer))
-        kind = buffer.raw[0]
-        if kind == EXIT:
-            return kind, -1, (), struct.unpack_from("<q", buffer.raw, 24)[0]
-        number, *arguments = struct.unpack_from("<7Q", buffer.raw, 24)
-        return kind, number, tuple(arguments), 0
+        number, *arguments = struct.unpack_from("<7Q", buffer, 24)
+        return buffer.raw[0], number, tuple(arguments)
 
     def argv(self, pid: int, address: int) -> tuple[str, ...]:
         words: list[str] = []
@@ -61,23 +66,28 @@ class Ptrace:
         return tuple(words)
 
     def word(self, pid: int, address: int) -> int:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            return int.from_bytes(memory.read(8), "little")
+        return int.from_bytes(self._read(pid, address, 8), "little")
 
     def string(self, pid: int, address: int) -> str:
         return os.fsdecode(b"".join(self._bytes(pid, address)))
 
     def _bytes(self, pid: int, address: int) -> Iterator[bytes]:
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            memory.seek(address)
-            for _ in range(512):
-                piece = memory.read(256)
-                head, end, _ = piece.partition(b"\0")
-                yield head
-                if end or not piece:
-                    return
+        end = address + _MOST_WORD
+        while address < end:
+            piece = self._read(pid, address, _PIECE - address % _PIECE)  # never beyond a page
+            head, found, _ = piece.partition(b"\0")
+            yield head
+            if found:
+                return
+            address += len(piece)
         raise Unobservable("a word of more than 128 KiB")
+
+    def _read(self, pid: int, address: int, size: int) -> bytes:
+        here, there = ctypes.create_string_buffer(size), _Vector(address, size)
+        got = self.libc.process_vm_readv(pid, _Vector(ctypes.addressof(here), size), 1, there, 1, 0)
+        if got <= 0:
+            raise OSError(ctypes.get_errno(), "its memory cannot be read")
+        return here.raw[:got]
 
 
 def words_of(pid: int, name: str) -> tuple[str, ...]:

@@ -28,7 +28,6 @@ from hipcache.processes.ptrace import (
     EVENT_EXEC,
     EVENT_SECCOMP,
     EVENTS_NEW_PROCESS,
-    EXIT,
     OPTIONS,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -36,8 +35,6 @@ from hipcache.processes.ptrace import (
     SECCOMP_MODE_FILTER,
     SECCOMP_STOP,
     SETOPTIONS,
-    SYSCALL,
-    SYSCALL_STOP,
     TRACEME,
     WALL,
     WNOTHREAD,
@@ -144,20 +141,9 @@ def _content(fd: int) -> bytes:
     return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A call that waits for its answer. `argv` of an exec that somebody may be looking for."""
-
-    call: Call
-    raw: str
-    flags: int
-    directory: int
-    argv: tuple[str, ...] = ()
-
-
 @dataclass
 class _Watched:
-    """The processes: each stops at a call with a path, and again when the call has an answer."""
+    """The processes: each stops at a call with a path. We look at the path ourselves, and let the call go on."""
 
     _ptrace: Ptrace
     _root: int
@@ -168,7 +154,7 @@ class _Watched:
     _live: set[int]
     seen: dict[tuple[str, str], bool] = field(default_factory=dict)
     reached: _Place | None = None
-    _asked: dict[int, _Asked] = field(default_factory=dict)
+    _becoming: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def kill(self) -> None:
         """End what is left of the processes, and wait for them."""
@@ -204,8 +190,6 @@ class _Watched:
             self._enter(pid)
         elif event == EVENT_EXEC:
             self._became(pid)
-        elif number == SYSCALL_STOP:
-            self._answered(pid)
         elif event in EVENTS_NEW_PROCESS:
             self._ptrace.request(CONT, pid)
         elif event:
@@ -217,7 +201,7 @@ class _Watched:
             self._ptrace.request(CONT, pid, 0 if number == signal.SIGTRAP else number)
 
     def _enter(self, pid: int) -> None:
-        kind, number, arguments, _ = self._ptrace.info(pid)
+        kind, number, arguments = self._ptrace.info(pid)
         call = self._calls.get(number)
         if kind != SECCOMP_STOP or call is None:
             raise Unobservable(f"it makes system call {number}")
@@ -226,25 +210,30 @@ class _Watched:
         if call.how_at >= 0:
             flags = self._ptrace.word(pid, arguments[call.how_at])
         directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
-        argv = self._ptrace.argv(pid, arguments[1]) if call is EXEC else ()
-        self._asked[pid] = _Asked(call, raw, flags, directory, argv)
-        writes = call.how == READ and call is not EXEC and flags & OPEN_FLAGS_WRITE
-        if writes and raw != os.devnull and not raw.startswith(self._ignore + "/"):
-            raise Unobservable(f"it writes '{raw}'")
-        self._ptrace.request(SYSCALL, pid)
+        how = LINK if flags & call.no_follow else call.how
+        if call is EXEC:
+            self._becoming[pid] = raw, self._ptrace.argv(pid, arguments[1])
+        elif how == READ and flags & OPEN_FLAGS_WRITE:
+            if raw != os.devnull and not raw.startswith(self._ignore + "/"):
+                raise Unobservable(f"it writes '{raw}'")
+            raw = ""
+        elif how == READ and flags & os.O_DIRECTORY:
+            how = LIST
+        if raw:
+            self._note(pid, how, raw, directory)
+        self._ptrace.request(CONT, pid)
 
     def _became(self, pid: int) -> None:
         """An exec that works: the process is another program now, which has not begun yet."""
-        asked = self._asked.pop(pid, None)
-        if asked is None or asked.call is not EXEC:
+        if pid not in self._becoming:
             raise Unobservable("a thread starts another program")
-        self._note(pid, READ, asked.raw, AT_FDCWD, True)
+        raw, argv = self._becoming.pop(pid)
         # The kernel itself opens a script's interpreter.
-        self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"), AT_FDCWD, True)
-        if self._wanted(asked.argv) and not self._is_script(pid, asked.raw):
+        self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"))
+        if self._wanted(argv) and not self._is_script(pid, raw):
             environ = dict(name_and_value(word) for word in words_of(pid, "environ"))
             waiting = tuple(words for other in sorted(self._live - {pid}) if (words := words_of(other, "cmdline")))
-            self.reached = os.path.join(self._cwd, asked.raw), asked.argv, environ, waiting
+            self.reached = os.path.join(self._cwd, raw), argv, environ, waiting
             return
         self._ptrace.request(CONT, pid)
 
@@ -252,24 +241,7 @@ class _Watched:
         """Is the process the interpreter of the program that it was to become?"""
         return not os.path.samefile(f"/proc/{pid}/exe", os.path.join(f"/proc/{pid}/cwd", raw))
 
-    def _answered(self, pid: int) -> None:
-        kind, _, _, answer = self._ptrace.info(pid)
-        asked = self._asked.pop(pid, None)
-        if kind == EXIT and asked is None:
-            self._ptrace.request(CONT, pid)  # of the exec that worked
-            return
-        if kind != EXIT or asked is None:
-            raise Unobservable("a system call without its answer")
-        call = asked.call
-        there = answer >= 0 or (call.how == LINK and answer == -22)  # EINVAL: it is no link
-        if asked.raw and not (call.how == READ and asked.flags & OPEN_FLAGS_WRITE):
-            how = LINK if asked.flags & call.no_follow else call.how
-            if how == READ and asked.flags & os.O_DIRECTORY:
-                how = LIST
-            self._note(pid, how, asked.raw, asked.directory, there)
-        self._ptrace.request(CONT, pid)
-
-    def _note(self, pid: int, how: str, raw: str, directory: int, there: bool) -> None:
+    def _note(self, pid: int, how: str, raw: str, directory: int = AT_FDCWD) -> None:
         path = raw
         if not raw.startswith("/"):
             base = self._cwd
@@ -282,6 +254,7 @@ class _Watched:
             return
         if is_of_kernel(path) and not path.startswith(GPUS):
             raise Unobservable(f"it queries the machine: '{path}'")
+        there = os.path.lexists(path) if how == LINK else os.path.exists(path)
         if self.seen.setdefault((how, path), there) != there:
             raise Unobservable(f"'{path}' changes while it runs")
 
@@ -289,5 +262,5 @@ class _Watched:
         pid, status = os.waitpid(-self._root, WALL | WNOTHREAD)
         if not os.WIFSTOPPED(status):
             self._live.discard(pid)
-            self._asked.pop(pid, None)
+            self._becoming.pop(pid, None)
         return pid, status
