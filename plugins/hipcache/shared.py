@@ -54,7 +54,7 @@ LEXED_NOT_BARE, LEXED_UNPLAIN, LEXED_AMBIGUOUS, LEXED_NO_MEMORY = 1, 2, 4, 8
 WORD_IN_LINES, WORD_NAMES, WORD_KNOWN = 1, 2, 4
 
 # Why the observer has no list: the words of each number are in `native/observing`.
-OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND, NO_GOING_ON = range(8)
+OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND = range(7)
 
 # A masquerade's note to the processes below: the compiler that it found.
 PASSED_VARIABLE = "_HIPCACHE_PASSED"

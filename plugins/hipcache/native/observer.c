@@ -271,10 +271,11 @@ static void reply(observer *one) {
         one->why = note(one, &held);
     struct answer go_on = {.id = held.id, .flags = GO_ON};
     if (ioctl(one->listener, SEND, &go_on) != 0 && errno == EINVAL && one->why == OBSERVED) {
-        /* Linux before 5.5 cannot let a call go on. The pass fails, and is run again without us. */
+        /* Linux before 5.5 cannot let a call go on. The first one is execve: the pass does not begin, and is run
+         * without us. */
         struct answer fail = {.id = held.id, .error = -ENOSYS};
         ioctl(one->listener, SEND, &fail);
-        one->why = NO_GOING_ON;
+        one->why = NO_FILTER;
     }
 }
 

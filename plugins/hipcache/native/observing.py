@@ -17,9 +17,8 @@ _WHY = {
     shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot describe",
     shared.TOO_MANY: "it used too many paths",
     shared.LEFT_BEHIND: "it left processes behind",
-    shared.NO_GOING_ON: "the kernel cannot let a call go on (needs Linux 5.5 or newer)",
 }
-_NOT_RUN = {shared.NO_THREAD, shared.NO_GOING_ON}
+_NOT_RUN = shared.NO_THREAD
 NO_LIBRARY = "there is no native library"
 
 
@@ -50,7 +49,7 @@ class Observing:
     ) -> tuple[int, float, bytes, str]:
         """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
         a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
-        threads run meanwhile. Raises OSError if it did not run, or could not under observation."""
+        threads run meanwhile. Raises OSError if it did not run."""
         seen, status, used = native.Bytes(), ctypes.c_int(), ctypes.c_int64()
         ended = self._library.hipcache_observe(
             self._handle,
@@ -64,8 +63,8 @@ class Observing:
             ctypes.byref(used),
         )
         looked = seen.take(self._library)
-        if ended < 0 or ended in _NOT_RUN:
-            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[ended])
+        if ended < 0 or ended == _NOT_RUN:
+            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
         return status.value, used.value / 1e6, looked, _WHY[ended]
 
 
