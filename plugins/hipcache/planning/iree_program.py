@@ -73,6 +73,8 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
 
 
 def _observations(traced: Traced, cwd: str) -> list[Observation]:
+    """More than `observe.observations` allows: Python asks how many processors there are, which does not decide where
+    the program is."""
     found: dict[tuple[str, str], None] = {}
     for row in (traced.observed or b"").split(b"\0")[:-1]:
         how, path = observe.HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))

@@ -8,8 +8,8 @@ hundred `stat` calls (0.5 ms) instead of running the driver (15 to 30 ms; the ob
 `until` follows a program with all the processes that it starts (hipcc), up to the moment when one of them becomes the
 program that is looked for, and ends them all there.
 
-Where the kernel has neither, and where a process does what a list of paths cannot stand for, there is no answer, and
-whoever asks does without.
+Where a sandbox forbids that (`native/observe.c` needs seccomp's notifications, `until` needs ptrace), and where a
+process does what a list of paths cannot stand for, there is no answer, and whoever asks does without.
 """
 
 from __future__ import annotations

@@ -220,6 +220,7 @@ class SubprocessRunner:
         path = program or argv[0]
         if "/" not in path:
             return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, "it has no path")
+        # Signals are heard in the main thread alone, and not while native code holds it.
         size = aside.LARGE if threading.current_thread() is threading.main_thread() else 0
         traced, why = aside.run(lambda: self._trace(path, argv, cwd, env, stdin), size=size)
         return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, why)

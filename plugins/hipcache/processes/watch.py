@@ -6,9 +6,9 @@ Works on Linux 5.3 or newer, on x86-64 and AArch64.
 A tree of processes is watched until one of them becomes the program that is looked for: it is held before its first
 instruction, and all are ended. None of them may have changed anything by then, so calls that write end the watch.
 
-The processes are in a process group of their own: waiting for that group takes no other children of this
-process or thread. New ones are in it from birth, watched from birth (PTRACE_O_TRACEFORK and the like), and never
-leave it (a call that would do so ends the watch).
+The processes are in a process group of their own: waiting for that group takes no other children of this process or
+thread. New ones are in it from birth, watched from birth (PTRACE_O_TRACEFORK and the like), and never leave it (a call
+that would do so ends the watch).
 
 Rejected: a library in LD_PRELOAD (a static compiler goes around it, and so does each function that we forget); strace
 (not installed everywhere).
@@ -193,7 +193,7 @@ class _Watched:
         elif event in EVENTS_NEW_PROCESS:
             self._ptrace.request(CONT, pid)
         elif event:
-            raise Unobservable(f"it stops for event {event}")
+            raise Unobservable(f"it stops for ptrace event {event}")
         elif pid not in self._live:
             self._live.add(pid)  # a new process begins with a stop
             self._ptrace.request(CONT, pid)
