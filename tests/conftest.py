@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +28,10 @@ from sampling import Case, left_out
 COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
+# Of a test: its number in this worker, its directory, and whether it has passed.
+_NUMBERS = itertools.count()
+_DIRECTORY = pytest.StashKey[Path]()
+_PASSED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(params=COMPILERS)
@@ -58,6 +65,17 @@ def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     yield
     for path in (base, *base.parents):
         assert not came_since(began, path.lstat), f"a test changed the mode of '{path}', which all tests share"
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As pytest's own, with a name that no other test of this worker gets: what a test leaves running may still know
+    its directory. It is gone once the test has passed and all its fixtures have ended, so that most of it is never
+    written to the disk."""
+    name = re.sub(r"\W", "_", request.node.name)[:27]
+    path = tmp_path_factory.mktemp(f"{name}{next(_NUMBERS)}", numbered=False)
+    request.node.stash[_DIRECTORY] = path
+    return path
 
 
 @pytest.fixture
@@ -112,7 +130,19 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     with bounded(SECONDS):
-        return (yield)
+        yield
+        if item.stash.get(_PASSED, False) and _DIRECTORY in item.stash:
+            shutil.rmtree(item.stash[_DIRECTORY], ignore_errors=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[_PASSED] = report.passed
+    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
