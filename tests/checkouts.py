@@ -53,7 +53,7 @@ class Checkouts:
         place = self.place(name)
         for left in ("out.o", "out.d"):
             (place / "build" / left).unlink(missing_ok=True)
-        told = {"HIPCACHE_BASEDIR": str(place), **(env or {})}
+        told = {"HIPCACHE_BASEDIR": str(place), "PWD": str(place / "build"), **(env or {})}
         return self.lab.run([*launcher, *words], cwd=place / "build", env=told)
 
     def warm(self, *flags: str, source: str = "{}/src/k.hip", env: dict[str, str] | None = None) -> None:

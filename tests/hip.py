@@ -18,9 +18,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
 - `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
 - In a short run most engines of labs and most runs of SCons are forked (`forked_engines`, `forked_scons`; not with the
-  marker `as_users`), and root's clang
-  loads copies of libraries, with which it starts in half the time (`prelinked`): neither with TEST_AS_USERS=1, nor in
-  `make test-full`.
+  marker `as_users`), root's clang loads copies of libraries, with which it starts in half the time (`prelinked`), and
+  root's files lie in memory (`private_mounts`). None of that with TEST_AS_USERS=1, nor in `make test-full`.
 - pytest's `--durations=20` says where the time goes; count CPU seconds (`time`: user + sys), not seconds of the clock.
 """
 

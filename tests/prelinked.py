@@ -21,7 +21,6 @@ is: these lie above what sanitizers take for shadows, and below all that Linux c
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import shutil
@@ -33,15 +32,13 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import private_mounts
 from prelink import prelink, symbols
 
 #: Of the first library; the next ones follow at a distance that none of them fills.
 FIRST_ADDRESS, DISTANCE = 0x1100_0000_0000, 0x1_0000_0000
 
-_CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
-_MNT_DETACH = 2
-# Bytes that are left free for all else.
-_SPARED = 4 << 30
+_PAGE = 2 << 20
 _STANDARD = Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 # Names that no other library or program defines, but those that are looked at.
 _OURS = re.compile(rb"_ZTVN10__cxxabiv1|_Z.*(4llvm|5clang)")
@@ -59,35 +56,32 @@ def libraries(clang: Path) -> list[Path]:
 
 
 def use(place: Path) -> None:
-    """Let this process and its children load copies, which are kept in `place`. Does nothing where that cannot be."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    """Let this process and its children load copies, which are kept in `place`. Mounts are private already."""
     copies = _copies(place)
-    if not copies or libc.unshare(_CLONE_NEWNS) or libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
+    if not copies:
         return
-    with _in_memory(libc, copies.values()) as at:
+    with _in_memory(copies.values()) as at:
         for library, copy in copies.items():
-            libc.mount(os.fsencode(at / copy.name), os.fsencode(library), None, _MS_BIND, None)
+            private_mounts.bind(at / copy.name, library)
     for old in set(place.glob("lib*")).difference(copies.values()):
         if old.stat().st_mtime < time.time() - 86400:  # another run may have it, to which it would look changed
             old.unlink(missing_ok=True)
 
 
 @contextmanager
-def _in_memory(libc: ctypes.CDLL, copies: Collection[Path]) -> Iterator[Path]:
+def _in_memory(copies: Collection[Path]) -> Iterator[Path]:
     """Where the copies are in memory; where they are on the disk if that cannot be. What is mounted from there stays
     when the place itself is gone."""
-    size = sum(copy.stat().st_size for copy in copies)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size = sum(copy.stat().st_size + _PAGE for copy in copies)
     with tempfile.TemporaryDirectory(prefix="prelinked-") as name:
-        options = b"huge=always,mode=755"
-        mounted = free > size + _SPARED and not libc.mount(b"tmpfs", os.fsencode(name), b"tmpfs", 0, options)
+        mounted = private_mounts.memory(Path(name), size, huge=True)
         try:
             for copy in copies if mounted else ():
                 shutil.copy(copy, name)
             yield Path(name) if mounted else next(iter(copies)).parent
         finally:
             if mounted:
-                libc.umount2(os.fsencode(name), _MNT_DETACH)
+                private_mounts.detach(Path(name))
 
 
 def in_use() -> list[str]:

@@ -158,13 +158,14 @@ def test_a_record_that_came_does_not_hold_for_an_edit_after_it(webbed: Machines)
 
 
 def test_another_checkout_is_served_by_its_base_directory(webbed: Machines, tmp_path: Path) -> None:
-    first = webbed.fresh(HIPCACHE_BASEDIR=str(webbed.lab.root))
+    root = str(webbed.lab.root)
+    first = webbed.fresh(HIPCACHE_BASEDIR=root, PWD=root)
     objects = webbed.build(first, *ARCHES)
     uploaded(first)
     place = tmp_path / "elsewhere"
     shutil.copytree(first.root, place)
     settle()
-    second = webbed.fresh(HIPCACHE_BASEDIR=str(place))
+    second = webbed.fresh(HIPCACHE_BASEDIR=str(place), PWD=str(place))
     second.root = place
     webbed.listed(second, *ARCHES)
     assert b"of 2 HIP compiles 2 fetched" in ahead(second).out

@@ -1,0 +1,41 @@
+"""Mounts that this process and its children see, and nobody else; they are gone when the last of these has ended.
+Only root can make them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+_CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
+_MNT_DETACH = 2
+# Bytes of memory that are left free for all else.
+_SPARED = 4 << 30
+
+
+def begin() -> bool:
+    """From now on mounts are private. False if that cannot be."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return not libc.unshare(_CLONE_NEWNS) and _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
+
+
+def memory(at: Path, size: int, *, huge: bool = False) -> bool:
+    """Whether `size` bytes of memory could be had for a file system in `at`, in pages of 2 MiB if `huge`."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    options = f"mode=755,size={size}{',huge=always' if huge else ''}"
+    return free > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
+
+
+def bind(source: Path, target: Path) -> bool:
+    return _mount(str(source), target, None, _MS_BIND)
+
+
+def detach(at: Path) -> None:
+    """What is open there, or mounted from there, stays."""
+    ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(at), _MNT_DETACH)
+
+
+def _mount(source: str | None, target: Path, kind: str | None, flags: int, options: str | None = None) -> bool:
+    texts = [text and os.fsencode(text) for text in (source, target, kind, options)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    return not libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
