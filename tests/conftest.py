@@ -33,7 +33,7 @@ COMPILERS = ("15", "19")
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # Bytes of memory that the directories of a short run may take; the largest took 1 GB. ext4 spends a tenth of the run on
 # the inodes of small files, and would write 100,000 of them to the disk.
-_MEMORY = 3 << 30
+_MEMORY = 2 << 30
 # Of a test: its number in this worker, its directory, and whether it has passed.
 _NUMBERS = itertools.count()
 _DIRECTORY = pytest.StashKey[Path]()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
@@ -21,9 +23,8 @@ def begin() -> bool:
 
 def memory(at: Path, size: int, *, huge: bool = False) -> bool:
     """Whether `size` bytes of memory could be had for a file system in `at`, in pages of 2 MiB if `huge`."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     options = f"mode=755,size={size}{',huge=always' if huge else ''}"
-    return free > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
+    return _available() > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
 
 
 def bind(source: Path, target: Path) -> bool:
@@ -33,6 +34,16 @@ def bind(source: Path, target: Path) -> bool:
 def detach(at: Path) -> None:
     """What is open there, or mounted from there, stays."""
     ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(at), _MNT_DETACH)
+
+
+def _available() -> int:
+    """Bytes that can be had without swapping, here and in this container (proc(5), the kernel's cgroup-v2)."""
+    told = re.search(r"^MemAvailable: *([0-9]+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    available = int(told[1]) << 10 if told else 0
+    with suppress(OSError, ValueError):  # no cgroup of version 2, or one without a limit ("max")
+        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        available = min(available, limit - used)
+    return available
 
 
 def _mount(source: str | None, target: Path, kind: str | None, flags: int, options: str | None = None) -> bool:
