@@ -26,7 +26,7 @@ from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.inputs.recording import came_since
 from sampling import Case, left_out
-from session import SESSION
+from session import FILES
 
 COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
@@ -106,8 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     usual_signals()
     if not AS_USERS and not hasattr(config, "workerinput") and private_mounts.begin():
         prelinked.use(Path(sys.prefix) / "prelinked")
-        if private_mounts.memory(SESSION, _MEMORY):
-            atexit.register(private_mounts.detach, SESSION)
+        if private_mounts.memory(FILES, _MEMORY):
+            atexit.register(private_mounts.detach, FILES)
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_Workers())
 

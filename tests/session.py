@@ -16,13 +16,16 @@ def _session() -> Path:
         known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
         os.chmod(known, 0o755)  # some tests compile as another user
         atexit.register(shutil.rmtree, known, ignore_errors=True)
+        (Path(known) / "files").mkdir(mode=0o755)
     return Path(known)
 
 
 SESSION = _session()
+# In which each test has a directory.
+FILES = SESSION / "files"
 # Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
 # would count as moved, and would not be kept. So this run has one of its own.
-os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SESSION))
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(FILES))
 
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
