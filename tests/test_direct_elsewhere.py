@@ -158,6 +158,30 @@ def test_pwd_matters_only_where_it_is_another_name_of_the_working_directory(chec
 
 
 @only_15
+def test_a_build_that_was_started_beside_all_checkouts_is_served(checkouts: Checkouts) -> None:
+    """`ninja -C` leaves PWD as it was. What lies there is no more of the checkout than before."""
+    checkouts.warm(env={"PWD": str(checkouts.lab.root)})
+    two = checkouts.add("two", like="one")
+    for pwd in (str(checkouts.lab.root), str(two / "build")):
+        assert checkouts.is_served("two", env={"PWD": pwd})
+
+
+@only_15
+@pytest.mark.parametrize("pwd", ["beside", ""])
+def test_a_header_where_the_build_was_started_is_not_taken_for_that_of_another(checkouts: Checkouts, pwd: str) -> None:
+    beside = checkouts.lab.root / "beside"
+    beside.mkdir()
+    (beside / "other.hpp").write_text("#define VALUE 43\n")
+    (checkouts.place("one") / "inc/value.hpp").write_text('#include "../../beside/other.hpp"\n')
+    settle()
+    checkouts.warm(env={"PWD": str(checkouts.lab.root / pwd)})
+    checkouts.add("apart/two", like="one")
+    (checkouts.lab.root / "apart/beside").mkdir()
+    (checkouts.lab.root / "apart/beside/other.hpp").write_text("#define VALUE 44\n")
+    assert not checkouts.is_served("apart/two", env={"PWD": str(checkouts.lab.root / pwd)})
+
+
+@only_15
 @pytest.mark.parametrize("way", ["name", "link"])
 def test_a_header_beside_the_checkout_is_not_taken_for_that_of_another(checkouts: Checkouts, way: str) -> None:
     """Each has its own there."""

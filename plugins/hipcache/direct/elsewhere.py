@@ -12,8 +12,8 @@ Whether what was made is the same in each checkout is no new question: it is wha
 - The driver's plan is one of the translated words. Its CUID must be, too: ours is, if no macro names the base
   directory.
 - No path may lead out of the checkout other than by its name: the base directory is no link, and nothing that mattered
-  lies beside it (`../other`, a link to there), but at places that the command or a variable names. Neither does the
-  compiler lie in it.
+  lies beside it (`../other`, a link to there), but at places that the command or a variable names (of PWD the place
+  itself, where a build was started from: `ninja -C`). Neither does the compiler lie in it.
 - Names in a dependency file are those that make and clang write alike, without blanks; its lines are broken anew.
 """
 
@@ -53,9 +53,11 @@ def of(
     variables: Mapping[str, str],
     system: Sequence[str],
     named: frozenset[str],
+    pwd: str,
 ) -> DirectRecord | None:
     """The record for every checkout, made from that of this one; None if there can be none. `variables`: those that
-    matter, which name the base directory; `system`: the paths of the system that mattered; `named`: see `places`."""
+    matter, which name the base directory; `system`: the paths of the system that mattered; `named`: see `places`;
+    `pwd`: the variable, which LLVM looks at only to see whether it names the working directory."""
     path = variables.get("HIPCACHE_BASEDIR", "")
     basedir = Basedir(path)
     if path != basedir.path or not _PLAIN.fullmatch(path) or os.path.realpath(path) != path or not record.contents:
@@ -69,7 +71,7 @@ def of(
         return None  # links may lead from a compiler there to one outside
     if any(MARK in one for one in texts) or None in rules or basedir.named_in(record.messages):
         return None
-    if any(path in one for one in system) or any(_is_beside(one, basedir, named) for one in paths):
+    if any(path in one for one in system) or any(_is_beside(one, basedir, named) for one in paths if one != pwd):
         return None
     return replace(
         record,

@@ -102,7 +102,8 @@ def remember(
         if provenance.everywhere and not terminal:
             tools = [file for files in provenance.tools.values() for file in files]
             places = elsewhere.places((*argv, *config_files), compared, tools)
-            shared = elsewhere.of(record, argv, cwd, compared, [one.path for one in far], places)
+            system_paths, pwd = [one.path for one in far], environ.get("PWD", "")
+            shared = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
