@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import itertools
 import math
@@ -19,21 +18,16 @@ from typing import Any
 
 import launchers
 import prelinked
-import private_mounts
 import pytest
 import rewritten
 from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.inputs.recording import came_since
 from sampling import Case, left_out
-from session import FILES
 
 COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
-# Bytes of memory that the directories of a short run may take; the largest took 1 GB. ext4 spends a tenth of the run on
-# the inodes of small files, and would write 100,000 of them to the disk.
-_MEMORY = 2 << 30
 # Of a test: its number in this worker, its directory, and whether it has passed.
 _NUMBERS = itertools.count()
 _DIRECTORY = pytest.StashKey[Path]()
@@ -104,10 +98,8 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 def pytest_configure(config: pytest.Config) -> None:
     usual_signals()
-    if not AS_USERS and not hasattr(config, "workerinput") and private_mounts.begin():
+    if not AS_USERS and not hasattr(config, "workerinput"):
         prelinked.use(Path(sys.prefix) / "prelinked")
-        if private_mounts.memory(FILES, _MEMORY):
-            atexit.register(private_mounts.detach, FILES)
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(_Workers())
 

@@ -56,9 +56,9 @@ def libraries(clang: Path) -> list[Path]:
 
 
 def use(place: Path) -> None:
-    """Let this process and its children load copies, which are kept in `place`. Mounts are private already."""
+    """Let this process and its children load copies, which are kept in `place`. Does nothing where that cannot be."""
     copies = _copies(place)
-    if not copies:
+    if not copies or not private_mounts.begin():
         return
     with _in_memory(copies.values()) as at:
         for library, copy in copies.items():

@@ -7,6 +7,7 @@ import ctypes
 import os
 import re
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
@@ -15,6 +16,7 @@ _MNT_DETACH = 2
 _SPARED = 4 << 30
 
 
+@cache
 def begin() -> bool:
     """From now on mounts are private. False if that cannot be."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -8,24 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-
-def _session() -> Path:
-    """A directory that all workers of this run share; the process that began it removes it."""
-    known = os.environ.get("TEST_SESSION")
-    if known is None:
-        known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
-        os.chmod(known, 0o755)  # some tests compile as another user
-        atexit.register(shutil.rmtree, known, ignore_errors=True)
-        (Path(known) / "files").mkdir(mode=0o755)
-    return Path(known)
-
-
-SESSION = _session()
-# In which each test has a directory.
-FILES = SESSION / "files"
-# Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
-# would count as moved, and would not be kept. So this run has one of its own.
-os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(FILES))
+import private_mounts
 
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
@@ -34,3 +17,25 @@ RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
 PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
 AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
+
+# Bytes of memory that the files of a short run may take; the largest took 1 GB. ext4 spends a tenth of the run on the
+# inodes of small files, and would write 100,000 of them to the disk.
+_MEMORY = 2 << 30
+
+
+def _session() -> Path:
+    """A directory that all workers of this run share; the process that began it removes it."""
+    known = os.environ.get("TEST_SESSION")
+    if known is None:
+        known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
+        os.chmod(known, 0o755)  # some tests compile as another user
+        atexit.register(shutil.rmtree, known, ignore_errors=True)
+        if not AS_USERS and private_mounts.begin() and private_mounts.memory(Path(known), _MEMORY):
+            atexit.register(private_mounts.detach, Path(known))
+    return Path(known)
+
+
+SESSION = _session()
+# Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
+# would count as moved, and would not be kept. So this run has one of its own.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SESSION))
