@@ -13,7 +13,7 @@ from pathlib import Path
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 2
 # Bytes of memory that are left free for all else.
-_SPARED = 4 << 30
+_SPARED = 2 << 30
 
 
 @cache

@@ -18,9 +18,10 @@ PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
 AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
 
-# Bytes of memory that the files of a short run may take; the largest took 1 GB. ext4 spends a tenth of the run on the
+# Bytes of memory that the files of a short run may take: the largest took 1 GB, and a server that keeps contents
+# (buildbox-casd) wants 2 GB that are free. ext4 spends a tenth of the run on the
 # inodes of small files, and would write 100,000 of them to the disk.
-_MEMORY = 2 << 30
+_MEMORY = 4 << 30
 
 
 def _session() -> Path:
