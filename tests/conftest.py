@@ -70,8 +70,7 @@ def reachable(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As pytest's own, with a name that no other test of this worker gets: what a test leaves running may still know
-    its directory. It is gone once the test has passed and all its fixtures have ended, so that most of it is never
-    written to the disk."""
+    its directory. It is gone once the test has passed and all its fixtures have ended: a run makes 100,000 files."""
     name = re.sub(r"\W", "_", request.node.name)[:27]
     path = tmp_path_factory.mktemp(f"{name}-{next(_NUMBERS)}", numbered=False)
     request.node.stash[_DIRECTORY] = path
@@ -124,7 +123,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     with bounded(SECONDS):
-        return (yield)
+        yield
+    item.stash[_PASSED] = True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,16 +133,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
         yield
         if item.stash.get(_PASSED, False) and _DIRECTORY in item.stash:
             shutil.rmtree(item.stash[_DIRECTORY], ignore_errors=True)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if call.when == "call":
-        item.stash[_PASSED] = report.passed
-    return report
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -38,6 +38,7 @@ from prelink import prelink, symbols
 #: Of the first library; the next ones follow at a distance that none of them fills.
 FIRST_ADDRESS, DISTANCE = 0x1100_0000_0000, 0x1_0000_0000
 
+# Bytes by which a file may take more in huge pages.
 _PAGE = 2 << 20
 _STANDARD = Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 # Names that no other library or program defines, but those that are looked at.
@@ -58,7 +59,7 @@ def libraries(clang: Path) -> list[Path]:
 def use(place: Path) -> None:
     """Let this process and its children load copies, which are kept in `place`. Does nothing where that cannot be."""
     copies = _copies(place)
-    if not copies or not private_mounts.begin():
+    if not copies:
         return
     with _in_memory(copies.values()) as at:
         for library, copy in copies.items():
@@ -86,8 +87,7 @@ def _in_memory(copies: Collection[Path]) -> Iterator[Path]:
 
 def in_use() -> list[str]:
     """The libraries that this process sees copies of."""
-    fields = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [field[4] for field in fields if f"/{Path(field[4]).name}-" in field[3]]
+    return [field[4] for field in private_mounts.listed() if f"/{Path(field[4]).name}-" in field[3]]
 
 
 def _copies(place: Path) -> dict[Path, Path]:

@@ -10,32 +10,39 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+_LIBC = ctypes.CDLL(None)
 _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_SLAVE = 0x20000, 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 2
 # Bytes of memory that are left free for all else.
 _SPARED = 2 << 30
 
 
-@cache
-def begin() -> bool:
-    """From now on mounts are private. False if that cannot be."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    return not libc.unshare(_CLONE_NEWNS) and _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
-
-
 def memory(at: Path, size: int, *, huge: bool = False) -> bool:
     """Whether `size` bytes of memory could be had for a file system in `at`, in pages of 2 MiB if `huge`."""
     options = f"mode=755,size={size}{',huge=always' if huge else ''}"
-    return _available() > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
+    return _begin() and _available() > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
 
 
 def bind(source: Path, target: Path) -> bool:
-    return _mount(str(source), target, None, _MS_BIND)
+    """Whether `source` could be put in the place of `target`."""
+    return _begin() and _mount(str(source), target, None, _MS_BIND)
 
 
 def detach(at: Path) -> None:
     """What is open there, or mounted from there, stays."""
-    ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(at), _MNT_DETACH)
+    _LIBC.umount2(os.fsencode(at), _MNT_DETACH)
+
+
+def listed(process: str = "self") -> list[list[str]]:
+    """The fields of each mount that a process sees (proc(5), mountinfo): the fourth is what is mounted, the fifth
+    where."""
+    return [line.split() for line in Path(f"/proc/{process}/mountinfo").read_text().splitlines()]
+
+
+@cache
+def _begin() -> bool:
+    """From now on mounts are private. False if that cannot be."""
+    return not _LIBC.unshare(_CLONE_NEWNS) and _mount(None, Path("/"), None, _MS_REC | _MS_SLAVE)
 
 
 def _available() -> int:
@@ -50,5 +57,4 @@ def _available() -> int:
 
 def _mount(source: str | None, target: Path, kind: str | None, flags: int, options: str | None = None) -> bool:
     texts = [text and os.fsencode(text) for text in (source, target, kind, options)]
-    libc = ctypes.CDLL(None, use_errno=True)
-    return not libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
+    return not _LIBC.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])
