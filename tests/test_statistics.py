@@ -72,6 +72,7 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
     assert isinstance(document.pop("since"), float)
     assert document == {
         "version": 2,
+        "direct_hits": 0,
         "average_seconds": {},
         "timed": {},
         "checks": {},

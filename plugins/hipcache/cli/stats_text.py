@@ -24,6 +24,8 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         for outcome in (HIT, PARTIAL, MISS):
             count = numbers.compiles[outcome]
             rows.append([f"  {_OUTCOMES[outcome]}", str(count), percent(count, numbers.cacheable)])
+            if outcome == HIT:
+                rows.append(["    direct", str(numbers.direct), percent(numbers.direct, count)])
         if units:
             rows.append(["  unit hits", str(hits), percent(hits, units)])
         left = {_OUTCOMES[outcome]: numbers.compiles[outcome] for outcome in (PASSED_THROUGH, FAILED)}

@@ -53,6 +53,7 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         backend=_left(numbers.backend, _mapping(jobs, "backend")),
         seconds_saved=max(0.0, numbers.seconds_saved - _number(before, "seconds_saved")),
         lock_timeouts=max(0, numbers.lock_timeouts - int(_number(before, "lock_timeouts"))),
+        direct=max(0, numbers.direct - int(_number(before, "direct_hits"))),
         since=mark.stat().st_mtime,
     )
 

@@ -57,7 +57,7 @@ class UnitOutcome:
 class CompileOutcome:
     """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary; `preambles`: what
     became of how many precompiled preambles; `took`: seconds of the whole compile, 0 if that is not known;
-    `check`: is it one of a configure check?"""
+    `check`: is it one of a configure check? `direct`: was it a direct hit?"""
 
     outcome: str
     reason: str = ""
@@ -68,6 +68,7 @@ class CompileOutcome:
     preambles: tuple[tuple[str, int], ...] = ()
     took: float = 0.0
     check: bool = False
+    direct: bool = False
 
     def as_hit(self) -> CompileOutcome:
         """The outcome of the same compile when nothing has changed."""

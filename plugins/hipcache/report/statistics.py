@@ -11,7 +11,8 @@ Everything is in `<HIPCACHE_DIR>/v1/statistics/`:
 
     log    = *( LF crc TAB outcome TAB reason TAB milliseconds *( TAB unit ) LF )
     unit   = name SP hit frontend backend          ; each of them "+" hit, "-" miss, "." none
-                                                   ; also "took MICROSECONDS ..." and "configure check ..."
+                                                   ; also "took MICROSECONDS ...", "configure check ..."
+                                                   ; and "direct ..."
     totals = "hipcache statistics 1" SP crc LF *( number TAB key LF )
     crc    = 8 hexadecimal digits: CRC-32 of what follows, to the end of the line or of the file
 
@@ -189,7 +190,7 @@ def _wait_lock(lock: int, how: int) -> bool:
 
 def line_of_hit(outcome: CompileOutcome, outputs: Iterable[str]) -> bytes:
     """The line of the same compile when nothing has changed. `outputs`: absolute paths."""
-    hit = replace(outcome.as_hit(), check=any(map(is_check, outputs)))
+    hit = replace(outcome.as_hit(), check=any(map(is_check, outputs)), direct=True)
     return _line(sums.texts(hit)[0].split("\t"))
 
 

@@ -25,8 +25,9 @@ VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", 
 EVICTED = "evicted"
 OF_EVICTIONS = ("entries", "bytes")
 # Fields behind the units of a line, in their form, so that older versions pass over them: the microseconds that it
-# took, and the mark of a configure check, which counts nowhere else. `native/statistics.c` writes the first.
-_TOOK, _CHECK, _NO_MARKS = "took ", "configure check", "..."
+# took, the mark of a configure check, which counts nowhere else, and that of a direct hit. `native/statistics.c` writes
+# the first.
+_TOOK, _CHECK, _DIRECT, _NO_MARKS = "took ", "configure check", "direct", "..."
 # Of remotes: results that were asked for, faults, results that were sent, bytes, time that fetches took.
 REMOTE_COUNTS = ("hits", "misses", "errors", "uploads", "received", "sent", "milliseconds")
 # The same of one unit, whose name stands before each: results that were asked for it, faults, bytes of what these
@@ -53,11 +54,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Statistics:
-    """The sums since `since` (seconds of the epoch; None: never). `not_kept`: compiles not stored, by reason;
-    `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by REMOTE_COUNTS; `remote_units`: by unit
-    and OF_REMOTE_UNITS; `without_preamble`: passes, by reason; `executions`: by OF_EXECUTIONS; `execution_faults`:
-    by kind; `average_seconds`: wall time of a compile, of as many as `timed` says, and `checks`: configure checks,
-    which count nowhere else, all by outcome; `evicted`: by OF_EVICTIONS."""
+    """The sums since `since` (seconds of the epoch; None: never). `direct`: hits that were direct ones; `not_kept`:
+    compiles not stored, by reason; `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by
+    REMOTE_COUNTS; `remote_units`: by unit and OF_REMOTE_UNITS; `without_preamble`: passes, by reason; `executions`: by
+    OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a compile, of as many as `timed` says,
+    and `checks`: configure checks, which count nowhere else, all by outcome; `evicted`: by OF_EVICTIONS."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -69,6 +70,7 @@ class Statistics:
     verified: Mapping[str, int]
     not_kept: Mapping[str, int]
     lock_timeouts: int = 0
+    direct: int = 0
     remote: Mapping[str, int] = field(default_factory=dict)
     remote_units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     preambles: Mapping[str, int] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Statistics:
         return {
             "version": VERSION,
             "compiles": dict(self.compiles),
+            "direct_hits": self.direct,
             "units": {name: asdict(tally) for name, tally in self.units.items()},
             "jobs": {"frontend": asdict(self.frontend), "backend": asdict(self.backend)},
             "store": {"bytes": store.bytes, "max_bytes": store.max_bytes, "entries": store.entries},
@@ -127,6 +130,8 @@ def texts(outcome: CompileOutcome) -> list[str]:
         fields.append(f"{_TOOK}{round(outcome.took * 1e6)} {_NO_MARKS}")
     if outcome.check:
         fields.append(f"{_CHECK} {_NO_MARKS}")
+    if outcome.direct:
+        fields.append(f"{_DIRECT} {_NO_MARKS}")
     more = ([PREAMBLES, what, str(count)] for what, count in outcome.preambles)
     return ["\t".join(" ".join(text.split()) for text in one) for one in (fields, *more)]
 
@@ -151,6 +156,9 @@ def counters(text: str) -> Counter[str]:
         name, _, marks = unit.rpartition(" ")
         if name.startswith(_TOOK):
             counts.update({f"microseconds {outcome}": int(name[len(_TOOK) :]), f"timed {outcome}": 1})
+            continue
+        if name == _DIRECT:
+            counts[_DIRECT] += 1
             continue
         keys = [f"unit {name}"] if name in (HOST, LINK) else [f"unit {name}", "job frontend", "job backend"]
         for key, mark in zip(keys, marks, strict=False):
@@ -177,6 +185,7 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         not_kept={key[9:]: count for key, count in counts.items() if key.startswith("not kept ")},
         verified={verdict: counts[f"{VERIFIED} {verdict}"] for verdict in VERDICTS},
         lock_timeouts=counts[LOCKED],
+        direct=counts[_DIRECT],
         remote={name: counts[f"{REMOTE} {name}"] for name in REMOTE_COUNTS},
         remote_units={
             unit: {name: counts[f"{REMOTE} {unit} {name}"] for name in OF_REMOTE_UNITS}
