@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab
+from hipcache.config import Config, load, watched_paths
+from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key
+from hipcache.direct.remember import remember
+from hipcache.engine import Engine
+from hipcache.loop.account import Compiled
+from hipcache.report.history import History
 from hipcache.store.local import LocalStore
+from hipcache.values import replace
 
 VALUE = (
     '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\nint host() { return VALUE; }\n'
@@ -64,6 +71,25 @@ class Direct:
         """The file of the record of a compile."""
         name = key(self.lab.words(*flags), str(self.lab.root))
         return self.lab.store / "v1/actions" / name[:2] / name[2:]
+
+
+def remembered(direct: Direct, engine: Engine, done: Compiled, clock: Callable[[], float] | None = None) -> str:
+    """Why no record of the lab's compile could be kept just now, in place of one that may be there. `clock`: now."""
+    lab, provenance = direct.lab, done.provenance
+    assert isinstance(provenance, Provenance), provenance
+    return remember(
+        replace(engine, clock=clock or engine.clock),
+        lab.words(),
+        str(lab.root),
+        lab.environ,
+        provenance,
+        messages=b"",
+        terminal=False,
+        ended=[done.outcome],
+        history=[History.name(done.record)],
+        settings=watched_paths(Config(dir=lab.store), lab.environ),
+        system=load(lab.environ).system_paths,
+    )
 
 
 def anew(lab: Lab) -> None:

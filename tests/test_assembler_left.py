@@ -9,6 +9,7 @@ import pytest
 from assembler_lab import AS, GPU, SOURCE, is_direct, kernel, warm, words
 from hip import FAILED, LAUNCHER, MISS, PASSED_THROUGH, Lab, settle
 from hipcache.config import Config
+from hipcache.direct.provenance import Indirect
 from hipcache.engine.opening import open_engine
 from hipcache.errors import PassThrough
 from hipcache.loop import several
@@ -146,7 +147,8 @@ def test_a_source_that_changes_while_it_is_assembled_is_not_kept(kernel: Lab, wh
     command = parse(tuple(words(kernel)), str(kernel.root), kernel.environ)
     (done,), _ = several.make_each(engine, [command], None)
     assert any("changed while" in note for note in done.outcome.notes)
-    assert done.provenance is None
+    assert isinstance(done.provenance, Indirect)
+    assert "changed while" in done.provenance.why
     for text in (SOURCE, SOURCE + "s_nop 1\n"):
         kernel.write("k.s", text)
         assert kernel.same(words(kernel)).outcome == MISS

@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from direct_lab import Direct, direct
+from direct_lab import Direct, direct, remembered
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
-from hipcache.config import Config, watched_paths
+from hipcache.config import Config
 from hipcache.direct.record import NO_STATE
-from hipcache.direct.remember import remember
 from hipcache.engine.opening import open_engine
 from hipcache.inputs.recording import TICK
 from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.loop.front import make
 from hipcache.planning.command import parse
-from hipcache.report.history import History
 from hipcache.store.layout import HEADER_BYTES
 from hipcache.values import replace
 
@@ -46,34 +44,23 @@ def state(watched: Sequence[Watched], old: float) -> bytes | None:
     return b"".join(found.values()) if found is not None and are_old(found, old) else None
 
 
-def relies_on_state(direct: Direct, began: float, ended: float, racy: float) -> bool:
-    """Does the record of a compile that began and ended with the clock set so far ahead hold a state? If not, contents
-    decide."""
+def decides(direct: Direct, began: float, ended: float, racy: float) -> str:
+    """In a direct hit of a compile that began and ended with the clock set so far ahead: "state" or "contents"; or why
+    there is none."""
     lab = direct.lab
     clock, words = Clock(began), lab.words()
     engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
     done = make(engine, parse(tuple(words), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
-    assert done.provenance is not None
     clock.ahead = ended
     direct.record().unlink()
-    remember(
-        engine,
-        words,
-        str(lab.root),
-        lab.environ,
-        done.provenance,
-        messages=b"",
-        terminal=False,
-        ended=[done.outcome],
-        history=[History.name(done.record)],
-        settings=watched_paths(Config(dir=lab.store), lab.environ),
-        system=(),
-    )
-    made = direct.record().read_bytes() if direct.record().exists() else b""
+    why = remembered(direct, engine, done)
     hit = native.hit(str(lab.store), str(lab.root), words, lab.environ, terminal=False, resident=False)
-    assert (hit is not None) == bool(made)
-    return made != b"" and made[HEADER_BYTES + 32 :][:32].hex() != NO_STATE  # behind the variables (direct/record.py)
+    assert (hit is None) == bool(why), why
+    if why:
+        return why
+    state = direct.record().read_bytes()[HEADER_BYTES + 32 :][:32]  # behind the variables (direct/record.py)
+    return "contents" if state.hex() == NO_STATE else "state"
 
 
 def test_two_writes_within_one_tick_look_alike_and_neither_is_relied_on(tmp_path: Path) -> None:
@@ -108,7 +95,7 @@ def test_a_file_that_was_written_just_before_is_not_relied_on(direct: Direct, be
     settle()
     header = lab.root / "value.hpp"
     rewrite(header, header.read_text())
-    assert not relies_on_state(direct, began, ended, racy=300)
+    assert decides(direct, began, ended, racy=300) != "state"
 
 
 @only_19
@@ -119,7 +106,7 @@ def test_a_file_that_is_old_is_relied_on_wherever_the_clock_goes_from_there(
     lab = direct.lab
     lab.compile()
     settle()
-    assert relies_on_state(direct, began, ended, racy=0.03)
+    assert decides(direct, began, ended, racy=0.03) == "state"
 
 
 @only_19

@@ -8,6 +8,7 @@ import pytest
 from direct_lab import Direct, direct
 from hip import BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, only_19, replace, rewrite, script, settle
 from hipcache.config import Config
+from hipcache.direct.provenance import Indirect, Provenance
 from hipcache.engine.opening import open_engine
 from hipcache.loop.account import Compiled
 from hipcache.loop.front import make
@@ -127,15 +128,15 @@ def compiled(lab: Lab, command: Command) -> Compiled:
 @only_19
 def test_one_that_changes_after_the_command_was_read_is_not_relied_on(nested: Direct) -> None:
     lab = nested.lab
-    assert compiled(lab, parsed(lab)).provenance is not None
+    assert isinstance(compiled(lab, parsed(lab)).provenance, Provenance)
     command = parsed(lab)
     lab.write("sub/more", "-DTWO=8")
-    assert compiled(lab, command).provenance is None
+    assert compiled(lab, command).provenance == Indirect("a response file changed")
     command = parsed(lab)
     (lab.root / "sub/more").unlink()
     lab.write("words.rsp", "--offload-arch=gfx906 -DONE=1 k.hip")
     lab.write("k.hip", SOURCE.replace("TWO", "0"))
-    assert compiled(lab, command).provenance is None
+    assert compiled(lab, command).provenance == Indirect("a response file changed")
 
 
 @only_19

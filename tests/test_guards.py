@@ -13,6 +13,7 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import LAUNCHER, apart, only_19, settle
 from hipcache import native
+from hipcache.direct.contents import known_contents
 from hipcache.direct.guards import DIGITS, GUARD, by_entries, file_systems, guard
 from hipcache.direct.record import SYSTEM_DOMAIN, pack_list
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, states, status_text
@@ -55,6 +56,11 @@ def test_a_link_that_leads_nowhere_and_a_file_on_the_way_have_no_guard(tmp_path:
 def test_a_young_directory_is_no_guard(tmp_path: Path) -> None:
     missed = Watched(ABSENT, f"{tmp_path}/x")
     assert guard([missed], tmp_path.stat().st_mtime, file_systems()) == (missed,)
+
+
+def test_where_nothing_is_watched_the_contents_are_known() -> None:
+    """Of the system, where no path counts as its own (HIPCACHE_SYSTEM_PATHS)."""
+    assert known_contents([], {}, {}, 0) == (b"", "")
 
 
 @pytest.mark.parametrize(("kind", "trusted"), [("ext4", True), ("nfs4", False), ("fuse.sshfs", False)])

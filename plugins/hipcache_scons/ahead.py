@@ -17,7 +17,7 @@ from typing import Any
 
 from SCons.Util import display
 
-from hipcache_scons import cached, commands
+from hipcache_scons import cached, commands, direct
 from hipcache_scons.cached import Cache
 
 SECONDS = 20.0
@@ -60,7 +60,7 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
     argv = commands.words(action, target, source, env, executor)
     if not argv:
         return []
-    words = cached.kept_as(argv)
+    words = direct.kept_as(argv)
     return [{"directory": commands.directory(), "file": str(source[0]), "arguments": words, "parts": True}]
 
 

@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hipcache import config as settings
-from hipcache import native
 from hipcache.config import Config
-from hipcache.direct.record import Rule
-from hipcache.direct.remember import remember
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.errors import (
@@ -38,17 +35,15 @@ from hipcache.planning.command import Command, parse
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling
 from hipcache.report.conditions import Condition
-from hipcache.report.history import History, Record
+from hipcache.report.history import Record
 from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass, replace
 from hipcache.verify import delivered
 
-from hipcache_scons import dependencies, shadows
+from hipcache_scons import dependencies, direct, shadows
 
 # Taken once, when SCons reads the SConstruct.
 STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
-# Before the command in the key of a whole compile: its record holds a list of files.
-_KIND = "scons"
 _ENDED_BY = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 
 
@@ -119,15 +114,13 @@ def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     """Compile with the cache, and count it. Never raises: whatever was not foreseen leaves the compile to the
     compiler."""
     cache = replace(cache, began=time.time())
-    served = _direct(cache, argv, cwd)
-    if served is None:
+    found = direct.find(cache.config, cache.engine, cache.known, argv, cwd) if cache.engine else None
+    if found is None:
         return _guarded(cache, argv, cwd, _compile)
+    telling.served(cache.config, found.counted, argv, cwd, cache.began or time.time())
+    say(os.fsdecode(found.messages))
+    served = Ended(direct.files_of(found))
     return _guarded(cache, argv, cwd, lambda *of: _confirmed(served, *of))
-
-
-def kept_as(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The command as the key of a whole compile has it."""
-    return (_KIND, *argv)
 
 
 def link(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
@@ -184,23 +177,11 @@ def _compile(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> E
     shadows.note(engine, done.record.object, shadows.read_sets(engine, done.record), argv)
     files = tuple(dict.fromkeys(dependencies.locate(name, cwd) for name in done.files))
     record = _tell(cache, done, argv, cwd)
-    if whole and _may_be_direct(cache.config):
-        # In place of a dependency file stands the list of files, which no file is made of.
-        read = os.fsencode("".join(f"{name}\n" for name in files))
+    if direct.may_be(cache.config):
         try:
-            remember(
-                engine,
-                kept_as(argv),
-                cwd,
-                cache.known,
-                replace(whole, outputs=replace(whole.outputs, rules=(Rule("", read),))),
-                messages=os.fsencode(done.messages),
-                terminal=columns is not None,
-                ended=[done.outcome],
-                history=[History.name(record)],
-                settings=settings.watched_paths(cache.config, cache.known),
-                system=cache.config.system_paths,
-            )
+            terminal = columns is not None
+            why = direct.remember(cache.config, engine, cache.known, done, record, cwd, whole, files, terminal=terminal)
+            telling.indirect(cache.config, record, why)
         except Exception as error:  # the compile is done, whatever happens here
             telling.log_fault(cache.config, error)
     is_hit = done.outcome.outcome == outcome.HIT
@@ -213,7 +194,7 @@ def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...
         return served
     try:
         command, engine = _command(cache, engine, argv, cwd)
-        delivered.compare(engine, [command], kept_as(argv), cwd, cache.config)
+        delivered.compare(engine, [command], direct.kept_as(argv), cwd, cache.config)
     except delivered.CompilerFails:
         return Ended(left=JobFailed("the compiler, which should confirm a hit,", 1))
     except HipcacheError as error:
@@ -237,38 +218,9 @@ def _tell(cache: Cache, done: Compiled, argv: tuple[str, ...], cwd: str) -> Reco
     return record
 
 
-def _direct(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended | None:
-    """The compile served without the engine, if nothing has changed for it, and what may shadow is noted for it."""
-    if "-o" not in argv[:-1] or cache.engine is None or not _may_be_direct(cache.config):
-        return None
-    words = kept_as(argv)
-    output = os.path.join(cwd, argv[argv.index("-o") + 1])
-    if not shadows.is_of(cache.engine, output, argv):
-        return None
-    store, terminal = str(cache.config.dir), os.isatty(2)
-    found = native.hit(
-        store,
-        cwd,
-        words,
-        cache.known,
-        terminal=terminal,
-        resident=cache.config.resident,
-        secret=cache.engine.secret,
-    )
-    if found is None:
-        return None
-    telling.served(cache.config, found.counted, argv, cwd, cache.began or time.time())
-    say(os.fsdecode(found.messages))
-    return Ended(tuple(os.fsdecode(found.rule).splitlines()))
-
-
 def is_on(env: Any, cache: Cache) -> bool:
     """Is the cache to be tried for a command of this Environment?"""
     return bool(env.get("HIPCACHE", True)) and not cache.config.disable
-
-
-def _may_be_direct(config: Config) -> bool:
-    return not (config.readonly or config.recache)
 
 
 def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, failed: bool) -> None:

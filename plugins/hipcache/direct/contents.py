@@ -100,9 +100,9 @@ def _file(path: str, listed: object, state: bytes, digests: Mapping[Status, str]
 
 def known_contents(
     watched: Sequence[Watched], found: Mapping[tuple[str, str], bytes], digests: Mapping[Status, str], old: float
-) -> bytes:
-    """The same; empty if the contents are not known."""
+) -> tuple[bytes, str]:
+    """The same, and why it is not known, in words: one of the two is empty, or both where nothing is watched."""
     try:
-        return pack_contents(watched, found, digests, old)
-    except ContentsUnknown:
-        return b""
+        return pack_contents(watched, found, digests, old), ""
+    except ContentsUnknown as unknown:
+        return b"", str(unknown)

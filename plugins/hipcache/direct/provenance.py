@@ -40,18 +40,30 @@ class Provenance:
     asked: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Indirect:
+    """In place of a provenance: the next compile of the same command goes to the engine, even if nothing changes.
+    `why`: in words."""
+
+    why: str
+
+
 def provenance_of(
     session: Session,
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
     comments: Sequence[bool] = (),
-) -> Provenance | None:
-    """The compile; None if not all is known that the outputs of the graph depended on, or some of it has changed.
+) -> Provenance | Indirect:
+    """The compile; indirect if not all is known that the outputs of the graph depended on, or some of it has changed.
     `comments`: do they matter, for each pass in the order of their messages?"""
-    depends = _all_of(_depends(session, asked, graph, ends, comments))
-    if depends is None:
-        return None
+    try:
+        depends = watched.merge(_depends(session, asked, graph, ends, comments))
+    except (Untraceable, OSError) as error:
+        return Indirect(str(error))
+    for one in depends:
+        if one.kind == FILE and one.path.startswith(_KERNELS):
+            return Indirect(f"it reads '{one.path}', whose content comes from the kernel")
     delivered = [(one, ends[one.output.action].hash(one.output.name)) for one in files.written(graph, ends)]
     outputs = Outputs(
         tuple(Rule(one.path, rules.text(one, ends)) for one in graph.rules),
@@ -100,25 +112,20 @@ def _digests(session: Session, reads: Iterable[ReadSet]) -> Mapping[Status, str]
     return known
 
 
-def _all_of(depends: Iterator[Watched]) -> tuple[Watched, ...] | None:
-    """All of them; None if one is not known, or its content comes from the kernel."""
-    try:
-        found = watched.merge(depends)
-    except (Untraceable, OSError):
-        return None
-    return None if any(one.kind == FILE and one.path.startswith(_KERNELS) for one in found) else found
-
-
-def together(of_each: Sequence[Provenance | None], observed: Iterable[Watched]) -> Provenance | None:
-    """The compiles of one command, in their order, and what was `observed` for all of them. None if not all of it is
-    known, or if the order in which it is written matters (a dependency file that is another one's object)."""
-    known = [one for one in of_each if one]
+def together(
+    of_each: Sequence[Provenance | Indirect | None], observed: Iterable[Watched]
+) -> Provenance | Indirect | None:
+    """The compiles of one command, in their order, and what was `observed` for all of them. Indirect if one of them is,
+    or if the order in which they are written matters (a dependency file that is another one's object)."""
+    known: list[Provenance] = []
+    for one in of_each:
+        if not isinstance(one, Provenance):
+            return one
+        known.append(one)
     rules = tuple(rule for one in known for rule in one.outputs.rules)
     files = tuple(file for one in known for file in one.outputs.files)
-    if len(known) < len(of_each) or {os.path.realpath(one.path) for one in rules} & {
-        os.path.realpath(one.path) for one in files
-    }:
-        return None
+    if {os.path.realpath(one.path) for one in rules} & {os.path.realpath(one.path) for one in files}:
+        return Indirect("one of its outputs is the dependency file of another one")
     depends = watched.merge([*observed, *(path for one in known for path in one.depends)])
     uses = tuple(dict.fromkeys(use for one in known for use in one.uses))
     tools = {digest: paths for one in known for digest, paths in one.tools.items()}

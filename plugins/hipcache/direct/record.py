@@ -245,7 +245,7 @@ def _list(texts: Iterable[bytes]) -> bytes:
     before = b""
     for text in texts:
         if len(text) > _LONGEST:
-            raise ValueError("too long for a record")
+            raise ValueError("a path or line is too long for a record")
         pairs = enumerate(zip(before, text, strict=False))
         shared = next((number for number, (one, other) in pairs if one != other), min(len(before), len(text)))
         parts.append(struct.pack("<HH", shared, len(text) - shared) + text[shared:])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from hipcache.direct import elsewhere, guards, variables
@@ -42,19 +41,22 @@ def remember(
     history: Sequence[str],
     settings: Iterable[Path],
     system: Sequence[str],
-) -> None:
-    """Write the record, if nothing has changed meanwhile. `argv`: the command as typed; `environ`: of this process;
-    `terminal`: did the messages go to one (where COLUMNS matters)? `ended`: how each compile of it ended; `history`:
-    see `DirectRecord`; `settings`: where config files are looked for, besides the project's; `system`: directories of
-    what is not worked on. Only speed is lost if the record cannot be kept."""
+) -> str:
+    """Write the record, if nothing has changed meanwhile. Gives in words why not; empty if it is written.
+
+    `argv`: the command as typed; `environ`: of this process; `terminal`: did the messages go to one (where COLUMNS
+    matters)? `ended`: how each compile of it ended; `history`: see `DirectRecord`; `settings`: where config files are
+    looked for, besides the project's; `system`: directories of what is not worked on. Only speed is lost if the record
+    cannot be kept."""
     config_files = [*map(str, settings), *(path for _, path in of_project(cwd))]
     depends = (*provenance.depends, *(Watched(FILE if os.path.lexists(one) else ABSENT, one) for one in config_files))
     outputs = provenance.outputs
-    if not all(one.path.startswith("/") for one in depends):
-        return
+    for one in depends:
+        if not one.path.startswith("/"):
+            return f"it depends on '{one.path}', which is no absolute path"
     sizes = [engine.store.blob_size(one.digest) for one in outputs.files]
     if None in sizes:
-        return
+        return "the store no longer has what it made"
     # Older than any look at it, so that no two contents have its status; also where the clock was set back meanwhile.
     old = min(provenance.began, engine.clock()) - engine.racy
     working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
@@ -67,17 +69,17 @@ def remember(
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.states(near), watched.states(far)
     if files is None or system_files is None:
-        return
+        return f"'{watched.changed([*near, *far])}' changed meanwhile"
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)
-    contents = known_contents(guarded, files, provenance.digests, old)
-    system_contents = known_contents(system_guarded, system_files, provenance.digests, old)
-    if not (is_old and system_is_old) and not (contents and system_contents):
-        return
+    contents, unknown = known_contents(guarded, files, provenance.digests, old)
+    system_contents, system_unknown = known_contents(system_guarded, system_files, provenance.digests, old)
+    if not (is_old and system_is_old) and (unknown or system_unknown):
+        return unknown or system_unknown
     written = [one.path for one in outputs.files]
     terminal = terminal and bool(messages)
     ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal)
     compared = variables.compared(environ, ignored, cwd)
-    with suppress(StoreError, ValueError):
+    try:
         system_list = engine.store.put_blob(pack_list(system_guarded))
         system_contents_blob = engine.store.put_blob(system_contents)
         record = DirectRecord(
@@ -97,7 +99,7 @@ def remember(
             system_contents_blob,
             outputs.rules,
         )
-        engine.keep_for_speed(key(argv, cwd, terminal=terminal), record.pack())
+        engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
         shared = None
         if provenance.everywhere and not terminal:
             tools = [file for files in provenance.tools.values() for file in files]
@@ -113,3 +115,8 @@ def remember(
             made = invocations.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
             if named := made.keep(engine.store, argv, cwd, engine.basedir):
                 engine.queue(named)
+    except StoreError as error:
+        return error.message
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -26,7 +26,7 @@ def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
     """Raises Untraceable."""
     command, environ = session.command, session.engine.environ
     if session.notes or not asked.observations:
-        raise Untraceable("some of its inputs are not known")
+        raise Untraceable(next(iter(session.notes), "hipcache does not know all that the driver looked at"))
     yield from _response_files(command)
     for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
         yield from _program(one, command, environ)

@@ -81,6 +81,11 @@ def states(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None
     return parts
 
 
+def changed(watched: Iterable[Watched]) -> str:
+    """The first path that is not in its known state; empty if all are."""
+    return next((one.path for one in watched if _state_of(one) is None), "")
+
+
 def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
     """Had all files changed for the last time before that (seconds of the epoch), so that their status stands for their
     content? `found`: see `states`."""

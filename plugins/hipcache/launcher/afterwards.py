@@ -14,7 +14,7 @@ from hipcache.report import telling
 from hipcache.report.outcome import HIT
 
 if TYPE_CHECKING:
-    from hipcache.direct.provenance import Provenance
+    from hipcache.direct.provenance import Indirect, Provenance
     from hipcache.engine import Engine
     from hipcache.loop.account import Compiled
 
@@ -32,27 +32,44 @@ def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> N
         telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
 
 
-def remember(engine: Engine, provenance: Provenance, done: Sequence[Compiled], call: Call, *, terminal: bool) -> None:
-    """Everything is written and counted: store the direct record."""
+def remember(
+    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+) -> None:
+    """Everything is written and counted: store the direct record, or say why not."""
     try:
-        from hipcache.direct.remember import remember
-        from hipcache.report.history import History
-
-        remember(
-            engine,
-            call.argv,
-            call.cwd,
-            call.environ,
-            provenance,
-            messages=os.fsencode("".join(one.messages for one in done)),
-            terminal=terminal,
-            ended=[one.outcome for one in done],
-            history=[History.name(one.record) for one in done],
-            settings=settings.watched_paths(call.config, call.environ),
-            system=call.config.system_paths,
-        )
+        why = _remember(engine, provenance, done, call, terminal=terminal)
+        for one in done:
+            telling.indirect(call.config, one.record, why)
     except Exception as error:  # the compile is done, so no error here may fail it
         telling.log_fault(call.config, error)
+
+
+def _remember(
+    engine: Engine, provenance: Provenance | Indirect | None, done: Sequence[Compiled], call: Call, *, terminal: bool
+) -> str:
+    """Gives in words why there is no record."""
+    if provenance is None:
+        return ""
+    from hipcache.direct.provenance import Indirect
+    from hipcache.direct.remember import remember
+    from hipcache.report.history import History
+
+    if isinstance(provenance, Indirect):
+        return provenance.why
+
+    return remember(
+        engine,
+        call.argv,
+        call.cwd,
+        call.environ,
+        provenance,
+        messages=os.fsencode("".join(one.messages for one in done)),
+        terminal=terminal,
+        ended=[one.outcome for one in done],
+        history=[History.name(one.record) for one in done],
+        settings=settings.watched_paths(call.config, call.environ),
+        system=call.config.system_paths,
+    )
 
 
 def verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compiled], call: Call) -> int:

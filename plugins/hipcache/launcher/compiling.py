@@ -32,6 +32,6 @@ def compile_each(call: Call, commands: tuple[Command, ...], racy: float) -> int:
         return fallback.after(error, call, commands)
     afterwards.tell(call, commands, done)
     # Who wants nothing of the store, or leaves it as it is, is served by the engine.
-    if provenance and not (config.readonly or config.recache):
+    if not (config.readonly or config.recache):
         afterwards.remember(engine, provenance, done, call, terminal=columns is not None)
     return afterwards.verify(engine, commands, done, call)

@@ -13,20 +13,20 @@ from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutc
 from hipcache.values import dataclass, replace
 
 if TYPE_CHECKING:
-    from hipcache.direct.provenance import Provenance
+    from hipcache.direct.provenance import Indirect, Provenance
 
 
 @dataclass(frozen=True)
 class Compiled:
     """A compile that hipcache did. `messages`: what plain clang would have printed on standard error. `provenance`: for
-    a direct hit, None if not all of its inputs are known; `files`: all that its passes read, as clang names them;
+    a direct hit, or why there is none (see `Planned`); `files`: all that its passes read, as clang names them;
     `jobs`: how many processes the driver would run for a compile; `has_messages`: did the driver say something
     itself?"""
 
     outcome: CompileOutcome
     messages: str
     record: Record
-    provenance: Provenance | None
+    provenance: Provenance | Indirect | None
     files: tuple[str, ...]
     jobs: int = 0
     has_messages: bool = False

@@ -16,14 +16,15 @@ from hipcache.loop.account import Compiled
 from hipcache.planning.command import Command
 
 if TYPE_CHECKING:
-    from hipcache.direct.provenance import Provenance
+    from hipcache.direct.provenance import Indirect, Provenance
 
 
 def make_each(
     engine: Engine, commands: Sequence[Command], columns: int | None
-) -> tuple[list[Compiled], Provenance | None]:
+) -> tuple[list[Compiled], Provenance | Indirect | None]:
     """The result of each of `commands` (one per source of the user's command), and what a direct hit of all of them
-    needs. Raises as `front.make`; the user's own command then overwrites the outputs written so far."""
+    needs, or why there can be none. Raises as `front.make`; the user's own command then overwrites the outputs written
+    so far."""
     if len(commands) > 1:
         return _make_each(engine, commands, columns)
     done = front.make(engine, commands[0], columns)
@@ -32,7 +33,7 @@ def make_each(
 
 def _make_each(
     engine: Engine, commands: Sequence[Command], columns: int | None
-) -> tuple[list[Compiled], Provenance | None]:
+) -> tuple[list[Compiled], Provenance | Indirect | None]:
     from hipcache.direct import provenance
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
@@ -54,5 +55,6 @@ def _make_each(
         raise JobFailed(failed.job, failed.status) from failed
     if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
         raise PassThrough("several_sources", "the driver plans all of them differently")
-    provenances = [one.provenance for one in done] if looked else [None]
-    return done, provenance.together(provenances, map(watched.of_observation, looked))
+    if not looked:
+        return done, provenance.Indirect("hipcache does not know all that the driver looked at")
+    return done, provenance.together([one.provenance for one in done], map(watched.of_observation, looked))

@@ -16,7 +16,7 @@ from hipcache.planning import tools
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
-    from hipcache.direct.provenance import Provenance
+    from hipcache.direct.provenance import Indirect, Provenance
     from hipcache.execution.session import Session
 
 Ends = Mapping[str, End]
@@ -24,14 +24,14 @@ Ends = Mapping[str, End]
 
 @dataclass(frozen=True)
 class Planned:
-    """`direct`: what a direct hit of the same command needs, once the graph is built; None if not all is known.
-    `files`: what is read besides what passes read, as clang names it; `jobs`: how many processes the driver would run;
-    `failed`: a failure of a job as the compiler would tell it; `then`: the graph that is built after this one, of which
-    the command's output comes; None if this is the last."""
+    """`direct`: what a direct hit of the same command needs, once the graph is built, or why there is none (None:
+    commands of this kind have no direct hits). `files`: what is read besides what passes read, as clang names it;
+    `jobs`: how many processes the driver would run; `failed`: a failure of a job as the compiler would tell it; `then`:
+    the graph that is built after this one, of which the command's output comes; None if this is the last."""
 
     graph: Graph
     files: tuple[str, ...] = ()
-    direct: Callable[[Ends], Provenance | None] = lambda _: None
+    direct: Callable[[Ends], Provenance | Indirect | None] = lambda _: None
     jobs: int = 0
     failed: Callable[[JobFailed, Ends], JobFailed] = lambda failed, _: failed
     then: Callable[[Ends], Planned | None] = lambda _: None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
-from hipcache.direct.provenance import Provenance, provenance_of
+from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
 from hipcache.model import Bound
@@ -35,9 +35,10 @@ def plan(session: Session, columns: int | None) -> Planned:
     made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
     passes = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
 
-    def direct(ends: Ends) -> Provenance | None:
-        known = cut.object is None or cut.object.tools_beside
-        return provenance_of(session, asked, made, ends, [one.comments_matter for one in passes]) if known else None
+    def direct(ends: Ends) -> Provenance | Indirect:
+        if cut.object and not cut.object.tools_beside:
+            return Indirect("the bundler looks for the programs that it starts on PATH")
+        return provenance_of(session, asked, made, ends, [one.comments_matter for one in passes])
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
 

@@ -65,16 +65,13 @@ def record(
         took = _took(began) if end.outcome in _TIMED else 0.0
         statistics.record(config.dir, replace(end, took=took), config.umask)
         if end.reason != "not_hip":
-            from hipcache.report.history import History, Record  # which takes a while
-            from hipcache.store.layout import HISTORY
-            from hipcache.store.local import LocalStore
+            from hipcache.report.history import Record  # which takes a while
 
             if told is None:
                 path = os.path.join(cwd, output) if (output := _output(command)) else ""
                 ended = end.outcome, end.reason, end.detail, end.notes
                 told = Record(path, time.time(), tuple(command), cwd, *ended, {}, ())
-            store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask)  # whatever its records need
-            History(store.notes(HISTORY)).save(told)
+            _save(config, told)
     if config.log or config.stats_log:
         from hipcache.report import stats_log  # only for who wants one
 
@@ -83,6 +80,23 @@ def record(
             stats_log.line, end, began=began, now=now, cwd=cwd, path=told.object if told else _output(command)
         )
         _log_line(config, line, f"{end.outcome} {end.reason} {end.detail} {' '.join(command)}", command)
+
+
+def _save(config: Config, told: Record) -> None:
+    from hipcache.report.history import History
+    from hipcache.store.layout import HISTORY
+    from hipcache.store.local import LocalStore
+
+    store = LocalStore(config.dir, max_bytes=config.max_size, umask=config.umask)  # whatever its records need
+    History(store.notes(HISTORY)).save(told)
+
+
+def indirect(config: Config, told: Record, why: str) -> None:
+    """Note and log why the same command has no direct hit next time. Nothing to tell if `why` is empty."""
+    if why:
+        note = f"the next compile of this command is no direct hit: {why}"
+        _save(config, replace(told, notes=(*told.notes, note)))
+        log(config, f"{note} ({' '.join(told.command)})")
 
 
 def _took(began: float | None) -> float:
