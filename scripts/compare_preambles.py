@@ -7,8 +7,8 @@ the same.
 
 Takes each .hip, .cu and .cpp file below the directories that plain clang compiles as HIP, with each of five sets of
 options (-O3; -O0; -O2 -fPIC; -O2 with warnings; -g, which must go without), in an order that the seed tells. Prints for
-each set how many sources and passes there were, why passes went without, and each difference. Ends with status 1 if
-there was one.
+each set how many sources and passes there were, why passes went without, and each difference; on standard error, how
+far it is. Ends with status 1 if there was one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
     tally: Counter[str] = Counter()
     begun = time.monotonic()
     try:
-        for source in found:
+        for number, source in enumerate(found, 1):
+            print(f"{number} of {len(found)}: {_told(tally)}", file=sys.stderr)  # it takes an hour
             if asked.seconds and time.monotonic() - begun > asked.seconds:
                 break
             include = [f"-I{path.resolve()}" for path in asked.include]
@@ -98,12 +99,15 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
         words = [LAUNCHER, "stats", "--json"]
         stats = json.loads(subprocess.run(words, env=environ, capture_output=True, check=True).stdout)
         passes = stats["jobs"]["frontend"]["misses"] + stats["units"]["host"]["misses"]
-        told = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
-        print(f"{compiler} {' '.join(options)}: sources: {told}; {passes} passes,", end=" ")
+        print(f"{compiler} {' '.join(options)}: sources: {_told(tally)}; {passes} passes,", end=" ")
         print(f"preambles: {stats['preambles']}, without: {stats['without_preamble']}", flush=True)
         return tally["DIFFERENT"] + int(stats["preambles"]["different"])
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _told(tally: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
 
 
 def main() -> int:
