@@ -14,6 +14,7 @@ from hip import settle
 from hipcache.report import stats_log
 from poison import poison
 from scons_project import CLANG, HEADERLIGHT, QUICK, Project, newest, project
+from told import explained
 
 __all__ = ["newest", "project"]
 pytestmark = pytest.mark.takes_turns("project")
@@ -92,6 +93,14 @@ def test_a_compile_for_which_nothing_has_changed_is_served_without_the_engine(ne
     newest.construct('env.HipObject("one.hip")')
     assert newest.build().compiled == ["one.o"]
     assert (newest.root / "one.o").read_bytes() != content
+
+
+def test_explain_says_why_a_compile_has_no_direct_hit(newest: Project) -> None:
+    """The driver asks the processor what it is."""
+    newest.construct(QUICK + 'env.Append(HIPFLAGS=["-march=native"])\nenv.HipObject("one.hip")')
+    newest.build()
+    told = explained(newest.variables(), str(newest.root / "one.o"))
+    assert "no direct hit: hipcache does not know all that the driver looked at" in told
 
 
 @pytest.mark.parametrize("served_by", ["direct", "engine"])
