@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
-from hip import Lab
+from hip import Lab, only_19, settle
+from hipcache import config
+from hipcache.engine.opening import open_engine
+from hipcache.loop.front import make
+from hipcache.planning import command
+from hipcache.processes.runner import NO_STDIN, SubprocessRunner, Traced
+from hipcache.values import replace
 from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare, source, words
 
 __all__ = ["prelab"]
@@ -110,3 +117,51 @@ def test_a_source_that_fails(prelab: Lab) -> None:
     prepare(prelab)
     done = prelab.compile(*words(prelab), source=source(prelab, 1, body="int wrong() { return nothing; }\n"))
     assert done.status != 0
+
+
+class Recording(SubprocessRunner):
+    """Counts passes with a preamble."""
+
+    tries = 0
+
+    def group(self) -> SubprocessRunner:
+        return self
+
+    def trace(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+    ) -> Traced:
+        self.tries += "-include-pch" in argv
+        return super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program)
+
+
+def tries(lab: Lab, body: str, *flags: str) -> int:
+    """How often a compile of that source has a pass with a preamble."""
+    argv = lab.words(*words(lab), *flags, source=source(lab, 1, body=body))
+    settle()
+    runner = Recording()
+    engine = replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
+    make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None)
+    return runner.tries
+
+
+@only_19
+def test_a_pass_whose_messages_come_out_otherwise_is_not_tried_in_vain_again(prelab: Lab) -> None:
+    """The words of the lines that clang quotes have colours only without one. Until it says nothing of that kind."""
+    prepare(prelab)
+    colours = "-fcolor-diagnostics"
+    assert tries(prelab, WARNS, colours) == BOTH
+    assert tries(prelab, WARNS + "int more;\n", colours) == 0
+    assert tries(prelab, WARNS + "int much_more;\n") == BOTH, "without colours they are the same"
+    assert tries(prelab, "int quiet;\n", colours) == 0
+    assert tries(prelab, "int silent;\n", colours) == BOTH
+    assert "\x1b[" in build(prelab, 1, colours, body=WARNS).messages
+    assert counts(prelab)["different"] == 0
+
+
+@only_19
+def test_one_pass_alone_may_have_such_messages(prelab: Lab) -> None:
+    prepare(prelab)
+    colours = "-fcolor-diagnostics"
+    for number, expected in enumerate((BOTH, BOTH - 1, BOTH - 1)):
+        body = f"#ifndef __HIP_DEVICE_COMPILE__\n{WARNS}#endif\nint x{number};\n"
+        assert tries(prelab, body, colours) == expected

@@ -21,6 +21,8 @@ from hipcache.execution.preambles import (
     INITIALIZERS,
     INSTANCES,
     MESSAGES,
+    OFF,
+    OPTIONS,
     TABLES,
     UNDEFINED,
     USED,
@@ -100,6 +102,9 @@ class PreambleUse:
             self._count(WITHOUT + why)
         self.preambles.miss(offer)
         plain = plainly()
+        if offer.why not in (OPTIONS, OFF):
+            says_more = not preamble.may_say(self.work.front, plain.done.stderr)
+            self.preambles.telling.note(self.work.front, holds=says_more)
         self._follow_up(offer, plain)
         return plain
 

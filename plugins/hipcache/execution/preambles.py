@@ -54,6 +54,7 @@ class Preambles:
     session: Session
     instances: InstancesInUse
     initializing: SourceNotes  # of a source whose host's pass initializes more than the headers have
+    telling: SourceNotes  # of a pass that says something which it would not say in the same way with one
     _off: dict[str, bool] = field(default_factory=dict)
     _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
 
@@ -65,6 +66,8 @@ class Preambles:
             return Offer(began, why=OPTIONS)
         if self._is_off(front):
             return Offer(began, why=OFF)
+        if self.telling.holds(front):
+            return Offer(began, why=MESSAGES)
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         if not bitcode and not turn and self.initializing.holds(front):
             return Offer(began, why=INITIALIZERS)
@@ -248,7 +251,8 @@ class Preambles:
 def with_notes(session: Session) -> Preambles:
     """For the passes of one compile."""
     initializing = SourceNotes(session, "source that initializes variables")
-    return Preambles(session, instances.of(session), initializing)
+    telling = SourceNotes(session, "pass whose messages a preamble changes", of_passes=True)
+    return Preambles(session, instances.of(session), initializing, telling)
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:

@@ -10,15 +10,19 @@ from hipcache.inputs.keys import make_key
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
+# Which pass it is, and the look of its messages.
+_OF_A_PASS = ("-triple", "-target-cpu", "-fcolor-diagnostics")
 _RECORDS = {True: b'{"outputs": [], "holds": true}', False: b'{"outputs": []}'}
 
 
 @dataclass(frozen=True)
 class SourceNotes:
-    """`what`: that which such a note says, in words."""
+    """`what`: that which such a note says, in words; `of_passes`: does it hold for one pass over the source alone, as
+    its messages look (with colours or without)?"""
 
     session: Session
     what: str
+    of_passes: bool = False
     _known: dict[str, bool] = field(default_factory=dict)
 
     def holds(self, front: FrontEnd) -> bool:
@@ -36,4 +40,7 @@ class SourceNotes:
 
     def _key(self, front: FrontEnd) -> str:
         source = os.path.join(self.session.command.cwd, front.source)
-        return make_key(self.what, [("source", source)]).digest
+        parts = [("source", source)]
+        if self.of_passes:
+            parts += [("option", " ".join(option.text)) for option in front.job.options if option.name in _OF_A_PASS]
+        return make_key(self.what, parts).digest
