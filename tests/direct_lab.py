@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Lab
-from hipcache.config import Config, load, watched_paths
+from hipcache.config import Config, watched_paths
 from hipcache.direct.provenance import Provenance
 from hipcache.direct.record import key
 from hipcache.direct.remember import remember
@@ -18,7 +18,6 @@ from hipcache.engine import Engine
 from hipcache.loop.account import Compiled
 from hipcache.report.history import History
 from hipcache.store.local import LocalStore
-from hipcache.values import replace
 
 VALUE = (
     '#include "value.hpp"\nextern "C" __global__ void kernel(int* p) { p[0] = VALUE; }\nint host() { return VALUE; }\n'
@@ -73,12 +72,13 @@ class Direct:
         return self.lab.store / "v1/actions" / name[:2] / name[2:]
 
 
-def remembered(direct: Direct, engine: Engine, done: Compiled, clock: Callable[[], float] | None = None) -> str:
-    """Why no record of the lab's compile could be kept just now, in place of one that may be there. `clock`: now."""
+def remembered(direct: Direct, engine: Engine, done: Compiled, system: Sequence[str] = ()) -> str:
+    """Why no record of the lab's compile could be kept just now, in place of one that may be there. `system`:
+    directories of what is not worked on."""
     lab, provenance = direct.lab, done.provenance
     assert isinstance(provenance, Provenance), provenance
     return remember(
-        replace(engine, clock=clock or engine.clock),
+        engine,
         lab.words(),
         str(lab.root),
         lab.environ,
@@ -88,7 +88,7 @@ def remembered(direct: Direct, engine: Engine, done: Compiled, clock: Callable[[
         ended=[done.outcome],
         history=[History.name(done.record)],
         settings=watched_paths(Config(dir=lab.store), lab.environ),
-        system=load(lab.environ).system_paths,
+        system=system,
     )
 
 
