@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import stat
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,8 +19,9 @@ _SPARED = 2 << 30
 
 
 def memory(at: Path, size: int, *, huge: bool = False) -> bool:
-    """Whether `size` bytes of memory could be had for a file system in `at`, in pages of 2 MiB if `huge`."""
-    options = f"mode=755,size={size}{',huge=always' if huge else ''}"
+    """Whether `size` bytes of memory could be had for a file system in `at`, with its mode, and in pages of 2 MiB if
+    `huge`."""
+    options = f"mode={stat.S_IMODE(at.stat().st_mode):o},size={size}{',huge=always' if huge else ''}"
     return _begin() and _available() > size + _SPARED and _mount("tmpfs", at, "tmpfs", 0, options)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -29,11 +30,20 @@ def _session() -> Path:
     known = os.environ.get("TEST_SESSION")
     if known is None:
         known = os.environ["TEST_SESSION"] = tempfile.mkdtemp(prefix="hipcache-tests-")
-        os.chmod(known, 0o755)  # some tests compile as another user
         atexit.register(shutil.rmtree, known, ignore_errors=True)
-        if not AS_USERS and private_mounts.memory(Path(known), _MEMORY):
-            atexit.register(private_mounts.detach, Path(known))
+        place = _in_memory(Path(known))
+        if not AS_USERS and private_mounts.memory(place, _MEMORY):
+            atexit.register(private_mounts.detach, place)
+            os.makedirs(known, exist_ok=True)
+        os.chmod(known, 0o755)  # some tests compile as another user
     return Path(known)
+
+
+def _in_memory(session: Path) -> Path:
+    """The directory for all temporary files, since clang leaves up to a dozen empty directories of each compile there;
+    the session's own if another one holds what the run needs."""
+    needed = (Path.cwd(), Path(sys.prefix), Path.home(), Path(__file__).resolve())
+    return session if any(path.is_relative_to(session.parent) for path in needed) else session.parent
 
 
 SESSION = _session()
