@@ -70,6 +70,23 @@ def test_under_a_limit_it_ends_as_the_compiler_does(lab: Lab, limit: int, value:
     assert cached.status or made.read_bytes() == right
 
 
+@pytest.mark.parametrize("log", ["statistics", "user's"])
+@only_19
+def test_a_log_that_may_not_grow_ends_no_compile(lab: Lab, log: str) -> None:
+    lab.write("plain.cpp", "int x;\n")
+    lab.warm()
+    path = lab.store / "v1/statistics/log" if log == "statistics" else lab.root / "log"
+    path.touch()
+    path.write_bytes(b"\n".join([path.read_bytes(), *[b"x" * 99] * 200]))
+    lab.environ["HIPCACHE_LOG"] = str(lab.root / "log") if log == "user's" else ""
+    for words in lab.words(), [lab.compiler, "-c", "plain.cpp", "-o", "out.o"], lab.words("-std=c++71"):
+        expected = _limited(lab, words, resource.RLIMIT_FSIZE, 8192)
+        (lab.root / "out.o").unlink(missing_ok=True)
+        cached = _limited(lab, [*LAUNCHER, *words], resource.RLIMIT_FSIZE, 8192)
+        assert cached.status == expected.status, words
+        assert (lab.root / "out.o").exists() == (expected.status == 0)
+
+
 @only_19
 @pytest.mark.parametrize("processes", [1, 4])
 def test_where_no_process_can_be_started_it_ends_as_the_compiler_does(lab: Lab, processes: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -144,6 +146,63 @@ def test_a_log_that_cannot_be_written_costs_no_hit_and_is_told(lab: Lab, alone: 
     ended = lab.run([alone, *lab.words()], env={"HIPCACHE_STATS_LOG": "/proc/none/log"})
     assert ended.status == 0
     assert b"cannot write the log '/proc/none/log'" in ended.err
+
+
+@only_19
+@pytest.mark.parametrize("variable", ["HIPCACHE_STATS_LOG", "HIPCACHE_LOG"])
+def test_a_pipe_that_nobody_reads_holds_no_compile_up(lab: Lab, alone: Path, variable: str) -> None:
+    lab.warm()
+    pipe = lab.root / "pipe"
+    os.mkfifo(pipe)
+    lab.write("plain.cpp", "int x;\n")
+    reader = -1
+    try:
+        for state in ("nobody has it open", "it is full"):
+            by_engine = [*LAUNCHER, *lab.words(f"-D{state.replace(' ', '_')}")]
+            for words in [alone, *lab.words()], by_engine, [alone, "g++", "-c", "plain.cpp", "-o", "plain.o"]:
+                ended = lab.run(words, env={variable: str(pipe)}, seconds=60)
+                assert ended.status == 0, state
+                assert b"cannot write the log" in ended.err
+            if reader < 0:
+                reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+                full = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+                with pytest.raises(BlockingIOError):
+                    while True:
+                        os.write(full, bytes(4096))
+                os.close(full)
+    finally:
+        if reader >= 0:
+            os.close(reader)
+
+
+@only_19
+@pytest.mark.parametrize("what", ["a direct hit", "plain C++", "a misspelt standard", "an unknown option"])
+def test_a_log_whose_reader_has_gone_ends_nothing(lab: Lab, alone: Path, what: str) -> None:
+    lab.warm()
+    lab.write("plain.cpp", "int x;\n")
+    words = {
+        "a direct hit": lab.words(),
+        "plain C++": ["g++", "-c", "plain.cpp", "-o", "plain.o"],
+        "a misspelt standard": [*lab.words("-std=c++71")],
+        "an unknown option": lab.words("--no-such-option"),
+    }[what]
+    expected = subprocess.run(words, cwd=lab.root, env=lab.environ, stderr=subprocess.DEVNULL, timeout=60, check=False)
+    lab.run([*LAUNCHER, *words])
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run(
+            [alone, *words],
+            cwd=lab.root,
+            env={**lab.environ, "HIPCACHE_LOG": f"/proc/self/fd/{write}"},
+            pass_fds=[write],
+            stderr=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert ended.returncode == expected.returncode
 
 
 def test_a_line_reads_as_what_was_told(tmp_path: Path) -> None:

@@ -90,14 +90,25 @@ static bool is_check(const settings *set, char *const *argv) {
     return temporary && strchr(temporary + strlen(MESON_CHECK), '/');
 }
 
+/* What signals did that would end this process where a write is to fail. */
+typedef struct {
+    void (*on_size)(int), (*on_pipe)(int);
+} handlers;
+
+/* From now on a write to a file that may not grow, or to a pipe that nobody reads, fails. */
+static handlers let_writes_fail(void) { return (handlers){signal(SIGXFSZ, SIG_IGN), signal(SIGPIPE, SIG_IGN)}; }
+
+static void restore(handlers before) { signal(SIGXFSZ, before.on_size), signal(SIGPIPE, before.on_pipe); }
+
 /* Counts a compile that is not served. `line`: as the statistics have it. */
 static bool count(const settings *set, char *const *argv, const char *line) {
     const bytes counted = LENT((uint8_t *)line, strlen(line));
-    if (!statistics_append(set->store, counted.at, counted.size))
-        return false;
-    if (set->logs.log[0] || set->logs.stats[0])
+    const handlers before = let_writes_fail();
+    const bool done = statistics_append(set->store, counted.at, counted.size);
+    if (done && (set->logs.log[0] || set->logs.stats[0]))
         logs_append(&set->logs, &(ended_compile){set->directory, argv, 0, counted, NULL});
-    return true;
+    restore(before);
+    return done;
 }
 
 /* Ends as that compiler; returns where that cannot be, with nothing done. */
@@ -139,9 +150,9 @@ static bool is_refused(const settings *set, char *const *argv) {
     if (!set->silent || has_settings(true) || !statistics_have_room(set->store) ||
         !refused_by_driver(&asked, &text) || !count_refused(set, argv))
         return false;
-    void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
+    const handlers before = let_writes_fail();
     const bool said = say(text);
-    signal(SIGPIPE, on_pipe);
+    restore(before);
     return said;
 }
 
@@ -205,18 +216,16 @@ static bool serve(const settings *set, char *const *argv) {
     sigaddset(&ending, SIGINT), sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGHUP);
     sigprocmask(SIG_BLOCK, &ending, &before);
     /* If a file may not grow so large, or nobody can read the messages, the engine ends as the compiler would. */
-    void (*const on_size)(int) = signal(SIGXFSZ, SIG_IGN);
+    const handlers then = let_writes_fail();
     const bool done = direct_deliver(&found);
     PHASE("outputs");
     sigprocmask(SIG_SETMASK, &before, NULL);
-    void (*const on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
     const bool said = done && say(found.messages);
-    signal(SIGPIPE, on_pipe);
     if (said) {
         direct_count(&asked, &found);
         logs_append(&set->logs, &(ended_compile){set->directory, argv, found.began, found.counted, &found});
     }
-    signal(SIGXFSZ, on_size);
+    restore(then);
     PHASE("count");
     if (said && found.alone)
         resident_start();

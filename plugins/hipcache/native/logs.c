@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -94,9 +95,19 @@ static void add_text(bytes *text, const ended_compile *told, bytes fields, uint6
     add(text, "\n");
 }
 
+/* A pipe may have no reader, or one that has stopped to read: the compile waits for no log longer than a second. */
+static bool write_soon(int fd, const bytes *text) {
+    enum { MILLISECONDS = 1000 };
+    struct pollfd ready = {fd, POLLOUT, 0};
+    ssize_t written = write(fd, text->at, text->size);
+    if (written < 0 && errno == EAGAIN && poll(&ready, 1, MILLISECONDS) > 0)
+        written = write(fd, text->at, text->size);
+    return written == (ssize_t)text->size;
+}
+
 static void write_log(const char *path, const bytes *text) {
-    const int fd = text->failed ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0 || write(fd, text->at, text->size) != (ssize_t)text->size)
+    const int fd = text->failed ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0 || !write_soon(fd, text))
         fprintf(stderr, "hipcache: cannot write the log '%s': %s\n", path, strerror(errno));
     if (fd >= 0)
         close(fd);

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # The others go on in the compiler, or end early.
 _TIMED = (HIT, PARTIAL, MISS)
+_LOG_MILLISECONDS = 1000
 
 
 def columns(environ: Mapping[str, str]) -> int | None:
@@ -147,10 +148,18 @@ def log(config: Config, text: str) -> None:
 
 
 def _append(path: Path, line: str) -> None:
-    """Append the line with one write, so that compiles that run at once do not mix their lines."""
+    """Append the line with one write, so that compiles that run at once do not mix their lines. A pipe may have no
+    reader, or one that has stopped to read: the compile waits for it no longer than a second."""
+    text = f"{line}\n".encode("utf-8", "surrogateescape")
     try:
-        with path.open("ab", buffering=0) as file:
-            file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        try:
+            ready = select.poll()
+            ready.register(fd, select.POLLOUT)
+            ready.poll(_LOG_MILLISECONDS)
+            os.write(fd, text)
+        finally:
+            os.close(fd)
     except OSError as error:
         print(f"hipcache: cannot write the log '{path}': {error.strerror}", file=sys.stderr)
 
