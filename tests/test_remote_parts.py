@@ -1,4 +1,4 @@
-"""The parts of a remote cache by themselves: addresses, the breaker, what a record is to a remote, the queue."""
+"""The parts of a remote cache by themselves: addresses, the breaker, what a record is to a remote."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 from hipcache.config import Config
-from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError
 from hipcache.helper.process import Helper
 from hipcache.helper.remotes import Remote
-from hipcache.remote import needs, queue, sockets
+from hipcache.remote import needs, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
@@ -226,29 +225,6 @@ def test_a_helper_whose_socket_is_another_one_ends_at_once(tmp_path: Path, again
         thread.join(20)
         assert not thread.is_alive()
     assert os.path.exists(place) is again, "what another one has made stays"
-
-
-def test_the_queue_gives_what_was_put_in_the_order_of_time(tmp_path: Path) -> None:
-    store = Confined(tmp_path)
-    assert queue.read(store, 10) == []
-    assert queue.add(store, [KEY], [OTHER])
-    assert queue.add(store, [OTHER], [])
-    first, second = queue.read(store, 10)
-    assert (first.keys, first.next, second.keys) == ((KEY,), (OTHER,), (OTHER,))
-    queue.remove(store, first.name)
-    assert queue.read(store, 10) == [second]
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[]", "null", '{"keys": ["../../etc"], "next": []}', '{"keys": 1, "next": 2}']
-)
-def test_an_item_that_does_not_read_is_removed(tmp_path: Path, content: str) -> None:
-    store = Confined(tmp_path)
-    queue.add(store, [KEY], [])
-    (item,) = (tmp_path / "v1/remote").glob("item-*")
-    item.write_text(content)
-    assert queue.read(store, 10) == []
-    assert not item.exists()
 
 
 # Records as a remote has them

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import socket
 import sys
 import threading
@@ -12,13 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hip import Lab, settle
+from hip import Lab, settle, statistics
 from hipcache import config
 from hipcache.config import Config
 from hipcache.helper import uploading
 from hipcache.helper.remotes import open_remotes
 from hipcache.helper.uploading import Uploads
 from hipcache.remote import queue, sockets
+from hipcache.remote.backend import blob_of
 from hipcache.remote.place import destination_of, place_of
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, uploaded_from
@@ -108,6 +111,74 @@ def test_a_queue_that_fills_up_waits_for_no_remote_that_is_at_fault(
     uploads.ended = True
 
 
+def failing_of_itself(store: LocalStore, web: Server, number: int) -> None:
+    """From now on the server answers to the content of that number with an error."""
+    hash_, _ = blob_of(b"content %d" % number)
+    config = web.place / "nginx.conf"
+    rule = "create_full_put_path on;"
+    assert rule in config.read_text()
+    config.write_text(config.read_text().replace(rule, f"{rule} location ~ {hash_} {{ return 500; }}"))
+    web.kill()
+    web.start()
+
+
+def test_an_item_that_fails_by_itself_stops_no_other_one_and_is_left_out_in_the_end(
+    tmp_path: Path, web: Server
+) -> None:
+    store = filled(tmp_path / "store", 5)
+    failing_of_itself(store, web, 1)
+    uploads = begun(store, patient(web.url))
+    await_records(web, 4)
+    said: list[dict[str, object]] = []
+    uploads.sync(said.append)
+    assert said[-1]["left"] == 1
+    assert "answers with status 500" in str(said[-1]["told"])
+    for number in range(5, 5 + uploading._TRIES):
+        put(store, number)
+        uploads.sync(said.append)
+        await_records(web, number)
+    assert (said[-1]["left"], said[-1]["told"]) == (0, None)
+    uploads.end()
+
+
+def test_an_outage_leaves_no_item_out(tmp_path: Path, web: Server) -> None:
+    store = filled(tmp_path / "store", 5)
+    web.kill()
+    uploads = begun(store, patient(web.url))
+    said: list[dict[str, object]] = []
+    for _ in range(2 * uploading._TRIES):
+        uploads.sync(said.append)
+        assert said[-1]["left"] == 5
+    web.start()
+    uploads.sync(said.append)
+    assert said[-1]["left"] == 0
+    await_records(web, 5)
+    uploads.end()
+
+
+def test_a_content_that_is_too_large_for_the_server_stops_no_other_one(tmp_path: Path, web: Server) -> None:
+    config = web.place / "nginx.conf"
+    config.write_text(re.sub(r"client_max_body_size [^;]*;", "client_max_body_size 10k;", config.read_text()))
+    assert "client_max_body_size 10k;" in config.read_text()
+    web.kill()
+    web.start()
+    store = filled(tmp_path / "store", 2)
+    digest = store.put_blob(random.Random(1).randbytes(20_000))
+    store.put_action("a" * 64, json.dumps({"outputs": [digest], "passing": [], "text": "", "seconds": 1.0}).encode())
+    assert queue.add(store.confined, ["a" * 64], [])
+    put(store, 3)
+    uploads = begun(store, patient(web.url))
+    said: list[dict[str, object]] = []
+    uploads.sync(said.append)
+    assert (said[-1]["left"], said[-1]["told"]) == (0, None)
+    await_records(web, 3)
+    uploads.end()
+    assert len([*(web.place / "www/team/ac").iterdir()]) == 3
+    remote = statistics({"HIPCACHE_DIR": str(tmp_path / "store"), "HOME": str(tmp_path)})["remote"]
+    assert isinstance(remote, dict)
+    assert remote["errors"] == 1
+
+
 def hit_by_engine(lab: Lab, env: Mapping[str, str]) -> None:
     """A compile that the native program would serve."""
     engine = "import os, sys; from hipcache.launcher.launch import launch; sys.exit(launch(sys.argv[1:], os.environ))"
@@ -186,7 +257,7 @@ def test_what_nobody_fetches_is_removed_after_some_days(tmp_path: Path, monkeypa
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now + 8 * 86400 * 10**9)
     queue.drop_old(store.confined, "a" * 16)
-    assert [item.keys for item in queue.read(store.confined, 10)] == [(f"{1:064x}",)]
+    assert [item.keys for item in queue.read(store.confined, 10)[0]] == [(f"{1:064x}",)]
 
 
 def test_a_remote_that_was_only_read_gets_all_that_is_made_when_it_may_be_written(tmp_path: Path, web: Server) -> None:

@@ -17,7 +17,7 @@ from hipcache.helper import carried
 from hipcache.helper.behind import Behind
 from hipcache.helper.keeping import Keeping
 from hipcache.remote import envelope, invocation
-from hipcache.remote.backend import MOST_CONTENT, Backend, Blob, Progress, blob_of
+from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
@@ -161,17 +161,31 @@ class Transfer:
                 named = {name: parcel.blobs[name] for name in needed(record)}
                 parcel.envelopes.append(Envelope(key, record, named, more if carried.is_pass(record) else ()))
         lacking = self.backend.lacking(parcel.here) if parcel.here else set()
+        refused: set[Blob] = set()
         for batch in _batches([blob for blob in parcel.here if blob in lacking]):
-            self.backend.put_contents((blob, parcel.here[blob]) for blob in batch)
-            tally.sent += sum(blob.size for blob in batch)
+            refused.update(self._put(batch, parcel.here))
+            tally.sent += sum(blob.size for blob in batch if blob not in refused)
             progress(0)
+        tally.errors = len(refused)
         for one in parcel.envelopes:
+            if refused.intersection(one.contents.values()):
+                continue
             raw = envelope.pack(one, self.seal)
             self.backend.put_result(envelope.action_of(one.key, self.seal), raw)
             tally.sent += len(raw)
             tally.uploads += 1
             progress(0)
         return tally
+
+    def _put(self, batch: Sequence[Blob], contents: Mapping[Blob, bytes]) -> list[Blob]:
+        """Those that are too large for the remote. Raises RemoteError."""
+        try:
+            self.backend.put_contents((blob, contents[blob]) for blob in batch)
+        except RemoteError as error:
+            if error.kind != TOO_LARGE:
+                raise
+            return [*batch] if len(batch) == 1 else [one for blob in batch for one in self._put([blob], contents)]
+        return []
 
     def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
         return self._results(keys, Tally(), progress)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 # Kinds of errors.
 UNREACHABLE, DENIED, FULL, GARBAGE, SETTINGS = "unreachable", "denied", "full", "garbage", "settings"
+TOO_LARGE = "too large"
 # Of executors: the workers have another program; a command ended otherwise than with 0.
 TOOLCHAIN, STATUS = "toolchain", "status"
 # Bytes of a result, and of a content, that are taken from a remote or given to it. No object file is larger that

@@ -22,6 +22,7 @@ from hipcache.remote.backend import (
     MOST_CONTENT,
     MOST_RESULT,
     SETTINGS,
+    TOO_LARGE,
     UNREACHABLE,
     Blob,
     Progress,
@@ -194,7 +195,9 @@ def _as_remote_error(error: Exception) -> RemoteError:
     if any(place in text for place in ("//169.254.169.254", "//metadata.google.internal")):
         return RemoteError(DENIED, "there are no credentials for it: set the cloud's own variables")
     # obstore has no class of its own for these.
-    if any(f"{status} " in text for status in ("507 Insufficient", "413 Payload", "413 Request", "429 Too")):
+    if any(f"{status} " in text for status in ("413 Payload", "413 Request", "413 Content")):
+        return RemoteError(TOO_LARGE, "it accepts no content of that size")
+    if any(f"{status} " in text for status in ("507 Insufficient", "429 Too")):
         return RemoteError(FULL, "it accepts no more data")
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")

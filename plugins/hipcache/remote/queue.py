@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from hipcache.disk.confined import Confined
+from hipcache.disk.confined import Confined, Strange
 from hipcache.inputs.keys import is_digest
 from hipcache.values import dataclass
 
@@ -84,21 +84,27 @@ def _is_for(name: str, to: str) -> bool:
     return len(parts) < 3 or parts[1] == to
 
 
-def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") -> list[Item]:
-    """The oldest items for that destination, but those; what does not read is removed. Raises OSError."""
-    found = []
-    for name in [name for name in names(store, to) if name not in but][:most]:
+def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") -> tuple[list[Item], set[str]]:
+    """The oldest items for that destination, but those; and the names of those that cannot be read (another user's, or
+    the disk fails). An item that is none is removed. Raises OSError."""
+    found: list[Item] = []
+    unreadable = set()
+    for name in names(store, to):
+        if name in but or len(found) >= most:
+            continue
         try:
             data = json.loads(store.read(f"{DIRECTORY}/{name}", _MOST_BYTES))
             keys, following = tuple(data["keys"]), tuple(data["next"])
             if not all(is_digest(one) for one in (*keys, *following)):
                 raise ValueError("no keys")
             found.append(Item(name, keys, following))
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (Strange, ValueError, TypeError, KeyError, RecursionError):
             remove(store, name)
-        except OSError:
+        except FileNotFoundError:
             continue
-    return found
+        except OSError:
+            unreadable.add(name)
+    return found, unreadable
 
 
 def remove(store: Confined, name: str) -> None:

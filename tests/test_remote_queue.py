@@ -1,0 +1,57 @@
+"""The queue of what is to be uploaded, on disk."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from hipcache.disk.confined import Confined
+from hipcache.remote import queue
+
+KEY, OTHER = "a" * 64, "b" * 64
+
+
+def test_the_queue_gives_what_was_put_in_the_order_of_time(tmp_path: Path) -> None:
+    store = Confined(tmp_path)
+    assert queue.read(store, 10) == ([], set())
+    assert queue.add(store, [KEY], [OTHER])
+    assert queue.add(store, [OTHER], [])
+    (first, second), _ = queue.read(store, 10)
+    assert (first.keys, first.next, second.keys) == ((KEY,), (OTHER,), (OTHER,))
+    queue.remove(store, first.name)
+    assert queue.read(store, 10) == ([second], set())
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", "null", '{"keys": ["../../etc"], "next": []}', '{"keys": 1, "next": 2}', " " * (2 << 20)],
+    ids=["empty", "no keys", "a list", "null", "a path", "numbers", "too large"],
+)
+def test_an_item_that_does_not_read_is_removed(tmp_path: Path, content: str) -> None:
+    store = Confined(tmp_path)
+    queue.add(store, [KEY], [])
+    (item,) = (tmp_path / "v1/remote").glob("item-*")
+    item.write_text(content)
+    assert queue.read(store, 10) == ([], set())
+    assert not item.exists()
+
+
+def test_items_that_this_user_cannot_read_are_told_and_hide_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Confined(tmp_path)
+    for key in KEY, OTHER:
+        queue.add(store, [key], [])
+    first, second = queue.names(store)
+    read = Confined.read
+
+    def denied(self: Confined, name: str, most: int) -> bytes:
+        if name.endswith(first):
+            raise PermissionError(errno.EACCES, "another user's")
+        return read(self, name, most)
+
+    monkeypatch.setattr(Confined, "read", denied)
+    items, unreadable = queue.read(store, 1)
+    assert ([item.name for item in items], unreadable) == ([second], {first})
+    assert queue.names(store) == [first, second]
