@@ -74,6 +74,15 @@ def test_an_entry_is_as_old_as_it_was_and_never_of_the_future(shop: Shop) -> Non
     assert future.stat().st_mtime <= shop.file.stat().st_mtime + 60
 
 
+@pytest.mark.parametrize("time", [-300_000_000, 10_000_000_000])
+def test_an_entry_of_a_time_that_no_header_holds_is_exported(shop: Shop, time: int) -> None:
+    digest = shop.here.put_blob(b"strange")
+    os.utime(shop.here.root / "v1/blobs" / digest[:2] / digest[2:], (time, time))
+    assert shop(shop.here, "export", shop.file) == 0
+    assert shop(shop.there, "import", shop.file) == 0
+    assert shop.there.get_blob(digest) == b"strange"
+
+
 def test_answers_that_name_programs_stay_behind(shop: Shop) -> None:
     answer = zlib.compress(b'{"text": "/bin/sh", "looked": []}', 1)
     shop.here.put_action(KEY, answer, own=True)

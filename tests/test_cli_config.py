@@ -42,6 +42,41 @@ def test_a_wrong_setting_is_two_lines_on_standard_error_and_status_1(shell: Shel
         assert next(iter(environ)) in shell.err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remote:\n# comment\n  - grpc://a:1\n",
+        "remote:\n\n  - grpc://a:1\nmax_size: 5G\n",
+        "max_size: 1G\nremote:\n\n  grpc://a:1\n",
+        'remote: "grpc://a:1\n  grpc://b:1"\n',
+        "{max_size: 5G, remote: grpc://a:1}\n",
+        "? remote\n: grpc://a:1\n",
+        "x: &x 1G\nremote: *x\n",
+    ],
+)
+@pytest.mark.parametrize("words", [("set", "remote", "grpc://c:1"), ("unset", "remote")], ids=["set", "unset"])
+def test_a_config_file_of_another_form_is_left_alone(
+    shell: Shell, tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert shell("config", *words) == 1
+    assert file.read_text() == text
+    assert "edit it by hand" in shell.err or "unknown key 'x'" in shell.err
+
+
+def test_config_keeps_the_line_ends_of_the_file(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"# mine\r\nmax_size: 5G\r\n")
+    assert shell("config", "set", "max_size", "7G") == 0
+    assert shell("config", "set", "jobs", "3") == 0
+    assert file.read_bytes() == b"# mine\r\nmax_size: 7G\r\njobs: 3\r\n"
+    assert shell("config", "unset", "max_size") == 0
+    assert file.read_bytes() == b"# mine\r\njobs: 3\r\n"
+
+
 def test_config_set_and_unset_change_one_line_of_the_file(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / ".config/hipcache/hipcache.yaml"
     assert shell("config", "set", "max_size", "20GiB") == 0

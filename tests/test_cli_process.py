@@ -109,6 +109,26 @@ def test_a_reader_that_goes_away_causes_no_traceback(tmp_path: Path) -> None:
     assert answer.stderr == b""
 
 
+@pytest.mark.parametrize("words", [("stats",), ("config",), ("--version",)], ids=" ".join)
+def test_output_that_has_no_room_is_told_in_two_lines(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "hipcache", *words],
+            env={**os.environ, "HIPCACHE_DIR": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        "hipcache: No space left on device",
+        "  free some space on that disk, or write to another one",
+    ]
+
+
 def test_a_path_that_is_not_text_is_printed_as_its_bytes(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "hipcache", "config"],

@@ -130,7 +130,7 @@ def test_stats_since_a_mark_are_those_of_one_build(shell: Shell, tmp_path: Path)
 def test_a_mark_that_is_none_or_of_other_counts_is_refused(shell: Shell, tmp_path: Path) -> None:
     mark = tmp_path / "mark.json"
     newer = '{"version": 3, "compiles": {}, "units": {}, "jobs": {}}'
-    for text in ("", "{", "[]", "{}", "x" * 100, newer):
+    for text in ("", "{", "[]", "{}", "x" * 100, "[" * 10_000, newer):
         mark.write_text(text)
         assert shell("stats", "--since", str(mark)) == 1
         assert str(mark) in shell.err and "hipcache stats --json" in shell.err
@@ -141,6 +141,17 @@ def test_a_mark_that_is_none_or_of_other_counts_is_refused(shell: Shell, tmp_pat
     assert shell("stats", "--since", str(mark)) == 1
     assert "set to zero" in shell.err
     assert shell("stats", "--since", str(tmp_path / "none")) == 1
+
+
+def test_a_mark_with_numbers_that_are_none_counts_as_zero_there(shell: Shell, tmp_path: Path) -> None:
+    assert shell("stats", "--json") == 0
+    document = json.loads(shell.out)
+    statistics.record(shell.dir, MISS)
+    mark = tmp_path / "mark.json"
+    for number in (float("inf"), float("-inf"), float("nan"), "1"):
+        mark.write_text(json.dumps({**document, "lock_timeouts": number, "compiles": {"miss": number}}))
+        assert shell("stats", "--since", str(mark), "--json") == 0
+        assert json.loads(shell.out)["compiles"]["miss"] == 1
 
 
 def test_stats_as_markdown_are_tables(shell: Shell) -> None:

@@ -122,6 +122,14 @@ def test_contents_and_results_are_tried(web: Server, grpc: Server, tmp_path: Pat
             assert told[1].endswith("stores contents and results")
 
 
+def test_a_server_that_tells_no_times_has_no_wrong_clock(tmp_path: Path) -> None:
+    rule = 'add_header Last-Modified "";'
+    with running(nginx(tmp_path / "server", rule)) as server:
+        told = doctor(tmp_path, remote=server.url)
+    assert "clock" not in str(told)
+    assert told[1].endswith("stores contents and results")
+
+
 def test_a_file_of_an_address_that_is_missing_or_empty_is_named(web: Server, tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("\n")
     for name, words in (("empty", "is empty"), ("missing", "No such file or directory")):

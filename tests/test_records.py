@@ -6,6 +6,7 @@ import pytest
 from hipcache.cache import content
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
+from hipcache.helper import carried
 from hipcache.inputs.readset import Quote
 from hipcache.model.action import Action, ActionResult, Bound, Function
 from hipcache.model.contents import Digest
@@ -84,6 +85,19 @@ def test_nothing_is_no_record() -> None:
 def test_what_does_not_read_is_no_record(raw: bytes) -> None:
     assert unpack(raw) == []
     assert found(raw) is None
+
+
+@pytest.mark.parametrize("seconds", ["Infinity", "-Infinity", "NaN", "-1", "1e300", "9" * 400, '"1"', "null"])
+def test_a_record_whose_duration_is_none_is_none(seconds: str) -> None:
+    record = b'{"outputs":["CODE"],"passing":["%b"],"text":"","seconds":%b}'
+    digest = "p" * 64
+    assert found(record % (digest.encode(), b"1.5")) is not None
+    assert found(record % (digest.encode(), seconds.encode())) is None
+    assert carried.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, b"1.5")) == ["a" * 64]
+    assert carried.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, seconds.encode())) is None
+    packed = pack([ENTRY])
+    assert b'"seconds":1.25' in packed
+    assert unpack(packed.replace(b'"seconds":1.25', b'"seconds":' + seconds.encode())) == []
 
 
 def test_a_record_cut_at_any_length_is_none() -> None:

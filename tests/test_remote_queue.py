@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,15 @@ def test_items_that_this_user_cannot_read_are_told_and_hide_no_others(
     items, unreadable = queue.read(store, 1)
     assert ([item.name for item in items], unreadable) == ([second], {first})
     assert queue.names(store) == [first, second]
+
+
+def test_what_a_killed_process_has_begun_is_removed_after_some_days(tmp_path: Path) -> None:
+    store = Confined(tmp_path)
+    queue.add(store, [KEY], [])
+    old, young = (tmp_path / f"v1/remote/new-{letter * 24}" for letter in "ab")
+    for path in old, young:
+        path.touch()
+    os.utime(old, (0, 0))
+    queue.drop_old(store, "")
+    assert [path.exists() for path in (old, young)] == [False, True]
+    assert len(queue.names(store)) == 1

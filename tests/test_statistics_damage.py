@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import fcntl
 import os
 from pathlib import Path
@@ -64,6 +65,22 @@ def test_totals_cut_or_damaged_anywhere_count_as_none(tmp_path: Path, folds_at: 
     assert total(tmp_path) == 1
     totals.write_bytes(whole)
     assert total(tmp_path) == expected + 1
+
+
+@pytest.mark.parametrize("line", [b"x\tmiss", b"\tmiss", b"9" * 400 + b"\tsince", b"9" * 9999 + b"\tmiss"])
+def test_totals_with_numbers_that_are_none_count_as_none(
+    tmp_path: Path, folds_at: pytest.MonkeyPatch, line: bytes
+) -> None:
+    for _ in range(10):
+        statistics.record(tmp_path, PARTIAL)
+    totals = directory(tmp_path) / "totals"
+    (directory(tmp_path) / "log").unlink(missing_ok=True)
+    header, _, body = totals.read_bytes().partition(b"\n")
+    body += line + b"\n"
+    totals.write_bytes(header.rpartition(b" ")[0] + b" %08x\n" % binascii.crc32(body) + body)
+    assert total(tmp_path) == 0
+    assert statistics.record(tmp_path, HIT)
+    assert total(tmp_path) == 1
 
 
 class Killed(BaseException):

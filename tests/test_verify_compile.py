@@ -76,7 +76,11 @@ def test_a_sample_is_of_those_that_are_stored(lab: Lab) -> None:
 
 
 @only_19
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"directory": "/"}]'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[1]", '[{"directory": "/"}]', "[" * 10_000, r'[{"directory": "/\u0000", "arguments": ["c++", "-c"]}]'],
+    ids=["empty", "mapping", "number", "no command", "deep", "no path"],
+)
 def test_a_list_that_does_not_read_is_told(lab: Lab, content: str) -> None:
     (lab.root / "compile_commands.json").write_text(content)
     ended = lab.hipcache("verify", "--compile")

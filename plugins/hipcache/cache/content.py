@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
+from hipcache.cache.duration import duration
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model import Action, ActionResult, Bound, Digest, Missing, Ran
@@ -102,6 +103,6 @@ def _unpack(action: Action, record: bytes | None) -> tuple[Mapping[str, str], Ma
         found = json.loads(record) if record else {}
         outputs = dict(zip(action.stored, map(str, found["outputs"]), strict=True))
         passing = dict(zip(action.passing, map(str, found["passing"]), strict=True))
-        return outputs, passing, str(found["text"]), float(found["seconds"])
+        return outputs, passing, str(found["text"]), duration(found["seconds"])
     except (ValueError, TypeError, KeyError):
         return None

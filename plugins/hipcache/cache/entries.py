@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hipcache.cache.duration import duration
 from hipcache.inputs.readset import Quote
 from hipcache.values import asdict, dataclass
 
@@ -73,6 +74,7 @@ def _entry(
     outputs: list[str],
     passing: list[str],
     look: str,
+    seconds: object,
     quotes: list[Any] | None = None,
     source: Sequence[str] = ("", ""),
     **more: Any,
@@ -85,6 +87,7 @@ def _entry(
         outputs=tuple(outputs),
         passing=tuple(passing),
         message_format=look,
+        seconds=duration(seconds),
         quotes=quoted,
         source=(content, bare),
         **more,

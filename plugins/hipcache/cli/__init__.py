@@ -65,16 +65,24 @@ def dispatch(argv: Sequence[str], session: Session) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader (`| head`) has gone; so that Python does not complain when it flushes at its end:
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), session.out.fileno())
+        _end_output(session)  # the reader (`| head`) has gone
         return FAULT
     except OSError as error:
+        _end_output(session)
         place = f": '{error.filename}'" if error.filename else ""
         advice = _ADVICE.get(error.errno or 0, "check permissions and free space")
         print(f"hipcache: {error.strerror or error}{place}\n  {advice}", file=session.err)
         return FAULT
     return status
+
+
+def _end_output(session: Session) -> None:
+    """Drop what cannot be written: Python would complain when it flushes at its end."""
+    try:
+        session.out.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), session.out.fileno())
 
 
 def _dispatch(argv: Sequence[str], session: Session) -> int:

@@ -50,23 +50,42 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     text = ""
     if path.exists():
         settings_files.read(path, scope)
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode()  # with its line ends
     edited = _edited(text, found, value, path)
-    _check(edited, path)
+    _check(text, edited, found, value, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER))
 
 
-def _check(text: str, path: Path) -> None:
-    """A line more may break what is YAML in another form than ours: {jobs: 1}."""
+def _check(text: str, edited: str, found: Setting, value: str, path: Path) -> None:
+    """What is YAML in another form than ours may come to something else: {jobs: 1}, a value that goes on below."""
     import yaml
 
+    names = (found.key, found.variable)
     try:
-        yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(
-            f"'{path}' does not consist of lines 'key: value'", "edit it by hand: hipcache did not change it"
-        ) from error
+        before, after = _values(text), _values(edited)
+        others = [[one for one in values if one[0] not in names] for values in (before, after)]
+        mine = [content for name, content in after if name in names]
+        if others[0] == others[1] and mine == ([value] if value else []):
+            return
+    except (yaml.YAMLError, ValueError):
+        pass  # told below
+    raise ConfigError(f"'{path}' does not consist of lines 'key: value'", "edit it by hand: hipcache did not change it")
+
+
+def _values(text: str) -> list[tuple[str, str]]:
+    """Each key with its value: of a scalar what is written, whatever its type and quotes are, else the YAML. Raises
+    YAMLError, ValueError."""
+    import yaml
+
+    document = yaml.compose(text, Loader=yaml.SafeLoader)
+    if document is None:
+        return []
+    if not isinstance(document, yaml.MappingNode):
+        raise ValueError("no mapping")
+    return [
+        (key.value, at.value if isinstance(at, yaml.ScalarNode) else yaml.serialize(at)) for key, at in document.value
+    ]
 
 
 def _edited(text: str, found: Setting, value: str, path: Path) -> str:
@@ -75,14 +94,16 @@ def _edited(text: str, found: Setting, value: str, path: Path) -> str:
     if at is None:
         if not value:
             return text
-        last = "" if not lines or lines[-1].endswith("\n") else "\n"
-        return f"{text}{last}{found.key}: {_scalar(value)}\n"
-    if at + 1 < len(lines) and lines[at + 1][:1] in (" ", "\t", "-"):
+        end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+        last = "" if not lines or lines[-1].endswith("\n") else end
+        return f"{text}{last}{found.key}: {_scalar(value)}{end}"
+    below = next((line for line in lines[at + 1 :] if not re.match(r"\s*(#|$)", line)), "")
+    if below[:1] in (" ", "\t", "-") and not below.startswith("---"):
         raise ConfigError(
             f"{path}:{at + 1}: the value of key '{found.key}' spans several lines",
             "edit it by hand: hipcache did not change it",
         )
-    lines[at : at + 1] = [re.sub(r":.*", lambda _: f": {_scalar(value)}", lines[at], count=1)] if value else []
+    lines[at : at + 1] = [re.sub(r":[^\r\n]*", lambda _: f": {_scalar(value)}", lines[at], count=1)] if value else []
     return "".join(lines)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from hipcache.cache import entries
+from hipcache.cache.duration import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import Quote, ReadSet
@@ -38,8 +39,8 @@ def outputs(record: bytes) -> list[str] | None:
         found = json.loads(record)
         if set(found) == {"outputs", "passing", "text", "seconds"}:
             hashes = [*found["outputs"], *found["passing"]]
-            text, seconds = found["text"], found["seconds"]
-            if all(is_digest(one) for one in hashes) and isinstance(text, str) and isinstance(seconds, (int, float)):
+            duration(found["seconds"])
+            if all(is_digest(one) for one in hashes) and isinstance(found["text"], str):
                 return list(found["outputs"])
     return None
 
@@ -104,7 +105,6 @@ def _is_good(entry: Entry) -> bool:
     hashes = [entry.reads, *filter(None, (*entry.outputs, *entry.passing))]
     return (
         all(isinstance(text, str) for text in texts)
-        and isinstance(entry.seconds, (int, float))
         and all(is_digest(one) for one in hashes)
         and all(_is_quote(one) for one in entry.quotes or ())
     )

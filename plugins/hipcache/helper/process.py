@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from hipcache.helper.executing import Executions
 
 IDLE, SECOND_IDLE = 300.0, 3.0
-_MOST_REQUEST = 1 << 20
+# Bytes: Linux lets an environment have 6 MiB, and JSON writes six for each that is no ASCII.
+_MOST_REQUEST = 40 << 20
 
 
 @dataclass

@@ -94,7 +94,7 @@ class ObjectStore:
     def stored_at(self, content: Blob) -> float | None:
         try:
             stored: float = obstore.head(self._store, f"cas/{content.hash}")["last_modified"].timestamp()
-            return stored
+            return stored or None  # the epoch where the server does not say it
         except Exception as error:
             raise _as_remote_error(error) from error
 

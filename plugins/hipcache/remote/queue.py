@@ -26,7 +26,7 @@ DIRECTORY = "remote"
 MOST = 10_000
 # What a helper is told of something new.
 TOLD = b'{"op": "upload"}\n'
-_ITEM = "item-"
+_ITEM, _NEW = "item-", "new-"
 _MOST_BYTES = 1 << 20
 _DAYS = 7
 
@@ -44,7 +44,7 @@ def add(store: Confined, keys: Sequence[str], following: Sequence[str], to: str 
     """False where it could not be written, or there are too many. `to`: the destination; empty: any."""
     middle = f"{to}-" if to else ""
     name = f"{DIRECTORY}/{_ITEM}{time.time_ns():020d}-{middle}{os.urandom(6).hex()}"
-    new = f"{DIRECTORY}/new-{os.urandom(12).hex()}"
+    new = f"{DIRECTORY}/{_NEW}{os.urandom(12).hex()}"
     content = json.dumps({"keys": list(keys), "next": list(following)}).encode()
     try:
         if len(content) > _MOST_BYTES or (os.urandom(1)[0] < 8 and len(names(store, to)) >= MOST):
@@ -68,10 +68,14 @@ def names(store: Confined, to: str = "") -> list[str]:
 
 
 def drop_old(store: Confined, to: str) -> None:
-    """What nobody has fetched for days, and is for another destination. Raises OSError."""
-    before = f"{_ITEM}{time.time_ns() - _DAYS * 86400 * 10**9:020d}"
+    """What nobody has fetched for days, and is for another destination; or was never finished. Raises OSError."""
+    oldest = time.time_ns() - _DAYS * 86400 * 10**9
+    before = f"{_ITEM}{oldest:020d}"
     for name in names(store):
         if name < before and not _is_for(name, to):
+            remove(store, name)
+    for name, status in store.listing(DIRECTORY):
+        if name.startswith(_NEW) and status.st_mtime_ns < oldest:
             remove(store, name)
 
 

@@ -16,6 +16,7 @@ _SIMPLE = (
 )
 # Bytes of a mark: a page or two as a rule.
 _MOST = 1 << 20
+_MOST_COUNTED = 1e18  # JSON has numbers that are none: Infinity, NaN
 
 
 class NoMark(HipcacheError):
@@ -69,7 +70,7 @@ def _read(mark: Path) -> Mapping[str, object]:
         raise NoMark(f"cannot read '{mark}': {error.strerror}", _HINT) from error
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoMark(f"'{mark}' is not output of 'hipcache stats --json': {error}", _HINT) from error
     if not isinstance(document, dict) or not {"compiles", "units", "jobs"} <= document.keys():
         raise NoMark(f"'{mark}' is not output of 'hipcache stats --json'", _HINT)
@@ -83,7 +84,7 @@ def _mapping(document: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 def _number(document: Mapping[str, object], name: str) -> float:
     found = document.get(name, 0)
-    return found if isinstance(found, int | float) else 0
+    return found if isinstance(found, int | float) and abs(found) < _MOST_COUNTED else 0
 
 
 def _less(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:

@@ -217,24 +217,11 @@ def _read_log(store: Confined, log: str) -> Counter[str]:
 
 def _read_totals(store: Confined) -> tuple[Counter[str], set[str], float | None]:
     """The sums, the logs that they contain already, and when they were set to zero (None: never)."""
-    try:
+    with contextlib.suppress(OSError, ValueError, OverflowError):
         header, _, body = store.read(f"{_HERE}/totals", MOST_STATISTICS).partition(b"\n")
-    except OSError:
-        return Counter(), set(), None
-    if header != f"{HEADER} {binascii.crc32(body):08x}".encode():
-        return Counter(), set(), None
-    counts: Counter[str] = Counter()
-    folded = set()
-    since = None
-    for line in body.decode("utf-8", "replace").splitlines():
-        number, _, key = line.partition("\t")
-        if key.startswith("folded "):
-            folded.add(key.removeprefix("folded "))
-        elif key == "since":
-            since = int(number) / 1000
-        else:
-            counts[key] = int(number)
-    return counts, folded, since
+        if header == f"{HEADER} {binascii.crc32(body):08x}".encode():
+            return sums.totals(body.decode("utf-8", "replace"))
+    return Counter(), set(), None
 
 
 def _write_totals(store: Confined, counts: Counter[str], folded: list[str], since: float | None) -> None:

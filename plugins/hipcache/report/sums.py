@@ -218,3 +218,20 @@ def lines(content: bytes) -> Iterator[bytes]:
         crc, _, text = one.partition(b"\t")
         if text and crc == b"%08x" % binascii.crc32(text):
             yield text
+
+
+def totals(body: str) -> tuple[Counter[str], set[str], float | None]:
+    """The sums of a file of totals, the logs that they contain already, and when they were set to zero (None: never).
+    Raises ValueError, OverflowError."""
+    counts: Counter[str] = Counter()
+    folded = set()
+    since = None
+    for line in body.splitlines():
+        number, _, key = line.partition("\t")
+        if key.startswith("folded "):
+            folded.add(key.removeprefix("folded "))
+        elif key == "since":
+            since = int(number) / 1000
+        else:
+            counts[key] = int(number)
+    return counts, folded, since

@@ -41,6 +41,8 @@ _MAGIC = {b"\x28\xb5\x2f\xfd": ZSTD, b"\x1f\x8b": GZIP}
 _NAME = pattern(rf"{VERSION}/({BLOBS}|{ACTIONS})/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 # A packer may ask for so much memory to unpack: more than zstd's levels up to 19 do.
 _MOST_WINDOW = 1 << 27
+# In the eleven octal digits of a header: the year 2242.
+_MOST_TIME = 8**11 - 1
 _NO_ZSTD = "install the Python package: pip install zstandard"
 
 
@@ -59,7 +61,7 @@ def write(path: Path, entries: Iterable[Entry]) -> int:
     with _to_write(path) as out:
         for entry in entries:
             member = tarfile.TarInfo(f"{VERSION}/{entry.tree}/{entry.name[:2]}/{entry.name[2:]}")
-            member.size, member.mtime = len(entry.content), entry.used
+            member.size, member.mtime = len(entry.content), min(max(0, entry.used), _MOST_TIME)
             out.write(member.tobuf(tarfile.USTAR_FORMAT))
             out.write(entry.content)
             out.write(bytes(-len(entry.content) % tarfile.BLOCKSIZE))

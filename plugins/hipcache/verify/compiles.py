@@ -49,7 +49,7 @@ def commands(build: Path, environ: Mapping[str, str]) -> list[Command]:
         listed = json.loads(file.read_bytes())
     except OSError as error:
         raise HipcacheError(f"cannot read '{file}': {error.strerror}", hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HipcacheError(f"'{file}' is no JSON: {error}", hint) from error
     if not isinstance(listed, list):
         raise HipcacheError(f"'{file}' is no list of compiles", hint)
@@ -62,6 +62,8 @@ def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]
         words = entry.get("arguments") or shlex.split(entry["command"])
         directory = os.path.normpath(file.absolute().parent / entry["directory"])
         argv = tools.behind([str(word) for word in words])
+        if "\0" in directory:
+            raise ValueError("its directory is no path")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise HipcacheError(f"'{file}' holds an entry that is no compile: {str(entry)[:80]}") from error
     try:
