@@ -111,6 +111,25 @@ def test_what_is_here_is_not_fetched_again(webbed: Machines) -> None:
     assert remote_counts(first) == before, "no remote was asked"
 
 
+def test_a_large_environment_is_no_fault_of_the_remote(webbed: Machines) -> None:
+    first = of_the_first(webbed)
+    second = webbed.fresh(**{f"LARGE_{number}": "\u00e9" * 60_000 for number in range(8)})
+    webbed.listed(second, *ARCHES)
+    told = ahead(second, "--timeout", "60")
+    assert (told.status, told.err) == (0, b"")
+    assert b"of 2 HIP compiles 2 fetched" in told.out
+    assert not (second.store / "v1/remote/down").exists()
+    assert webbed.build(second, *ARCHES) == first
+
+
+def of_the_first(webbed: Machines) -> list[bytes]:
+    """The objects that the first machine has compiled, and uploaded."""
+    lab = webbed.fresh()
+    objects = webbed.build(lab, *ARCHES)
+    uploaded(lab)
+    return objects
+
+
 def test_of_a_source_that_was_edited_the_results_are_fetched_that_still_serve(webbed: Machines) -> None:
     first = webbed.fresh()
     webbed.build(first, *ARCHES)
