@@ -79,7 +79,7 @@ class Declarations(Case):
     def __post_init__(self) -> None:
         super().__post_init__()
         some = self.random
-        self.variables |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": "1000000"}
+        self.variables |= {"HIPCACHE_PREAMBLES": "all", "HIPCACHE_PREAMBLE_CHECKS": "1000000"}
         self.flags = [word for _ in range(some.randrange(3)) for word in some.choice(FLAGS)]
         self.level = some.choice(LEVELS)
         self.side = some.choice((["--cuda-host-only"], ["--cuda-device-only"], [], []))

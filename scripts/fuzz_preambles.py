@@ -59,7 +59,7 @@ class Preambled(Case):
         some = self.random
         if some.random() < 0.85:
             self.variables |= {
-                "HIPCACHE_PREAMBLES": "1",
+                "HIPCACHE_PREAMBLES": "all",
                 "HIPCACHE_PREAMBLE_CHECKS": some.choice(("1", "3", "1000000")),
             }
         self.flags = [self._some_flag() for _ in range(some.randrange(4))]

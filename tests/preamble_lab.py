@@ -6,10 +6,13 @@ import shutil
 
 import pytest
 from hip import Compiled, Lab
+from hipcache.execution import preamble_values
 
 # One device and the host.
 BOTH = 2
 NEVER_CHECKED = "999999999"
+# Also where tests call the engine in their own process (see `launchers`).
+preamble_values.FIRST = 1
 
 
 @pytest.fixture
@@ -17,7 +20,7 @@ def prelab(lab: Lab) -> Lab:
     """A lab whose front ends may use preambles, none of which is checked by chance. What the tests count are the passes
     of one architecture and the host's, in a full run too."""
     lab.archs = lab.archs[:1]
-    lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.environ |= {"HIPCACHE_PREAMBLES": "all", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
     lab.write("inc/value.hpp", "#pragma once\n#define VALUE 3\ninline int twice(int x) { return 2 * x; }\n")
     return lab
 

@@ -147,13 +147,6 @@ def test_the_setting_switches_them_off(prelab: Lab) -> None:
     assert not any(counts(prelab).values())
 
 
-def test_without_the_setting_they_are_on(prelab: Lab) -> None:
-    prepare(prelab)
-    del prelab.environ["HIPCACHE_PREAMBLES"]
-    build(prelab, 1)
-    assert counts(prelab)["used"] == BOTH
-
-
 def test_an_edit_of_the_same_source_uses_one(prelab: Lab) -> None:
     build(prelab, 1)
     build(prelab, 1, body="int more() { return 1; }\n")

@@ -52,7 +52,7 @@ class Config:
     executor: tuple[str, ...] = ()
     prefetch: bool = True
     verify: float = 0.0
-    preambles: bool = True
+    preambles: str = "standard"  # which headers; "" for none
     preamble_checks: int = 64
     iree_checks: bool = True
     resident: bool = True
@@ -166,6 +166,20 @@ def _count(written: Text, environ: Mapping[str, str]) -> int:
     return int(text)
 
 
+def _positive(written: Text, environ: Mapping[str, str]) -> int:
+    count = _count(written, environ)
+    return count or _bad_value(written, "is not a positive number", "write 1, 2, 3 ...")
+
+
+def _headers(written: Text, environ: Mapping[str, str]) -> str:
+    text = written.text.strip().lower()
+    if text in ("standard", "all"):
+        return text
+    if text not in FLAGS:
+        _bad_value(written, "is neither standard, all nor 0", "write standard (also 1), all, or 0")
+    return "standard" if FLAGS[text] else ""
+
+
 def _share(written: Text, environ: Mapping[str, str]) -> float:
     """As the native program reads it: `share_of` in native/settings.c."""
     part, slash, whole = (word.strip() for word in written.text.partition("/"))
@@ -219,6 +233,8 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "size": _size,
     "flag": _flag,
     "count": _count,
+    "positive": _positive,
+    "headers": _headers,
     "share": _share,
     "mask": _mask,
     **dict.fromkeys(("directory", "file"), _path),

@@ -84,10 +84,15 @@ SETTINGS = (
     Setting(
         "verify", "share", "0", "Recompile this fraction of hits and compare, such as 1/100; see 'hipcache verify'."
     ),
-    Setting("preambles", "flag", "1", "Precompile the leading includes of sources for the front ends."),
+    Setting(
+        "preambles",
+        "headers",
+        "standard",
+        "Precompile leading includes for the front ends: standard headers, all (see docs/preambles.md), or 0 for none.",
+    ),
     Setting(
         "preamble_checks",
-        "count",
+        "positive",
         "64",
         "Repeat one in this many such front ends without a precompiled preamble, and compare.",
     ),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 from hipcache.errors import JobFailed
 from hipcache.execution.preamble_values import NAME, Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.making import order, startup
+from hipcache.patterns import pattern
 from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
+
+_DEFINED = pattern(rb"#define ([^ (]+).*")
 
 
 def differs(session: Session, front: FrontEnd, one: Preamble, stem: str) -> bool:
@@ -27,6 +32,22 @@ def differs(session: Session, front: FrontEnd, one: Preamble, stem: str) -> bool
             return False
         found.append((order.of_assembly(output.read_bytes()), bool(done.stderr)))
     return found[0] != found[1]
+
+
+def check_macros(session: Session, front: FrontEnd, text: Path, stem: str) -> None:
+    """With a precompiled header, clang defines the macros of the command line once more behind it: none may be another
+    one by then. Raises Refused, JobFailed."""
+    names = {os.fsencode(re.split(r"[=(]", macro, maxsplit=1)[0]) for macro in front.macros}
+    if not names:
+        return
+    found = []
+    for source in (session.jobs.scratch(f"{stem}-empty.hip", b""), text):
+        output = source.with_suffix(".macros")
+        session.jobs.run(NAME, preamble.listing_macros(front, str(source), str(output)))
+        defined = (_DEFINED.match(line) for line in output.read_bytes().splitlines())
+        found.append({one.group(1): one.group() for one in defined if one and one.group(1) in names})
+    if found[0] != found[1]:
+        raise Refused("a header changes a macro of the command line")
 
 
 def startup_code(session: Session, front: FrontEnd, pch: Path, stem: str) -> str:

@@ -11,11 +11,8 @@ from hipcache.execution.read_files import recorded
 from hipcache.execution.session import Session
 from hipcache.inputs.observing import Observed
 from hipcache.making.undefined import Functions
-from hipcache.planning import header_rules
+from hipcache.planning import header_rules, standard_headers
 from hipcache.planning.frontend import FrontEnd
-
-# In the path of each header of the compiler's, of libstdc++'s and of HIP's own: they declare no variable of the device.
-_WITHOUT_VARIABLES = ("/clang/", "/c++/", "/hip/")
 
 
 def checked(session: Session, front: FrontEnd, read: Sequence[str], observed: Observed, started: float) -> Headers:
@@ -31,11 +28,13 @@ def checked(session: Session, front: FrontEnd, read: Sequence[str], observed: Ob
         except OSError as error:
             raise Refused(f"'{path}': {error.strerror}") from error
         is_own = front.search.is_own(path, files.basedir)
+        is_standard = standard_headers.is_standard(path, front.search, files)
+        if not is_standard and not session.engine.any_header:
+            raise Refused(f"'{path}': it is no header of the compiler's, of the standard libraries or of HIP's")
         fault = header_rules.fault(content, system=is_own)
         if fault:
             raise Refused(f"'{path}': {fault}")
-        known = is_own and any(part in path for part in _WITHOUT_VARIABLES)
-        (own if known else others).append(content)
+        (own if is_standard else others).append(content)
         if not is_own and header_rules.may_warn_of_fields(front, content):
             raise Refused(f"'{path}': clang would not warn of its private fields that are not used")
     if header_rules.have_variables(front, others):

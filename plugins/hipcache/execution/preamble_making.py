@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hipcache.errors import JobFailed
+from hipcache.errors import JobFailed, StoreFull
 from hipcache.execution import preamble_alone, preamble_headers
 from hipcache.execution.instances import InstancesInUse
 from hipcache.execution.preamble_values import NAME, Candidate, Preamble, Refused
@@ -24,6 +24,8 @@ def make(
     try:
         return _made(session, in_use, front, one, stem, initializes=initializes)
     except Untraceable as why:
+        raise Refused(str(why), for_now=True) from why
+    except StoreFull as why:
         raise Refused(str(why), for_now=True) from why
     except JobFailed as why:
         raise Refused(str(why)) from why
@@ -46,6 +48,7 @@ def _made(
     listed = depfile.parse(os.fsdecode(rule.read_bytes()))
     read = tuple(path for path in listed if path not in ("-", preamble.STANDARD_INPUT))
     headers = preamble_headers.checked(session, front, read, observed, started)
+    preamble_alone.check_macros(session, front, text, stem)
     known = replace(one, startup=preamble_alone.startup_code(session, front, pch, stem) if initializes else "")
     assert headers.reads
     instances = in_use.listed(front, text, headers.reads) if one.instantiated else None

@@ -17,11 +17,10 @@ from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, replace
 
 NAME = "precompiled preamble"  # in messages
-# Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes two
-# passes more to make it, and each use saves a little less than one. One that suits few sources is made when it would
-# have saved what it costs.
-_FIRST = 1
-_RARELY = 2
+# Passes that must have missed a preamble before it is made; or so many sources beside must begin alike. It takes the
+# time of three passes to make it, and each use saves a little less than one: a build of a few sources must not pay for
+# what it does not use.
+FIRST = 5
 _BESIDE = 6
 # A pass without it, the making and the comparison, in times of the pass without it. (A list of instances, which only
 # some have, takes one more.)
@@ -66,8 +65,7 @@ class Candidate:
     def is_due(self, shorter: Candidate | None, noted: int = 0) -> bool:
         """Is it to be made? `shorter`: the one that serves in its place; `noted`: how many of those that have missed
         it were the pass that asks."""
-        first = _RARELY if self.is_rare else _FIRST
-        wanted = self.wanted - noted >= first or self.beside >= _BESIDE
+        wanted = self.wanted - noted >= FIRST + self.is_rare or self.beside >= _BESIDE
         return wanted and (not shorter or self.spent >= shorter.cost)
 
     @property

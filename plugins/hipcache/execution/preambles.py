@@ -29,7 +29,7 @@ from hipcache.execution.preamble_values import MAKING, REFUSED_FOR, Candidate, O
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.keys import make_key
-from hipcache.planning import leading, preamble
+from hipcache.planning import leading, preamble, standard_headers
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
@@ -146,7 +146,13 @@ class Preambles:
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
-                key = preamble.key(front, names[:number], self.session.command.cwd, instantiated=instantiated).digest
+                key = preamble.key(
+                    front,
+                    names[:number],
+                    self.session.command.cwd,
+                    instantiated=instantiated,
+                    any_header=self.session.engine.any_header,
+                ).digest
                 size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
                 found.append(Candidate(key, names[:number], size, instantiated, is_rare, absent=sought))
         records = self.session.shelves.near.records([one.key for one in found])
@@ -169,7 +175,10 @@ class Preambles:
     def _named(self, front: FrontEnd, includes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
         found = [preamble.operand(name, front.source, front.search, self.session.files) for name in includes]
-        possible = list(takewhile(lambda one: one[0], found))
+        search, files, any_header = front.search, self.session.files, self.session.engine.any_header
+        possible = list(
+            takewhile(lambda one: one[0] and (any_header or standard_headers.is_named(one[0], search, files)), found)
+        )
         return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 
     def _ready(self, one: Candidate, stem: str) -> Preamble | None:

@@ -20,9 +20,11 @@ from hipcache.planning.cxx_text import MACRO, PARENTHESES
 _DEVICE = b"__device__"
 _SPECIFIERS = frozenset({_DEVICE, b"__constant__", b"__managed__"})
 _ATTRIBUTE = pattern(rb"\b__attribute(?:__)?\s*\(\([^()]*\b_*(?:device|constant|(?:hip_)?managed)_*\b[^()]*\)\)")
-# Between the specifiers and the name, with parentheses that are not those of a function.
+# Between the specifiers and the name, or behind it, with parentheses that are not those of a function.
 _ASIDE = pattern(
-    rb"\b(?:__attribute(?:__)?|__declspec|alignas|decltype|explicit)\s*" + PARENTHESES + rb"|\[\[[^\]]*\]\]"
+    rb"\b(?:__attribute(?:__)?|__declspec|alignas|decltype|explicit)\s*"
+    + PARENTHESES
+    + rb"|\[\[[^\]]*\]\]|\[[^\[\]]*\]|<[^<>;{}()]*\([^<>;{}()]*\)[^<>;{}()]*>"
 )
 # What follows the specifiers and the type. Parentheses with a literal initialize a variable, those with a star are part
 # of a pointer's type.

@@ -30,6 +30,8 @@ _LASTING_PRAGMAS = pattern(
     rb"|fenv_|intrinsic\b|optimize\b|function\b|\w*_seg\b|GCC[ \t]+(?:poison|optimize|target|ivdep|dependency)\b"
     rb"|clang[ \t]+(?!diagnostic\b|system_header\b|force_cuda_host_device\b|loop\b)|STDC[ \t]+(?!\w+[ \t]+DEFAULT\b)"
 )
+# ROCm's device libraries have these, and no library of the host's.
+_OF_DEVICE_LIBRARIES = (b"__ocml_", b"__ockl_", b"__llvm_")
 
 
 def fault(text: bytes, *, system: bool) -> str:
@@ -84,7 +86,8 @@ def devices_functions(
     if front.is_device:
         return frozenset(), frozenset()
     more = [macros(front), *others]
-    return deferred.functions([*more, *own]), deferred.functions(more)
+    names = deferred.functions([*more, *own])
+    return names, deferred.functions(more) | {name for name in names if name.startswith(_OF_DEVICE_LIBRARIES)}
 
 
 def may_warn_of_fields(front: FrontEnd, header: bytes) -> bool:

@@ -13,6 +13,7 @@ from hipcache.values import dataclass
 # More leading includes than that are not told apart.
 MOST_INCLUDES = 12
 
+_BYTE_ORDER = b"\xef\xbb\xbf"
 _BLANK = pattern(rb"[ \t]*\n")
 _COMMENT = pattern(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
 _INCLUDE = pattern(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
@@ -31,10 +32,11 @@ class Leading:
 
 
 def of(text: bytes) -> Leading:
+    """None of a text with a byte-order mark: patterns for lines would not see the first one."""
     names: list[str] = []
     ends: list[int] = []
     at = 0
-    while len(names) < MOST_INCLUDES:
+    while not text.startswith(_BYTE_ORDER) and len(names) < MOST_INCLUDES:
         include = _INCLUDE.match(text, at)
         found = include or _BLANK.match(text, at) or _COMMENT.match(text, at)
         if not found or not _is_mere_text(found.group()):

@@ -33,7 +33,7 @@ WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
 # In the key of each preamble: raise it when one that older rules have made must not be used, or has another form. Where
 # they were switched off they are on again then.
-_RULES = "4"
+_RULES = "5"
 # Then a precompiled header has the templates instantiated that its own text asks for.
 INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
@@ -44,8 +44,9 @@ _NO_FILES = pattern(rb"<(?:stdin|built-in|command line|scratch space)>")
 # with a precompiled header (clang/lib/Frontend/TextDiagnostic.cpp).
 _NUMBERED = pattern(rb"^ *\d+ \| ", re.MULTILINE)
 _COLOUR = b"\x1b["
-# It was a header of the preamble that pushed: what it pushed is not part of a precompiled header.
-_NOT_PUSHED = pattern(rb"no matching push")
+# It was a header of the preamble that pushed: what it pushed is not part of a precompiled header. And without the text
+# of the preamble, what follows it may look like the guard of a header.
+_OF_PREAMBLES = pattern(rb"no matching push|\[-W(?:error,-W)?header-guard\]")
 
 # Roles of options that the parsed text of a pass does not depend on.
 _NOT_PARSED = {
@@ -57,8 +58,8 @@ _NAMES_SOURCE = ("-main-file-name",)
 # From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete); it does not
 # hold which templates of the host's the device uses (-foffload-implicit-host-device-templates).
 _LEFT = pattern(
-    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|Weverything"
-    r"|foffload-implicit|Wunused-macros|Wdocumentation|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
+    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|foffload-implicit"
+    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
@@ -89,7 +90,7 @@ def may_say(front: FrontEnd, text: bytes) -> bool:
     if not text:
         return True
     coloured = _COLOUR in text and _NUMBERED.search(text)
-    return front.quotes_lines and not (coloured or _NO_FILES.search(text) or _NOT_PUSHED.search(text))
+    return front.quotes_lines and not (coloured or _NO_FILES.search(text) or _OF_PREAMBLES.search(text))
 
 
 def why_not(front: FrontEnd, *, bitcode: bool) -> str:
@@ -121,9 +122,9 @@ def is_optimized(front: FrontEnd) -> bool:
     return bool(levels) and levels[-1] != "-O0"
 
 
-def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool) -> Key:
-    """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? The same for all
-    sources that begin alike."""
+def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool, any_header: bool = True) -> Key:
+    """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? `any_header`:
+    may it have other headers than the standard ones? The same for all sources that begin alike."""
     known = dict(front.key.inputs)
     relative = any(option.role is Role.SEARCH and not option.value.startswith("/") for option in front.job.options)
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
@@ -135,6 +136,7 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated
         *(("include", name) for name in names),
         *([("directory", directory)] if relative else []),
         *([("templates", INSTANTIATES)] if instantiated else []),
+        *([] if any_header else [("headers", "standard")]),
     ]
     return make_key("preamble", parts)
 
@@ -167,6 +169,11 @@ def alone(front: FrontEnd, source: str, output: str, *, pch: str = "", assembly:
     words = [*compiling(front), *(["-emit-llvm", "-disable-llvm-passes"] if assembly else ["-emit-obj"])]
     words += ["-include-pch", pch, "-fno-validate-pch"] if pch else []
     return [*words, "-o", output, "-x", "hip", source]
+
+
+def listing_macros(front: FrontEnd, source: str, output: str) -> list[str]:
+    """The command that lists all macros which are defined at the end of that text."""
+    return [*compiling(front), "-E", "-dM", "-o", output, "-x", "hip", source]
 
 
 def compiling(front: FrontEnd) -> list[str]:

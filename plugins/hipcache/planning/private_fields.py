@@ -50,7 +50,7 @@ class _Scope:
 
 def may_be_told(header: bytes, options: Iterable[str]) -> bool:
     """May clang warn of one? `options`: of the pass; the header may ask for warnings, too."""
-    asks = _ASKS.search(header) or not _WARNINGS.isdisjoint(options)
+    asks = _ASKS.search(header) or not _WARNINGS.isdisjoint(option.replace("-Werror=", "-W") for option in options)
     return bool(asks) and are_unused(header)
 
 
