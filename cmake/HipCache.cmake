@@ -333,41 +333,37 @@ function(_hipcache_flags out target language)
   set(${out} " ${flags} ${options} " PARENT_SCOPE)
 endfunction()
 
-# Warn where a setting takes away what this module is for. `covered` are the HIP targets that are cached.
-function(_hipcache_warn covered)
+# Warn where a setting takes away what this module is for. `covered` are the HIP targets that are cached, `cxx_covered`
+# those whose C++ is compiled as HIP.
+function(_hipcache_warn covered cxx_covered)
   set(arch_off "")
   set(unity "")
-  set(passed "")
+  set(passed_HIP "")
+  set(passed_CXX "")
   set(rule_launchers "")
   get_property(rule GLOBAL PROPERTY RULE_LAUNCH_COMPILE)
   list(APPEND rule_launchers "${rule}")
 
   foreach(target IN LISTS covered)
-    get_target_property(directory "${target}" SOURCE_DIR)
-    _hipcache_flags(flags "${target}" HIP)
-
     # OFF with the architectures in the flags is a way to write them down, too.
+    _hipcache_flags(flags "${target}" HIP)
     get_property(architectures TARGET "${target}" PROPERTY HIP_ARCHITECTURES)
     if(architectures MATCHES "^([Oo][Ff][Ff]|[Nn][Oo]|[Ff][Aa][Ll][Ss][Ee]|0)$"
         AND NOT flags MATCHES " --?(offload-arch|cuda-gpu-arch)")
       list(APPEND arch_off "${target}")
     endif()
+    _hipcache_passed_flag("${flags}" passed_HIP)
+    _hipcache_rule_launchers("${target}" rule_launchers)
+  endforeach()
 
-    get_property(is_unity TARGET "${target}" PROPERTY UNITY_BUILD)
-    if(is_unity)
+  foreach(target IN LISTS cxx_covered)
+    _hipcache_merges_cxx(merges "${target}")
+    if(merges)
       list(APPEND unity "${target}")
     endif()
-
-    foreach(flag IN ITEMS --?save-temps)
-      if(flags MATCHES "[ :](${flag}[^ >]*)")
-        list(APPEND passed "${CMAKE_MATCH_1}")
-      endif()
-    endforeach()
-
-    get_property(rule DIRECTORY "${directory}" PROPERTY RULE_LAUNCH_COMPILE)
-    list(APPEND rule_launchers "${rule}")
-    get_property(rule TARGET "${target}" PROPERTY RULE_LAUNCH_COMPILE)
-    list(APPEND rule_launchers "${rule}")
+    _hipcache_flags(flags "${target}" CXX)
+    _hipcache_passed_flag("${flags}" passed_CXX)
+    _hipcache_rule_launchers("${target}" rule_launchers)
   endforeach()
 
   if(arch_off)
@@ -381,18 +377,22 @@ function(_hipcache_warn covered)
   if(unity)
     string(REPLACE ";" " " unity "${unity}")
     message(WARNING
-      "HipCache: UNITY_BUILD is on for ${unity}: if CMake merges HIP sources, an edit of one recompiles all of them "
-      "for every architecture.\n"
+      "HipCache: UNITY_BUILD is on for ${unity}, whose C++ is compiled as HIP: CMake merges sources, so an edit of one "
+      "recompiles all of them for every architecture.\n"
       "Set the UNITY_BUILD property of these targets to OFF.")
   endif()
 
-  if(passed)
-    list(REMOVE_DUPLICATES passed)
-    string(REPLACE ";" " " passed "${passed}")
-    message(WARNING
-      "HipCache: the HIP flags contain ${passed}: hipcache passes such compiles to the compiler and caches nothing.\n"
-      "Remove the flag where it is not needed.")
-  endif()
+  foreach(language IN ITEMS HIP CXX)
+    if(passed_${language})
+      list(REMOVE_DUPLICATES passed_${language})
+      string(REPLACE ";" " " passed "${passed_${language}}")
+      string(REPLACE "CXX" "C++" name "${language}")
+      message(WARNING
+        "HipCache: the ${name} flags contain ${passed}: hipcache passes such compiles to the compiler and caches "
+        "nothing.\n"
+        "Remove the flag where it is not needed.")
+    endif()
+  endforeach()
 
   # `ctest --launch` reports a compile and runs the rest of its command line: hipcache is still reached.
   list(REMOVE_DUPLICATES rule_launchers)
@@ -404,6 +404,52 @@ function(_hipcache_warn covered)
       "sccache) caches whole objects, so a new architecture recompiles all of them.\n"
       "Switch it off for HIP sources; many projects have an option for it.")
   endif()
+endfunction()
+
+# Whether CMake merges sources of a target that are C++. It merges none of the language HIP.
+function(_hipcache_merges_cxx out target)
+  set(${out} FALSE PARENT_SCOPE)
+  get_property(is_unity TARGET "${target}" PROPERTY UNITY_BUILD)
+  if(NOT is_unity)
+    return()
+  endif()
+  get_property(sources TARGET "${target}" PROPERTY SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.(C|CPP|c\\+\\+|cc|cpp|cxx)>*$")
+  list(FILTER sources EXCLUDE REGEX "TARGET_OBJECTS")
+  get_target_property(directory "${target}" SOURCE_DIR)
+  set(count 0)
+  foreach(source IN LISTS sources)
+    set(skips FALSE)
+    set(language CXX)
+    if(NOT source MATCHES "\\$<")
+      get_filename_component(source "${source}" ABSOLUTE BASE_DIR "${directory}")
+      get_property(skips SOURCE "${source}" TARGET_DIRECTORY "${target}" PROPERTY SKIP_UNITY_BUILD_INCLUSION)
+      get_property(language SOURCE "${source}" TARGET_DIRECTORY "${target}" PROPERTY LANGUAGE)
+    endif()
+    if(NOT skips AND (NOT language OR language STREQUAL "CXX"))
+      math(EXPR count "${count} + 1")
+    endif()
+  endforeach()
+  if(count GREATER 1)
+    set(${out} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Append to `list` a flag with which a compile passes through, if there is one.
+function(_hipcache_passed_flag flags list)
+  if(flags MATCHES "[ :](--?save-temps[^ >]*)")
+    list(APPEND ${list} "${CMAKE_MATCH_1}")
+    set(${list} "${${list}}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Append to `list` the programs that a target and its directory put before every compile.
+function(_hipcache_rule_launchers target list)
+  get_target_property(directory "${target}" SOURCE_DIR)
+  get_property(of_directory DIRECTORY "${directory}" PROPERTY RULE_LAUNCH_COMPILE)
+  get_property(of_target TARGET "${target}" PROPERTY RULE_LAUNCH_COMPILE)
+  list(APPEND ${list} "${of_directory}" "${of_target}")
+  set(${list} "${${list}}" PARENT_SCOPE)
 endfunction()
 
 # The compiler and its version, as in `clang++ 15.0.6`.
@@ -564,19 +610,18 @@ function(_hipcache_finish last)
     _hipcache_architectures(architectures "${covered}")
     _hipcache_store(store "${program}")
     message(STATUS "HipCache: ${compiler}, ${architectures}${store}")
-    _hipcache_warn_of_conditions("${program}")
-    _hipcache_warn("${covered}")
   elseif(cxx_covered)
     list(GET cxx_covered 0 first)
     get_target_property(directory "${first}" SOURCE_DIR)
     _hipcache_compiler(compiler "${directory}" CXX)
     _hipcache_store(store "${program}")
     message(STATUS "HipCache: ${compiler}, C++ as HIP${store}")
-    _hipcache_warn_of_conditions("${program}")
   elseif(NOT kept)
     message(STATUS "HipCache: no target has HIP sources")
   endif()
   if(covered OR cxx_covered)
+    _hipcache_warn_of_conditions("${program}")
+    _hipcache_warn("${covered}" "${cxx_covered}")
     _hipcache_ask_for_targets()
     set(all ${covered} ${cxx_covered})
     _hipcache_prefetch("${program}" "${all}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cmake_project import ARCHES, CMAKES, MODULE_PATH, WAYS_IN, Project, simple_project
+from cmake_project import ARCHES, CMAKES, CXX, MODULE_PATH, WAYS_IN, Project, simple_project
 
 
 class TestWarnings:
@@ -21,14 +21,6 @@ class TestWarnings:
                 [ARCHES],
                 "HIP_ARCHITECTURES is OFF for kernels",
                 id="arch of a target",
-            ),
-            pytest.param("", "", [ARCHES, "-DCMAKE_UNITY_BUILD=ON"], "UNITY_BUILD is on for kernels", id="unity"),
-            pytest.param(
-                "",
-                "set_target_properties(kernels PROPERTIES UNITY_BUILD ON)",
-                [ARCHES],
-                "UNITY_BUILD is on for kernels",
-                id="unity of a target",
             ),
             pytest.param(
                 "",
@@ -77,6 +69,7 @@ class TestWarnings:
         ("before", "options"),
         [
             pytest.param("", [ARCHES, "-DCMAKE_BUILD_TYPE=Release"], id="ordinary project"),
+            pytest.param("", [ARCHES, "-DCMAKE_UNITY_BUILD=ON"], id="unity, which merges no HIP"),
             pytest.param(
                 'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "/usr/bin/ctest --launch --")', [ARCHES], id="ctest"
             ),
@@ -117,6 +110,75 @@ include(HipCache)
         answer = Project(tmp_path).write({"CMakeLists.txt": text}).configure(MODULE_PATH)
         assert "HipCache: CMAKE_HIP_PLATFORM is 'nvidia', hipcache caches 'amd' only: off" in answer.text
         assert answer.warnings == 0
+
+
+UNITY = "UNITY_BUILD is on for kernels, whose C++ is compiled as HIP"
+GLOBAL_RULE = 'set_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE "ccache")'
+
+
+class TestWarningsForCxx:
+    """The same for C++ that is compiled as HIP."""
+
+    @pytest.mark.parametrize(
+        ("lines", "options", "expected"),
+        [
+            pytest.param("", ["-DCMAKE_UNITY_BUILD=ON"], [UNITY], id="unity"),
+            pytest.param("set_target_properties(kernels PROPERTIES UNITY_BUILD ON)", [], [UNITY], id="unity of it"),
+            pytest.param(
+                "set_target_properties(plain PROPERTIES UNITY_BUILD ON)", [], [], id="unity of a target without HIP"
+            ),
+            pytest.param(
+                "set_source_files_properties(two.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)",
+                ["-DCMAKE_UNITY_BUILD=ON"],
+                [],
+                id="unity of a single source",
+            ),
+            pytest.param(
+                GLOBAL_RULE, [], ["RULE_LAUNCH_COMPILE puts 'ccache' in front of hipcache"], id="rule launcher"
+            ),
+            pytest.param(
+                "target_compile_options(kernels PRIVATE -save-temps=obj)",
+                [],
+                ["the C++ flags contain -save-temps=obj"],
+                id="save-temps",
+            ),
+            pytest.param(
+                f"{GLOBAL_RULE}\ntarget_compile_options(kernels PRIVATE --save-temps)",
+                ["-DCMAKE_UNITY_BUILD=ON"],
+                [UNITY, "the C++ flags contain --save-temps", "RULE_LAUNCH_COMPILE puts 'ccache'"],
+                id="all at once",
+            ),
+        ],
+    )
+    def test_said(self, tmp_path: Path, lines: str, options: list[str], expected: list[str]) -> None:
+        text = f"""\
+cmake_minimum_required(VERSION 3.21)
+project(simple LANGUAGES CXX)
+include(HipCache)
+add_library(kernels STATIC one.cpp two.cpp)
+target_compile_options(kernels PRIVATE -x hip --offload-arch=gfx906)
+add_library(plain STATIC one.cpp two.cpp)
+{lines}
+"""
+        sources = {f"{name}.cpp": "" for name in ("one", "two")}
+        answer = Project(tmp_path).write({"CMakeLists.txt": text, **sources}).configure(MODULE_PATH, CXX, *options)
+        for one in expected:
+            assert f"HipCache: {one}" in answer.text
+        assert answer.warnings == len(expected), answer.text
+
+    def test_a_target_of_hip_and_of_cxx_is_told_of_once(self, tmp_path: Path) -> None:
+        text = f"""\
+cmake_minimum_required(VERSION 3.21)
+project(simple LANGUAGES CXX HIP)
+include(HipCache)
+add_library(kernels STATIC one.hip one.cpp)
+target_compile_options(kernels PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-x hip --offload-arch=gfx906>)
+{GLOBAL_RULE}
+"""
+        project = Project(tmp_path).write({"CMakeLists.txt": text, "one.cpp": "", "one.hip": ""})
+        answer = project.configure(MODULE_PATH, ARCHES, CXX, "-DCMAKE_UNITY_BUILD=ON")
+        assert "HipCache: RULE_LAUNCH_COMPILE puts 'ccache' in front" in answer.text
+        assert answer.warnings == 1, answer.text
 
 
 @pytest.mark.parametrize("way", ["include", "top_level_includes"])
