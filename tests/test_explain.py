@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain, write_files
-from hipcache import cli
+from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain
 from hipcache.cli.explain import describe
-from hipcache.report.history import History, Record, UnitRecord
+from hipcache.report.history import Record
 from hipcache.report.outcome import OUTCOMES, REASONS
-from hipcache.store.layout import HISTORY
-from hipcache.store.local import LocalStore
 from hipcache.values import replace
-
-
-def record(end: str, *units: UnitRecord, reason: str = "", detail: str = "", notes: tuple[str, ...] = ()) -> Record:
-    return Record("/b/k.o", 0.0, ("clang++", "-c", "k.hip"), "/b", end, reason, detail, notes, {}, units)
-
-
-def unit(name: str, *why: str, hit: bool = False, back: bool | None = None) -> UnitRecord:
-    return UnitRecord(name, hit, not why, back, why, (), "")
-
+from recorded_compiles import checkouts, record, shown, unit
 
 ENDINGS = {
     "hit": "hit",
@@ -76,33 +64,11 @@ def test_the_detail_of_a_failure_is_told() -> None:
 # Of many
 
 
-def shown(tmp_path: Path, records: list[Record], *words: str, status: int = 0, **environ: str) -> str:
-    history = History(LocalStore(tmp_path / "store", max_bytes=0).notes(HISTORY))
-    assert all(history.save(one) for one in records)
-    out, err = io.StringIO(), io.StringIO()
-    known = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store"), **environ}
-    assert cli.run(["explain", *words], known, out, err) == status, err.getvalue()
-    return out.getvalue() + err.getvalue()
-
-
 def test_a_command_that_the_driver_rejects_is_a_case_for_the_doctor(tmp_path: Path) -> None:
     """It may be for an architecture that the compiler or its device libraries do not support."""
     for job, advised in (("the driver", True), ("host", False)):
         told = shown(tmp_path, [record("failed", detail=f"{job} ended with status 1")], "/b/k.o")
         assert ("\n  note: 'hipcache doctor' shows which architectures the device libraries cover" in told) == advised
-
-
-def checkouts() -> list[Record]:
-    """Two, of the same 5 objects in 2 targets each."""
-    made = []
-    for when, top in enumerate(("/a", "/b")):
-        for number in range(5):
-            path = f"{top}/build/CMakeFiles/kernels{number % 2}.dir/k{number}.o"
-            why = "file '/a/x.hip' changed" if number < 3 else "first compile of this object with this store"
-            command = ("clang++", "-c", f"{top}/src/k{number}.hip")
-            units = (unit("gfx906", why), unit("host", hit=True))
-            made.append(Record(path, 1.0 + when, command, f"{top}/build", "miss", "", "", (), {}, units))
-    return made
 
 
 def test_a_whole_build_is_explained_by_cause_and_names_the_base_directory(tmp_path: Path) -> None:
@@ -150,35 +116,6 @@ def test_two_builds_of_one_checkout_are_told_of_no_base_directory(tmp_path: Path
     records = [built("/a", 1.0 + n, "partial", build=f"build{n}", source=source) for n in range(2)]
     for words in (["--build"], ["/a/build1/k.o"]):
         assert "BASEDIR" not in shown(tmp_path, records, *words)
-
-
-def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    mine = replace(record("miss"), object=f"{tmp_path}/build/kernel.o")
-    for typed, near in (("kernles1", "kernels1"), ("build/kernle.o", "build/kernel.o")):
-        lines = shown(tmp_path, [mine, *checkouts()], typed, status=1).splitlines()
-        assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
-
-
-def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
-    document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
-    assert document["compiles"]["miss"] == 4
-    assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
-    assert "the store has no record of a compile of 'programs'" in shown(tmp_path, [], "programs", status=1)
-    assert "--build is for all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
-
-
-def test_a_target_goes_by_the_names_that_the_build_tool_lists(tmp_path: Path) -> None:
-    build = tmp_path / "build"
-    listed = json.dumps([{"name": "fast", "filename": [f"{build}/libk.so.2"]}])
-    directories = json.dumps({"directories": {"build": str(build)}})
-    write_files(build, {"meson-info/intro-targets.json": listed, "meson-info/meson-info.json": directories})
-    of_it = [replace(record("miss", unit("host", "why")), object=f"{build}/libk.so.2.p/{name}.o") for name in "ab"]
-    told = shown(tmp_path, [*of_it, *checkouts()], "fast")
-    assert told.startswith("last compiles of 2 objects of target 'fast': 2 misses")
-    for name in ("libk.so.2", f"{build}/libk.so.2"):
-        assert shown(tmp_path, [], name) == told.replace("'fast'", f"'{name}'")
-    shown(tmp_path, [], "/other/libk.so.2", status=1)
 
 
 def test_one_compile_in_json_has_why_each_unit_missed(tmp_path: Path) -> None:
@@ -281,14 +218,3 @@ def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:
         assert (ended.status, ended.out) == (1, b"")
         assert b"the store has no record of a compile" in ended.err.splitlines()[0]
         assert b"HIPCACHE_DIR" in ended.err.splitlines()[1]
-
-
-def test_a_source_is_answered_with_the_object_that_was_made_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = ("clang++", "-c", "kernel.hip", "-o", "build/made.o")
-    mine = replace(record("miss"), object=f"{tmp_path}/build/made.o", directory=str(tmp_path), command=command)
-    lines = shown(tmp_path, [mine], "kernel.hip", status=1).splitlines()
-    assert lines[1] == "  name the object that was made of it: 'hipcache explain build/made.o'"
-    assert "HIPCACHE_DIR" in shown(tmp_path, [mine], "another.hip", status=1)

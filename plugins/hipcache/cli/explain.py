@@ -9,6 +9,7 @@ import time
 
 from hipcache import config
 from hipcache.cli import Session, explain_build
+from hipcache.cli.explain_target import of_target
 from hipcache.errors import HipcacheError, nearest
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
@@ -41,14 +42,13 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     history = History.of_store(settings.dir)
     several: list[Record] = []
+    what = ""
     if options.build:
         several = list(history.each())
+        what = "this store"
     elif options.object and history.load(os.path.abspath(options.object)) is None:
-        targets = Targets()
-        called = os.path.abspath(options.object) if os.sep in options.object else options.object
-        several = [one for one in history.each() if called in targets.names(one.object)]
+        several, what = of_target(options.object, history)
     if several:
-        what = f"target '{options.object}'" if options.object else "this store"
         lines, document = explain_build.describe(several, what, settings), explain_build.as_json(several, settings)
     else:
         record = recorded(settings, options.object)
@@ -63,12 +63,13 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def _near(typed: str, history: History) -> str:
-    """The object or target that is written almost like that; nothing if none is."""
+    """The object or target that is written almost like that; nothing if none is. (One that is written like it is
+    elsewhere: it is not meant.)"""
     targets = Targets()
     known = set[str]()
     for one in history.each():
         known |= {os.path.relpath(one.object), *(name for name in targets.names(one.object) if os.sep not in name)}
-    return nearest(typed, known, 0.8)
+    return nearest(typed, known - {typed}, 0.8)
 
 
 def _object_of(source: str, history: History) -> str:

@@ -25,6 +25,8 @@ _FILE_OF_TARGET = pattern(r"^lib(.+)\.(?:a|so)(?:\.[0-9]+)*$")
 _REPLY = os.path.join(".cmake", "api", "v1", "reply")
 _MESON = "meson-info"
 _SCONS = ".hipcache-targets.json"
+# One of these is in the top of every build directory, also in one without a list of targets.
+_OF_BUILDS = ("CMakeCache.txt", "meson-private", _SCONS)
 
 
 def by_place(path: str) -> str:
@@ -61,6 +63,7 @@ class Targets:
 
     def __init__(self) -> None:
         self._listed: dict[str, _Listed | None] = {}
+        self._is_build: dict[str, bool] = {}
 
     def of(self, path: str) -> str:
         """The name of the target that the object or output at absolute `path` belongs to."""
@@ -68,10 +71,31 @@ class Targets:
 
     def names(self, path: str) -> set[str]:
         """All that the target of `path` may be called: its name, the files that it makes, by name and by path."""
-        name, listed = self._find(path)
+        name, build = self._find(path)
+        listed = self._listed[build] if build else None
         return {name} | (listed.made.get(name, set()) if listed else set())
 
-    def _find(self, path: str) -> tuple[str, _Listed | None]:
+    def build(self, path: str) -> str:
+        """The build directory of the object at absolute `path`: the one that lists it, else the nearest one that is a
+        build tool's; empty if there is none (any more)."""
+        found = self._find(path)[1]
+        return found or next((above for above in _above(os.path.normpath(path)) if self._looks_built(above)), "")
+
+    def lists(self, build: str, called: str) -> bool | None:
+        """Is there a target of that name in the build directory, or one that makes a file of that name (or absolute
+        path)? None: it has no list."""
+        if build not in self._listed:
+            self._listed[build] = _list(build)
+        listed = self._listed[build]
+        return None if listed is None else any(called in {name, *made} for name, made in listed.made.items())
+
+    def _looks_built(self, directory: str) -> bool:
+        if directory not in self._is_build:
+            self._is_build[directory] = any(os.path.exists(os.path.join(directory, one)) for one in _OF_BUILDS)
+        return self._is_build[directory]
+
+    def _find(self, path: str) -> tuple[str, str]:
+        """The target's name, and the build directory that lists it; empty if none does."""
         path = os.path.normpath(path) if path else ""
         # A build directory may be in another one, and only the outer one have a list.
         for above in _above(path) if not is_check(path) else ():
@@ -80,8 +104,8 @@ class Targets:
             listed = self._listed[above]
             name = listed.of(path) if listed else None
             if name is not None:
-                return name, listed
-        return by_place(path), None
+                return name, above
+        return by_place(path), ""
 
 
 def _above(path: str) -> Iterator[str]:

@@ -1,0 +1,115 @@
+"""What `explain` makes of a name: of a target here or elsewhere, of a file, or of nothing that the store knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hip import write_files
+from hipcache.report.history import Record
+from hipcache.values import replace
+from recorded_compiles import checkouts, record, shown, unit
+
+
+def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = replace(record("miss"), object=f"{tmp_path}/build/kernel.o")
+    for typed, near in (("kernles1", "kernels1"), ("build/kernle.o", "build/kernel.o")):
+        lines = shown(tmp_path, [mine, *checkouts()], typed, status=1).splitlines()
+        assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
+
+
+def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
+    document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
+    assert document["compiles"]["miss"] == 4
+    assert [(one["units"], len(one["objects"])) for one in document["causes"]] == [(2, 2), (2, 2)]
+    assert "the store has no record of a compile of 'programs'" in shown(tmp_path, [], "programs", status=1)
+    assert "--build is for all objects" in shown(tmp_path, [], "--build", "kernels1", status=1)
+
+
+def test_a_target_goes_by_the_names_that_the_build_tool_lists(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    listed = json.dumps([{"name": "fast", "filename": [f"{build}/libk.so.2"]}])
+    directories = json.dumps({"directories": {"build": str(build)}})
+    write_files(build, {"meson-info/intro-targets.json": listed, "meson-info/meson-info.json": directories})
+    of_it = [replace(record("miss", unit("host", "why")), object=f"{build}/libk.so.2.p/{name}.o") for name in "ab"]
+    told = shown(tmp_path, [*of_it, *checkouts()], "fast")
+    assert told.startswith(f"last compiles of 2 objects of target 'fast' in '{build}': 2 misses")
+    assert shown(tmp_path, [], "libk.so.2") == told.replace("'fast'", "'libk.so.2'")
+    assert shown(tmp_path, [], f"{build}/libk.so.2").startswith(
+        f"last compiles of 2 objects of target '{build}/libk.so.2': "
+    )
+    shown(tmp_path, [], "/other/libk.so.2", status=1)
+
+
+def built(build: Path, *targets: str, count: int = 1) -> list[Record]:
+    """Compiles of those CMake targets in a build directory, which is there."""
+    write_files(build, {"CMakeCache.txt": ""})
+    return [
+        replace(
+            record("miss", unit("host", "why")), object=f"{build}/CMakeFiles/{name}.dir/{n}.o", directory=str(build)
+        )
+        for name in targets
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("one/build", "1 object of target 'kernels': 1 miss"),
+        ("one/build/lib/deep", "1 object of target 'kernels': 1 miss"),
+        ("one", "5 objects of target 'kernels' in '{top}/one/build', '{top}/one/build/inner': 5 misses"),
+        ("one/build/inner", "4 objects of target 'kernels': 4 misses"),
+        ("two", "6 objects of target 'kernels' in '{top}/two/debug', '{top}/two/release': 6 misses"),
+        (
+            ".",
+            "11 objects of target 'kernels' in '{top}/one/build', '{top}/one/build/inner', '{top}/two/debug' and",
+        ),
+        ("elsewhere", "11 objects of target 'kernels' in '{top}/one/build', "),
+        ("elsewhere/build", "11 objects of target 'kernels' in '{top}/one/build', "),
+    ],
+)
+def test_a_target_is_that_of_the_build_directory_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, told: str
+) -> None:
+    """Or of those below here; only if it has no such target, that of any other."""
+    records = [
+        *built(tmp_path / "one/build", "kernels", "more"),
+        *built(tmp_path / "one/build/inner", "kernels", count=4),
+        *built(tmp_path / "two/debug", "kernels", count=2),
+        *built(tmp_path / "two/release", "kernels", count=4),
+        *built(tmp_path / "elsewhere/build", "more"),
+    ]
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / place)
+    assert shown(tmp_path, records, "kernels").startswith("last compiles of " + told.format(top=tmp_path))
+
+
+def test_a_build_directory_that_is_gone_is_where_its_compiles_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = shown(tmp_path, checkouts(), "kernels1")
+    assert told.startswith("last compiles of 4 objects of target 'kernels1' in '/a/build', '/b/build': 4 misses")
+
+
+def test_a_file_here_is_not_taken_for_a_target_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path / "here", {"kernels": ""})
+    monkeypatch.chdir(tmp_path / "here")
+    records = built(tmp_path / "build", "kernels")
+    assert "no record of a compile of 'kernels'" in shown(tmp_path, records, "kernels", status=1)
+    monkeypatch.chdir(tmp_path)
+    assert shown(tmp_path, [], "kernels").startswith("last compiles of 1 object of target 'kernels': ")
+
+
+def test_a_source_is_answered_with_the_object_that_was_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ("clang++", "-c", "kernel.hip", "-o", "build/made.o")
+    mine = replace(record("miss"), object=f"{tmp_path}/build/made.o", directory=str(tmp_path), command=command)
+    lines = shown(tmp_path, [mine], "kernel.hip", status=1).splitlines()
+    assert lines[1] == "  name the object that was made of it: 'hipcache explain build/made.o'"
+    assert "HIPCACHE_DIR" in shown(tmp_path, [mine], "another.hip", status=1)
