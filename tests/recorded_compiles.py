@@ -19,12 +19,15 @@ def unit(name: str, *why: str, hit: bool = False, back: bool | None = None) -> U
     return UnitRecord(name, hit, not why, back, why, (), "")
 
 
-def shown(tmp_path: Path, records: list[Record], *words: str, status: int = 0, **environ: str) -> str:
+def shown(
+    tmp_path: Path, records: list[Record], *words: str, asked: str = "explain", status: int = 0, **environ: str
+) -> str:
+    """What the subcommand `asked` prints, with those records in the store besides what is there."""
     history = History(LocalStore(tmp_path / "store", max_bytes=0).notes(HISTORY))
     assert all(history.save(one) for one in records)
     out, err = io.StringIO(), io.StringIO()
     known = {"HOME": str(tmp_path), "HIPCACHE_DIR": str(tmp_path / "store"), **environ}
-    assert cli.run(["explain", *words], known, out, err) == status, err.getvalue()
+    assert cli.run([asked, *words], known, out, err) == status, err.getvalue()
     return out.getvalue() + err.getvalue()
 
 

@@ -15,8 +15,8 @@ from recorded_compiles import checkouts, record, shown, unit
 def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mine = replace(record("miss"), object=f"{tmp_path}/build/kernel.o")
-    for typed, near in (("kernles1", "kernels1"), ("build/kernle.o", "build/kernel.o")):
-        lines = shown(tmp_path, [mine, *checkouts()], typed, status=1).splitlines()
+    for typed, near, records in (("kernles1", "kernels1", checkouts()), ("build/kernle.o", "build/kernel.o", [mine])):
+        lines = shown(tmp_path, records, typed, status=1).splitlines()
         assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
 
 
@@ -104,12 +104,68 @@ def test_a_file_here_is_not_taken_for_a_target_elsewhere(tmp_path: Path, monkeyp
     assert shown(tmp_path, [], "kernels").startswith("last compiles of 1 object of target 'kernels': ")
 
 
-def test_a_source_is_answered_with_the_object_that_was_made_of_it(
+def of_meson(build: Path, *targets: str) -> None:
+    """A build directory of Meson's with those programs."""
+    listed = [{"name": name, "filename": [f"{build}/{name}"]} for name in targets]
+    directories = {"directories": {"build": str(build)}}
+    write_files(
+        build,
+        {"meson-info/intro-targets.json": json.dumps(listed), "meson-info/meson-info.json": json.dumps(directories)},
+    )
+
+
+NO_HIP = "hipcache: 'prog' seems to compile no HIP itself"
+
+
+def test_a_program_without_hip_of_its_own_is_answered_with_the_targets_that_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    build = tmp_path / "build"
+    records = [*built(build, "a", "b", "c", "d", count=2), *built(tmp_path / "other", "program", "progs")]
+    told = [NO_HIP, f"  in '{build}' these compile HIP: 'a', 'b', 'c' and 1 more"]
+    monkeypatch.chdir(build)
+    assert shown(tmp_path, records, "prog", status=1).splitlines() == told
     monkeypatch.chdir(tmp_path)
-    command = ("clang++", "-c", "kernel.hip", "-o", "build/made.o")
+    lines = shown(tmp_path, [], "build/prog", status=1).splitlines()
+    assert lines == [told[0].replace("prog", "build/prog"), told[1]]
+    lines = shown(tmp_path, [], "build/main.cpp.o", status=1).splitlines()
+    assert lines == ["hipcache: the store has no record of a compile of 'build/main.cpp.o'", told[1]]
+    (tmp_path / "nothing").mkdir()
+    monkeypatch.chdir(tmp_path / "nothing")
+    assert "is HIPCACHE_DIR" in shown(tmp_path, [], "main", status=1)
+
+
+def test_a_program_that_is_listed_is_not_taken_for_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    of_meson(tmp_path, "prog", "progs")
+    of_it = replace(record("miss"), object=f"{tmp_path}/progs.p/k.o")
+    told = [NO_HIP, f"  in '{tmp_path}' these compile HIP: 'progs'"]
+    assert shown(tmp_path, [of_it], "prog", status=1).splitlines() == told
+    assert "did you mean 'progs'?" in shown(tmp_path, [], "prags", status=1)
+    assert "no record of a compile of 'another'" in shown(tmp_path, [], "another", status=1)
+
+
+@pytest.mark.parametrize("asked", ["explain", "inspect"])
+@pytest.mark.parametrize("source", ["kernel.hip", "../{top}/kernel.hip", "{path}/kernel.hip"])
+def test_a_source_is_answered_with_the_object_that_was_made_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ("clang++", "-c", source.format(top=tmp_path.name, path=tmp_path), "-o", "build/made.o")
     mine = replace(record("miss"), object=f"{tmp_path}/build/made.o", directory=str(tmp_path), command=command)
-    lines = shown(tmp_path, [mine], "kernel.hip", status=1).splitlines()
-    assert lines[1] == "  name the object that was made of it: 'hipcache explain build/made.o'"
-    assert "HIPCACHE_DIR" in shown(tmp_path, [mine], "another.hip", status=1)
+    lines = shown(tmp_path, [mine], "kernel.hip", asked=asked, status=1).splitlines()
+    assert lines[1] == f"  name the object that was made of it: 'hipcache {asked} build/made.o'"
+    of_another = shown(tmp_path, [mine], "another.hip", asked=asked, status=1).splitlines()
+    assert of_another[1] == f"  in '{tmp_path}' these compile HIP: 'build/made.o'"
+    later = replace(mine, object=f"{tmp_path}/build/kernel two.o", when=1.0)
+    lines = shown(tmp_path, [later], "kernel.hip", asked=asked, status=1).splitlines()
+    assert lines[1] == f"  name one of the objects that were made of it: 'hipcache {asked} 'build/kernel two.o''"
+
+
+def test_inspect_takes_objects_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = replace(record("miss"), object=f"{tmp_path}/CMakeFiles/kernels.dir/one.o", directory=str(tmp_path))
+    lines = shown(tmp_path, [mine], "kernels", asked="inspect", status=1).splitlines()
+    hint = "  name one of its objects, such as 'hipcache inspect CMakeFiles/kernels.dir/one.o'"
+    assert lines == ["hipcache: 'kernels' is a target", hint]
+    assert "did you mean" not in shown(tmp_path, [], "kernel", asked="inspect", status=1)

@@ -9,12 +9,11 @@ import time
 
 from hipcache import config
 from hipcache.cli import Session, explain_build
-from hipcache.cli.explain_target import of_target
-from hipcache.errors import HipcacheError, nearest
+from hipcache.cli.explain_target import another_store, of_target, unknown
+from hipcache.errors import HipcacheError
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
 from hipcache.report.history import FIRST_COMPILE, History, Record, UnitRecord
-from hipcache.report.targets import Targets
 
 SUMMARY = "show why each unit of an object hit or missed"
 
@@ -62,24 +61,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def _near(typed: str, history: History) -> str:
-    """The object or target that is written almost like that; nothing if none is. (One that is written like it is
-    elsewhere: it is not meant.)"""
-    targets = Targets()
-    known = set[str]()
-    for one in history.each():
-        known |= {os.path.relpath(one.object), *(name for name in targets.names(one.object) if os.sep not in name)}
-    return nearest(typed, known - {typed}, 0.8)
-
-
-def _object_of(source: str, history: History) -> str:
-    """The object that was made of that source; nothing if none was."""
-    path = os.path.abspath(source)
-    made = (one.object for one in history.each() if path in (os.path.join(one.directory, word) for word in one.command))
-    found = next(made, "")
-    return os.path.relpath(found) if found else ""
-
-
 def _hint(record: Record, history: History, settings: config.Config) -> str:
     """A hint for a command that the driver rejects, such as one for an architecture without device libraries; or for an
     object that was compiled for the first time: another checkout may have compiled the same one."""
@@ -103,19 +84,14 @@ def _document(record: Record) -> dict[str, object]:
     return {**{name: getattr(record, name) for name in names}, "units": units}
 
 
-def recorded(settings: config.Config, path: str | None) -> Record:
-    """The last compile of the object `path`, or of any. Raises HipcacheError."""
+def recorded(settings: config.Config, path: str | None, asked: str = "explain") -> Record:
+    """The last compile of the object `path`, or of any. `asked`: the subcommand, for hints. Raises HipcacheError."""
     history = History.of_store(settings.dir)
     record = history.load(os.path.abspath(path)) if path else history.last()
-    if record is None and path and (near := _near(path, history)):
-        raise HipcacheError(f"the store knows no object or target '{path}'", f"did you mean '{near}'?")
+    if record is None and path:
+        raise unknown(path, history, settings.dir, asked)
     if record is None:
-        which = f"the store has no record of a compile of '{path}'" if path else "the store has no record of a compile"
-        hint = f"is HIPCACHE_DIR ('{settings.dir}') the one that the build used?"
-        made = _object_of(path, history) if path else ""
-        if made:
-            hint = f"name the object that was made of it: 'hipcache explain {made}'"
-        raise HipcacheError(which, hint)
+        raise HipcacheError("the store has no record of a compile", another_store(settings.dir))
     return record
 
 

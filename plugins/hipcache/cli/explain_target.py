@@ -1,14 +1,20 @@
-"""The compiles of a target of the build tool, of which many build directories of a store may have one by that name."""
+"""The compiles of a target of the build tool, of which many build directories of a store may have one by that name; and
+an answer to a name of which the store knows nothing."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
+from hipcache.errors import HipcacheError, nearest
+from hipcache.report.checks import is_check
 from hipcache.report.history import History, Record
 from hipcache.report.targets import Targets
 
 _MOST_NAMES = 3
+_FILES_OF_COMPILES = (".o", ".obj", ".hip", ".cu", ".cpp", ".cxx", ".cc", ".c", ".s", ".ll", ".bc")
 
 
 def of_target(typed: str, history: History) -> tuple[list[Record], str]:
@@ -27,6 +33,65 @@ def of_target(typed: str, history: History) -> tuple[list[Record], str]:
     # The one that is here goes without saying.
     where = f" in {listed(builds)}" if len(builds) > 1 or not here else ""
     return records, f"target '{typed}'{where}"
+
+
+def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheError:
+    """The error for a name of which the store at `store` has no compile: it may be a source, a target (`inspect` takes
+    none), mistyped, or a program of objects that other targets compile. `asked`: the subcommand."""
+    records = [one for one in history.each() if not is_check(one.object)]
+    targets = Targets()
+    path = os.path.abspath(typed)
+    of_none = f"the store has no record of a compile of '{typed}'"
+    made = _made_of(path, records)
+    if made:
+        which = "the object that was" if len(made) == 1 else "one of the objects that were"
+        return HipcacheError(of_none, f"name {which} made of it: '{_command(asked, made[0])}'")
+    if asked == "inspect" and (objects := of_target(typed, history)[0]):
+        hint = f"name one of its objects, such as '{_command(asked, objects[0])}'"
+        return HipcacheError(f"'{typed}' is a target", hint)
+
+    here = near(records, targets, os.path.dirname(path))
+    builds = sorted({build_of(one, targets) for one in here})
+    called = path if os.sep in typed else typed
+    is_listed = {targets.lists(build, called) for build in builds}
+    names = {os.path.relpath(one.object) for one in here or records}
+    if asked != "inspect":
+        names |= {name for one in here or records for name in targets.names(one.object) if os.sep not in name}
+    if True not in is_listed and (meant := nearest(typed, names - {typed}, 0.8)):
+        return HipcacheError(f"the store knows no object or target '{typed}'", f"did you mean '{meant}'?")
+    if not here:
+        return HipcacheError(of_none, another_store(store))
+    hint = f"in {listed(builds)} these compile HIP: {listed(sorted({_named(one, targets) for one in here}))}"
+    if True in is_listed or (None in is_listed and not typed.endswith(_FILES_OF_COMPILES)):
+        return HipcacheError(f"'{typed}' seems to compile no HIP itself", hint)
+    return HipcacheError(of_none, hint)
+
+
+def another_store(store: Path) -> str:
+    """A hint."""
+    return f"is HIPCACHE_DIR ('{store}') the one that the build used?"
+
+
+def _made_of(source: str, records: Sequence[Record]) -> list[Record]:
+    """The compiles of the source at that absolute path, the last one first."""
+    last = os.path.basename(source)
+    made = (
+        one
+        for one in records
+        for word in one.command
+        if word.endswith(last) and os.path.normpath(os.path.join(one.directory, word)) == source
+    )
+    return sorted(made, key=lambda one: -one.when)
+
+
+def _command(asked: str, record: Record) -> str:
+    return f"hipcache {asked} {shlex.quote(os.path.relpath(record.object))}"
+
+
+def _named(record: Record, targets: Targets) -> str:
+    """By its target, if that has a name of its own."""
+    name = targets.of(record.object)
+    return os.path.relpath(record.object) if os.sep in name else name
 
 
 def near(records: Sequence[Record], targets: Targets, place: str = ".") -> list[Record]:

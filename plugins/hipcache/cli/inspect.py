@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    record = recorded(settings, options.object)
+    record = recorded(settings, options.object, "inspect")
     units = [unit for unit in record.units if options.unit in (None, unit.name)]
     if not units:
         known = ", ".join(unit.name for unit in record.units)
