@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -150,11 +151,17 @@ def test_the_doctor_is_green_and_red_on_a_terminal(machine: FakeMachine) -> None
 
 
 @pytest.mark.parametrize("compiler", ["clang++-15", "clang++-19"])
-def test_debians_own_clang_is_found_fit_with_the_flags_it_needs(compiler: str, tmp_path: Path) -> None:
+def test_debians_own_clang_is_found_fit_with_the_flags_it_needs(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it leaves nothing in the directory for temporary files."""
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
     out, err = io.StringIO(), io.StringIO()
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HIP_PLATFORM": "amd"}
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HIP_PLATFORM": "amd", "TMPDIR": str(temporary)}
     assert dispatch(["doctor", "--compiler", compiler], Session(environ, out, err)) == 0, out.getvalue()
     text = out.getvalue()
     assert f"is clang {compiler.removeprefix('clang++-')}." in text
@@ -163,3 +170,4 @@ def test_debians_own_clang_is_found_fit_with_the_flags_it_needs(compiler: str, t
     assert "gfx906 gfx908 gfx909 gfx90a" in text
     assert "hipcache understands its plan" in text
     assert err.getvalue() == ""
+    assert list(temporary.iterdir()) == []

@@ -177,9 +177,12 @@ static_library('kernels',
 
     @each_meson
     def test_debians_hip_is_found_without_a_flag(self, tmp_path: Path, meson: str) -> None:
-        """The compiler is the one that hipcc uses, even beside an nvcc, though clang++-19 is there as well."""
-        project = Project(tmp_path, meson).write(simple())
+        """The compiler is the one that hipcc uses, even beside an nvcc, though clang++-19 is there as well. It leaves
+        nothing in the directory for temporary files."""
+        (tmp_path / "tmp").mkdir()
+        project = Project(tmp_path, meson, {"TMPDIR": str(tmp_path / "tmp")}).write(simple())
         text = project.setup()
+        assert list((tmp_path / "tmp").iterdir()) == []
         assert re.search(r"compiler\s*: /usr/bin/clang\+\+-15, clang 15\.0\.6", text)
         libraries = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
         assert f"--rocm-path=/usr --rocm-device-lib-path={libraries}" in " ".join(project.commands()[0])

@@ -10,7 +10,9 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hipcache.cli import arches
 from hipcache.errors import PassThrough
@@ -160,8 +162,17 @@ def _headers(compiler: str, probe: Sequence[str], machine: Machine) -> tuple[str
 
 
 def _run(machine: Machine, argv: Sequence[str]) -> Completed:
+    """The driver leaves empty directories in TMPDIR, also for `-###`: it gets one of ours, if that can be made."""
+    with ExitStack() as stack:
+        env = dict(machine.environ)
+        with suppress(OSError):
+            env["TMPDIR"] = stack.enter_context(TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True))
+        return _run_with(machine, argv, env)
+
+
+def _run_with(machine: Machine, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
     try:
-        return machine.runner.run(argv, env=machine.environ)
+        return machine.runner.run(argv, env=env)
     except OSError as error:
         return Completed(127, b"", f"error: {error.strerror}".encode())
 
