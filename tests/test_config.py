@@ -169,14 +169,22 @@ def test_a_bad_value_is_reported_with_its_variable_or_file_line_and_key(tmp_path
 
 
 def test_an_unknown_key_is_reported_with_the_nearest_one_in_the_same_style(tmp_path: Path) -> None:
-    for key, nearest in (("maxsize", "max_size"), ("HIPCACHE_MAXSIZE", "HIPCACHE_MAX_SIZE"), ("base_dir", "basedir")):
+    for key, nearest in (
+        ("maxsize", "max_size"),
+        ("HIPCACHE_MAXSIZE", "HIPCACHE_MAX_SIZE"),
+        ("base_dir", "basedir"),
+        ("MAX_SIZE", "max_size"),
+        ("hipcache_max_size", "HIPCACHE_MAX_SIZE"),
+    ):
         error = fault(with_file(tmp_path, f"jobs: 1\n{key}: 1\n"))
         assert error.message == f"{tmp_path}/settings.yaml:2: unknown key '{key}'"
         assert error.hint == f"did you mean '{nearest}'?"
 
 
 def test_a_key_that_resembles_none_gets_the_list_of_all(tmp_path: Path) -> None:
-    assert "max_size" in fault(with_file(tmp_path, "zzzz: 1\n")).hint
+    hint = fault(with_file(tmp_path, "zzzz: 1\n")).hint
+    assert "max_size" in hint
+    assert "config" not in hint, "no file may have this"
 
 
 def test_an_unknown_variable_is_a_warning_for_a_compile_and_an_error_for_a_command(tmp_path: Path) -> None:

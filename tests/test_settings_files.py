@@ -90,8 +90,10 @@ def test_a_store_and_a_project_may_set_nothing_that_reaches_out(place: Place, sc
         assert f"{file}:1" in caught.value.message
         assert "cannot be set in a" in caught.value.message
     file.write_text("remotes: http://a/b\n")
-    with pytest.raises(ConfigError, match="unknown key 'remotes'"):
+    with pytest.raises(ConfigError, match="unknown key 'remotes'") as caught:
         place.load()
+    listed = caught.value.hint.removeprefix("known are ").split(", ")
+    assert sorted(listed) == sorted(scope.allowed)
 
 
 def test_a_projects_base_directory_is_the_files_or_one_below(place: Place) -> None:
@@ -149,6 +151,7 @@ def test_config_set_writes_into_the_file_that_is_named(place: Place, capsys: pyt
     told("--project", "set", "basedir", ".")
     assert place.project.read_text() == "# ours\nbasedir: .\n"
     assert "cannot be set in a project's config file" in told("--project", "set", "remote", "http://a/b")
+    assert "known are disable, readonly, basedir" in told("--project", "set", "zzzz", "1")
     assert f"'{place.store}:1' sets it, too" in told("set", "max_size", "2G")
     assert "0 " in told("--store", "unset", "max_size")
     assert place.store.read_text() == ""

@@ -118,9 +118,14 @@ VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for 
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """The prefix, which all share, would make everything look near."""
-    names = {name.removeprefix(PREFIX): name for name in known}
-    close = errors.nearest(word.removeprefix(PREFIX), names, 0.5)
+    """A hint with the name that may have been meant, in whatever case, or with all of them. The prefix, which all
+    share, would make everything look near."""
+
+    def bare(name: str) -> str:
+        return name.upper().removeprefix(PREFIX)
+
+    names = {bare(name): name for name in known}
+    close = errors.nearest(bare(word), names, 0.5)
     return f"did you mean '{names[close]}'?" if close else "known are " + ", ".join(known)
 
 

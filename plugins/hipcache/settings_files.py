@@ -180,8 +180,9 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
         name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         place = f"{origin}: key '{name}'"
         if name not in keys:
-            # A wrong key is matched against those that are written like it.
-            style = [known for known in keys if known.startswith(PREFIX) == name.startswith(PREFIX)]
+            # A wrong key is matched against those that are written like it, and that this file may have.
+            is_variable = name.upper().startswith(PREFIX)
+            style = [k for k, one in keys.items() if k.startswith(PREFIX) == is_variable and allows(scope, one)]
             raise ConfigError(f"{origin}: unknown key '{name}'", nearest(name, style))
         setting = keys[name]
         refuse(setting, scope, place)
@@ -240,12 +241,17 @@ def _pairs(node: Node) -> dict[str, Node] | None:
     return {str(key.value): value for key, value in node.value}
 
 
+def allows(scope: Scope, setting: Setting) -> bool:
+    """May files of this scope have that setting?"""
+    return setting.key not in NAMES_A_FILE and (not scope.allowed or setting.key in scope.allowed)
+
+
 def refuse(setting: Setting, scope: Scope, place: str) -> None:
     """Raises ConfigError if files of this scope may not have that setting. `place`: which one, for the message."""
     variable = next(name for name, known in VARIABLES.items() if known is setting)
     if setting.key in NAMES_A_FILE:
         raise ConfigError(f"{place} cannot be set in a config file", f"set {variable} in the environment")
-    if scope.allowed and setting.key not in scope.allowed:
+    if not allows(scope, setting):
         raise ConfigError(
             f"{place} cannot be set in a {scope.name} config file",
             f"it may have {', '.join(scope.allowed)}; set {setting.key} in the user's config file, or {variable}",

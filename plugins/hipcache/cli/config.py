@@ -97,7 +97,7 @@ def _plain(value: object) -> object:
 
 def _one(options: argparse.Namespace, session: Session) -> int:
     name, *rest = options.command
-    found = config_file.setting(rest[0])
+    found = config_file.setting(rest[0], options.scope)
     if name == "get":
         settings = config.load(session.environ, strict=True)
         value = _values(settings)[found.variable]

@@ -15,12 +15,14 @@ from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE, SYSTEM, USER, 
 from hipcache.shared import PROJECT_SETTINGS
 
 
-def setting(name: str) -> Setting:
-    """The setting of that name, written as a key (`max_size`) or as a variable. Raises ConfigError."""
+def setting(name: str, scope: Scope = USER) -> Setting:
+    """The setting of that name, written as a key (`max_size`) or as a variable. `scope`: of the file that it is for.
+    Raises ConfigError."""
     known = {found.key: found for found in SETTINGS if found.key not in NAMES_A_FILE}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
-        raise ConfigError(f"unknown setting '{name}'", nearest(key, list(known)))
+        allowed = [one for one, found in known.items() if settings_files.allows(scope, found)]
+        raise ConfigError(f"unknown setting '{name}'", nearest(key, allowed))
     return known[key]
 
 
