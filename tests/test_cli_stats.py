@@ -21,6 +21,19 @@ def test_stats_of_a_fresh_store_say_what_to_do_and_create_nothing(shell: Shell) 
     assert not shell.dir.exists()
 
 
+def test_stats_without_a_compile_since_a_mark_or_zero_say_since_when(shell: Shell, tmp_path: Path) -> None:
+    statistics.record(shell.dir, MISS)
+    assert shell("stats", "--json") == 0
+    mark = tmp_path / "before.json"
+    mark.write_text(shell.out)
+    assert shell("stats", "--since", str(mark)) == 0
+    nothing = r"Nothing has been compiled since 2\d\d\d-\d\d-\d\d \d\d:\d\d\.\n"
+    assert re.match(nothing, shell.out), shell.out
+    assert shell("stats", "--zero") == 0
+    assert shell("stats") == 0
+    assert re.match(nothing, shell.out), shell.out
+
+
 def test_stats_show_outcomes_architectures_jobs_reasons_and_time(shell: Shell) -> None:
     for outcome in (MISS, PARTIAL, PARTIAL, PASSED):
         statistics.record(shell.dir, outcome)

@@ -15,10 +15,12 @@ _OUTCOMES = {outcome: several for outcome, (_, several) in WORDS.items()}
 
 def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> None:
     total = sum(numbers.compiles.values())
-    if total == 0 and not numbers.checks:
+    since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
+    if total == 0 and not numbers.checks and since:
+        screen.line(f"Nothing has been compiled{since}.")
+    elif total == 0 and not numbers.checks:
         screen.line("Nothing has been compiled yet: run 'hipcache clang++ ...', or include(HipCache) in CMake.")
     else:
-        since = f" since {time.strftime('%Y-%m-%d %H:%M', time.localtime(numbers.since))}" if numbers.since else ""
         hits, units = numbers.unit_hits
         rows = [[f"compiles{since}", str(total), ""], ["cacheable", str(numbers.cacheable), ""]]
         for outcome in (HIT, PARTIAL, MISS):
