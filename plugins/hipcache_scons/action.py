@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from SCons.Action import CommandAction
+from SCons.Action import CommandAction, LazyAction, ListAction
 from SCons.Errors import BuildError
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
@@ -27,26 +27,55 @@ hipcache: no compiler '{}' on the PATH of this Environment
 """
 
 
-class HipAction(CommandAction):  # type: ignore[misc]
-    """`command`: HIPCOM or SHHIPCOM; `flags`: the variables that choose the toolchain."""
+class HipAction(LazyAction):  # type: ignore[misc]
+    """`command`: HIPCOM or SHHIPCOM, one command or all else that SCons takes for an action, such as a list; `flags`:
+    the variables that choose the toolchain."""
 
     def __init__(self, command: str, flags: str) -> None:
-        super().__init__(f"${command}", cmdstr=f"${command}STR", varlist=())
+        super().__init__(command, {"cmdstr": f"${command}STR"})
         self._toolchain = f"$HIPCXX $_HIPTARGETFLAGS {flags}"
         # By node; put in by the thread that compiles, taken out by the main thread.
         self._read: dict[Any, Reads] = {}
 
+    def compile_of(self, target: Any, source: Any, env: Any) -> Any:
+        """The action of the one command that compiles; None if it cannot be told."""
+        if self._is_one(env):
+            return self
+        made = self._generate(target, source, env, 1)
+        several = made.list if isinstance(made, ListAction) else [made]
+        return next((one for one in several if isinstance(one, _Compile)), None)
+
+    def _is_one(self, env: Any) -> bool:
+        return self.get_parent_class(env) is CommandAction
+
+    def _generate(self, target: Any, source: Any, env: Any, for_signature: Any, executor: Any = None) -> Any:
+        """SCons' own action, where the variable does not hold one command: but the first command that starts HIPCXX
+        is for the cache."""
+        made = super()._generate(target, source, env, for_signature, executor)
+        if not env or self._is_one(env):
+            return made
+        several = made.list if isinstance(made, ListAction) else [made]
+        first = next((number for number, one in enumerate(several) if _starts_compiler(one, target, source, env)), None)
+        if first is None:
+            return made
+        compiling = _Compile(several[first].cmd_list, self)
+        return ListAction([*several[:first], compiling, *several[first + 1 :]])
+
     def execute(self, target: Any, source: Any, env: Any, executor: Any = None) -> Any:
         """In a worker thread."""
+        return self.compile(self, target, source, env, executor)
+
+    def compile(self, command: CommandAction, target: Any, source: Any, env: Any, executor: Any) -> Any:
+        """What `command` makes, through the cache if it is on. In a worker thread."""
         if executor:
             target, source = executor.get_all_targets(), executor.get_all_sources()
         node, started, cwd = target[0], time.time(), commands.directory()
         if node.is_conftest():
             # The attempts of Configure go to config.log, and SCons remembers the answer itself.
-            return super().execute(target, source, env, executor)
+            return CommandAction.execute(command, target, source, env, executor)
         environ = commands.environment(env)
         cache = cached.open_cache(environ)
-        argv = commands.words(self, target, source, env, executor) if cached.is_on(env, cache) else None
+        argv = commands.words(command, target, source, env, executor) if cached.is_on(env, cache) else None
         if argv:
             ahead.fetch_once(cache)
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
@@ -56,7 +85,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
             if ended and ended.left is None:
                 files, result = ended.files, 0
             else:
-                files, result = self._plain(target, source, env, executor, Path(scratch))
+                files, result = self._plain(command, target, source, env, executor, Path(scratch))
                 if cache.engine and not cache.config.disable:
                     shadows.note(cache.engine, str(node.get_abspath()), ())
                 if argv and ended:
@@ -66,7 +95,9 @@ class HipAction(CommandAction):  # type: ignore[misc]
             self._read[node] = Reads(files, started)
         return result
 
-    def _plain(self, target: Any, source: Any, env: Any, executor: Any, scratch: Path) -> tuple[tuple[str, ...], Any]:
+    def _plain(
+        self, command: CommandAction, target: Any, source: Any, env: Any, executor: Any, scratch: Path
+    ) -> tuple[tuple[str, ...], Any]:
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
         pass includes; with CC_PRINT_HEADERS every pass adds the headers that it enters to one file."""
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
@@ -75,7 +106,7 @@ class HipAction(CommandAction):  # type: ignore[misc]
             return (), BuildError(errstr=f"no compiler '{compiler}'", status=127, action=self)
         headers = scratch / "headers"
         variables = {**env["ENV"], "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": str(headers)}
-        result = super().execute(target, source, env.Override({"ENV": variables}), executor)
+        result = CommandAction.execute(command, target, source, env.Override({"ENV": variables}), executor)
         try:
             names = os.fsdecode(headers.read_bytes()).splitlines()
         except OSError:
@@ -83,9 +114,10 @@ class HipAction(CommandAction):  # type: ignore[misc]
         files = dict.fromkeys(dependencies.locate(name.strip(), commands.directory()) for name in names)
         return tuple(path for path in files if os.path.isfile(path)), result
 
-    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str:
-        """The command line, the toolchain by content, and headers that appeared. In the main thread; SCons asks again
-        when the object has been built, right before it notes the implicit dependencies: the moment to settle them."""
+    def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | bytes:
+        """The command line (bytes if there are several), the toolchain by content, and headers that appeared. In the
+        main thread; SCons asks again when the object has been built, right before it notes the implicit dependencies:
+        the moment to settle them."""
         node = flatten([target])[0]  # Configure gives a node without a list around it
         reads = self._read.pop(node, None)
         if reads is not None:
@@ -98,9 +130,32 @@ class HipAction(CommandAction):  # type: ignore[misc]
         engine = None if cache.config.disable else cache.engine
         known = toolchain.digest(words, environ, commands.directory(), engine)
         shadowed = shadows.seen(engine, str(node.get_abspath()), commands.directory()) if engine else ""
-        return f"{super().get_presig(target, source, env, executor)}\n{known}" + (shadowed and f"\n{shadowed}")
+        more = f"\n{known}" + (shadowed and f"\n{shadowed}")
+        signature: str | bytes = super().get_presig(target, source, env)
+        return signature + more if isinstance(signature, str) else signature + more.encode()
 
     def get_implicit_deps(self, target: Any, source: Any, env: Any, executor: Any = None) -> list[Any]:
         """In the main thread, before SCons decides."""
         programs: list[Any] = super().get_implicit_deps(target, source, env, executor)
         return programs if target[0].is_conftest() else programs + dependencies.stored(target[0])
+
+
+class _Compile(CommandAction):  # type: ignore[misc]
+    """The command that compiles, one of several in the variable of `whole`."""
+
+    def __init__(self, command: Any, whole: HipAction) -> None:
+        super().__init__(command, **whole.gen_kw)
+        self._whole = whole
+
+    def execute(self, target: Any, source: Any, env: Any, executor: Any = None) -> Any:
+        """In a worker thread."""
+        return self._whole.compile(self, target, source, env, executor)
+
+
+def _starts_compiler(action: Any, target: Any, source: Any, env: Any) -> bool:
+    """Is it a command that begins with the words of HIPCXX?"""
+    if not isinstance(action, CommandAction):
+        return False
+    words, compiler = action.process(target, source, env)[0], env.subst_list("$HIPCXX")
+    first = [str(word) for word in compiler[0]] if compiler else []
+    return bool(words and first) and [str(word) for word in words[0][: len(first)]] == first

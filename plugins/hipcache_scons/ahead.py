@@ -57,7 +57,8 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
     if not cached.is_on(env, cache) or cached.open_cache(commands.environment(env)) is not cache:
         return []
     target, source = executor.get_all_targets(), executor.get_all_sources()
-    argv = commands.words(action, target, source, env, executor)
+    compiling = action.compile_of(target, source, env)
+    argv = compiling and commands.words(compiling, target, source, env, executor)
     if not argv:
         return []
     words = direct.kept_as(argv)

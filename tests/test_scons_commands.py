@@ -1,0 +1,104 @@
+"""Command variables that hold more than one command: a list, lines, functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scons_project import HEADERLIGHT, Project, newest, project
+
+__all__ = ["newest", "project"]
+pytestmark = [pytest.mark.takes_turns("project"), pytest.mark.archs(1)]
+
+SECOND = 'env["HIPCOM"] = [env["HIPCOM"], "echo second $TARGET"]\n'
+ONE = 'env.HipObject("one.hip")\n'
+
+
+def lines(text: str) -> list[str]:
+    """Each printed line, a compile by its first words."""
+    return [line.partition(" -c ")[0] for line in text.splitlines()]
+
+
+def test_the_compile_of_several_commands_is_cached_and_all_of_them_run(project: Project) -> None:
+    project.construct(SECOND + ONE)
+    first = project.build()
+    assert first.compiled == ["one.o"]
+    assert lines(first.out)[1:] == ["echo second one.o", "second one.o"]
+    made = (project.root / "one.o").read_bytes()
+    assert project.build().up_to_date
+    (project.root / "one.o").unlink()
+    again = project.build()
+    assert again.out == first.out
+    assert (project.root / "one.o").read_bytes() == made
+    assert project.outcomes == {"hit": 1, "miss": 1}
+
+
+def test_a_changed_header_or_command_of_several_rebuilds(project: Project) -> None:
+    """Also a header that SCons' scanner does not find, and the command that is none of the cache's."""
+    project.write({"one.hip": '#define NAME "seen.hpp"\n#include NAME\n', "seen.hpp": "int seen;\n"})
+    for cache in (True, False):
+        project.construct(f'env["HIPCACHE"] = {cache}\n{SECOND}{ONE}')
+        project.build()
+        project.write({"seen.hpp": f"int seen, {cache};\n"})
+        assert project.build().compiled == ["one.o"]
+        assert project.build().up_to_date
+    project.construct(f'env["HIPCACHE"] = False\n{SECOND.replace("second", "another")}{ONE}')
+    assert "another one.o" in project.build().out
+
+
+def test_without_the_cache_all_commands_run(newest: Project) -> None:
+    newest.construct('env["HIPCACHE"] = False\n' + SECOND + ONE)
+    built = newest.build()
+    assert built.compiled == ["one.o"]
+    assert lines(built.out)[1:] == ["echo second one.o", "second one.o"]
+    assert newest.outcomes == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '["echo before", "@$OLD", "-false", act]',
+        '"echo before\\n$OLD\\ntouch one.acted"',
+        '["echo before", act, ["$HIPCXX", "-o", "$TARGET", "-c", "$HIPFLAGS", "-x", "hip", "$SOURCES"]]',
+    ],
+    ids=["a list", "lines", "lists of words"],
+)
+def test_everything_that_scons_takes_for_an_action(newest: Project, value: str) -> None:
+    newest.construct(f"""
+def act(target, source, env):
+    open("one.acted", "w").close()
+env["OLD"] = env["HIPCOM"]
+env["HIPCOM"] = {value}
+{ONE}""")
+    built = newest.build()
+    assert "before" in built.out.splitlines()
+    assert (newest.root / "one.acted").exists()
+    assert newest.outcomes == {"miss": 1}
+    assert newest.build().up_to_date
+
+
+def test_a_command_that_fails_ends_the_others(newest: Project) -> None:
+    newest.construct(SECOND.replace("[env", '["false", env') + ONE)
+    built = newest.try_build()
+    assert built.status == 2
+    assert "[one.o] Error 1" in built.err
+    assert not built.compiled
+    assert newest.outcomes == {}
+
+
+def test_a_dry_run_and_the_text_of_a_compile(newest: Project) -> None:
+    newest.construct(SECOND + ONE)
+    assert lines(newest.build("-n").out)[1:] == ["echo second one.o"]
+    newest.construct('env["HIPCOMSTR"] = "HIP $TARGET"\n' + SECOND + ONE)
+    assert newest.build().out == "HIP one.o\nHIP one.o\nsecond one.o\n"
+
+
+def test_commands_without_the_compiler_are_left_to_scons(newest: Project) -> None:
+    script = newest.root / "compile.sh"
+    script.write_text(f'#!/bin/sh\nexec clang++-15 {HEADERLIGHT} -x hip --offload-arch=gfx906 -c "$2" -o "$1"\n')
+    script.chmod(0o755)
+    newest.construct('env["SHHIPCOM"] = ["./compile.sh $TARGET $SOURCE", "touch two"]\nenv.SharedHipObject("one.hip")')
+    newest.build()
+    assert (newest.root / "one.os").exists() and Path(newest.root / "two").exists()
+    assert newest.outcomes == {}
+    assert newest.build().up_to_date
