@@ -126,3 +126,33 @@ def test_what_keeps_from_caching_is_said_once_as_the_sconstruct_is_read(
     built = newest.build()
     assert built.err.count(said) == 1
     assert newest.try_build("-n").err.count(said) == 1
+
+
+@pytest.mark.archs(1)
+def test_a_text_says_whether_to_cache_as_an_environment_variable_does(project: Project) -> None:
+    """As `HIPCACHE=no` on the command line becomes one, without a BoolVariable."""
+    lines = [
+        f'env.Clone(HIPCACHE="{text}", WORD="Off").HipObject("{number}.o", "one.hip")'
+        for number, text in enumerate(("no", "0", "False", "$WORD", " off "))
+    ]
+    lines += [f'env.Clone(HIPCACHE="{text}").HipObject("{text}-.o", "one.hip")' for text in ("Yes", "1", "")]
+    project.construct("\n".join(lines))
+    project.build()
+    assert sum(project.outcomes.values()) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'env["HIPCACHE"] = "maybe"\nenv.HipObject("one.hip")',
+        'env.HipObject("one.hip")\nenv["HIPCACHE"] = "maybe"',
+        'env.Tool("hipcache", HIPCACHE="maybe")',
+        'env["HIPCACHE"] = "maybe"\nenv.IreeModule("m", "m.mlir", DEVICES=["local"])',
+    ],
+)
+def test_a_text_that_is_neither_yes_nor_no_is_an_error(newest: Project, text: str) -> None:
+    newest.construct(text)
+    built = newest.try_build("-j2")
+    assert built.status == 2
+    assert "HIPCACHE: 'maybe' is neither yes nor no\n  write it as in HIPCACHE=False" in built.err
+    assert "Traceback" not in built.err and not (newest.root / "one.o").exists()

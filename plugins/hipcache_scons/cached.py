@@ -39,6 +39,8 @@ from hipcache.report.history import Record
 from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass, replace
 from hipcache.verify import delivered
+from SCons.Errors import UserError
+from SCons.Util import is_String
 
 from hipcache_scons import dependencies, direct, shadows
 
@@ -220,7 +222,20 @@ def _tell(cache: Cache, done: Compiled, argv: tuple[str, ...], cwd: str) -> Reco
 
 def is_on(env: Any, cache: Cache) -> bool:
     """Is the cache to be tried for a command of this Environment?"""
-    return bool(env.get("HIPCACHE", True)) and not cache.config.disable
+    return is_wanted(env) and not cache.config.disable
+
+
+def is_wanted(env: Any) -> bool:
+    """The variable HIPCACHE; a text, as from the command line, is read as an environment variable of hipcache's is.
+    Raises UserError if that is neither yes nor no."""
+    value = env.get("HIPCACHE", True)
+    if not is_String(value):
+        return bool(value)
+    text = env.subst(value).strip()
+    flag = settings.FLAGS.get(text.lower()) if text else True
+    if flag is None:
+        raise UserError(f"HIPCACHE: '{text}' is neither yes nor no\n  write it as in HIPCACHE=False or HIPCACHE='no'")
+    return flag
 
 
 def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, failed: bool) -> None:

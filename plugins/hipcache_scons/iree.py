@@ -22,7 +22,7 @@ from SCons.Errors import UserError
 from SCons.Util import CLVar, is_List
 
 from hipcache_scons import commands
-from hipcache_scons.cached import STARTED_WITH
+from hipcache_scons.cached import STARTED_WITH, is_wanted
 
 _DEVICES = ("hip", "amdgpu", "local")
 _TARGET = re.compile(r"[\w+:-]+")
@@ -42,7 +42,7 @@ def _module(
     flags = [str(flag) for flag in CLVar(FLAGS)]
     _check(name, DEVICES, TARGETS, flags)
     hipcache = _program(env)
-    cached = hipcache if env["HIPCACHE"] else []
+    launcher = hipcache if is_wanted(env) else []
     # The user's settings are those that SCons was started with, as for HIP.
     variables = {**STARTED_WITH, **commands.environment(env)}
     modules = []
@@ -51,7 +51,7 @@ def _module(
             made = f"{name}.{device}.{target}.vmfb" if target else f"{name}.{device}.vmfb"
             more = [f"--iree-hal-target-device={device}"]
             more += [f"--iree-rocm-target={target}"] if target else ["--iree-hal-local-target-device-backends=llvm-cpu"]
-            command = [*cached, "$IREECOMPILE", *more, *flags, "$SOURCE", "-o", "$TARGET"]
+            command = [*launcher, "$IREECOMPILE", *more, *flags, "$SOURCE", "-o", "$TARGET"]
             modules += env.Command(made, source, [command], ENV=variables)
     compiler = env.WhereIs(env.subst("$IREECOMPILE"))
     if compiler:

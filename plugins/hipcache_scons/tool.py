@@ -94,7 +94,7 @@ def generate(env: Any, **settings: Any) -> None:
     runtime.install(env)
     targets.install(env)
     iree.install(env)
-    if env["HIPCACHE"]:
+    if cached.is_wanted(env):
         # Says now, while the SConstruct is read, what keeps it from caching.
         cached.open_cache(commands.environment(env))
 
@@ -158,6 +158,7 @@ def _shared(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
 
 def _emit(target: Any, source: Any, env: Any, variable: str) -> tuple[Any, Any]:
     _check_archs(target, env)
+    cached.is_wanted(env)  # or an error, now
     # CacheDir keys a first build by what the scanner finds, which is less than what is read; and hipcache has it.
     env.NoCache(target)
 
