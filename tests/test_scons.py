@@ -188,6 +188,19 @@ env.HipObject("one.hip")
     assert again.up_to_date
 
 
+@pytest.mark.archs(1)
+def test_the_lines_of_the_page_that_check_for_hip_run(newest: Project) -> None:
+    page = (CHECKOUT / "docs/scons.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (lines,) = [block for block in blocks if "CheckHip" in block]
+    for header, status in (("no/such.h", 1), ("hip_in_short.hpp", 0)):
+        here = lines.replace("hip/hip_runtime.h", header)
+        newest.construct(f'env.Append(CPPPATH=["."])\n{here}env.HipObject("one.hip")\n')
+        built = newest.try_build()
+        assert built.status == status, built.err
+    assert newest.outcomes == {"miss": 1}
+
+
 def test_programs_and_libraries_are_listed_as_targets(project: Project) -> None:
     """For explain and report; by names that tell two of one name in two directories apart."""
     project.write({f"{name}.hip": hip_source(name) for name in ("one", "two")}).write({"main.cpp": "int main() {}\n"})
