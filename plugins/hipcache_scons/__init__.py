@@ -8,6 +8,7 @@
     ahead         what a build needs, fetched from the remote at once
     cached        one compile or link through the engine
     commands      the command of an action
+    database      the objects in SCons' compilation database
     dependencies  real dependency lists as nodes
     shadows       headers that may appear
     toolchain     the toolchain in SCons' signatures

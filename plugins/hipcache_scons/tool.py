@@ -33,7 +33,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import ahead, cached, commands, iree, link, runtime, targets
+from hipcache_scons import ahead, cached, commands, database, iree, link, runtime, targets
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -148,11 +148,13 @@ def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> st
 
 def _static(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
     target, source = StaticObjectEmitter(target, source, env)
+    database.note(STATIC, "CXXCOM", target, source, env)
     return _emit(target, source, env, "$HIPFLAGS")
 
 
 def _shared(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
     target, source = SharedObjectEmitter(target, source, env)
+    database.note(SHARED, "SHCXXCOM", target, source, env)
     return _emit(target, source, env, "$SHHIPFLAGS")
 
 
