@@ -63,6 +63,17 @@ def test_a_timeout_is_a_number_of_seconds_with_an_end(shell: Shell, text: str) -
         assert f"'{text}' is not a number of seconds, such as 30" in shell.err
 
 
+def test_sync_without_a_remote_does_not_fail_a_job(shell: Shell) -> None:
+    shell.environ["HIPCACHE_REMOTE"] = ""  # as CI sets it from a secret that a fork has not
+    assert shell("sync") == 0
+    assert (shell.out, shell.err) == ("nothing is sent: no remote is set (HIPCACHE_REMOTE, see docs/share.md)\n", "")
+    del shell.environ["HIPCACHE_REMOTE"]
+    assert shell("sync") == 0
+    shell.environ["HIPCACHE_REMOT"] = "http://there"
+    assert shell("sync") == 1
+    assert "did you mean 'HIPCACHE_REMOTE'?" in shell.err
+
+
 def test_a_mistyped_device_of_iree_gets_the_nearest_one(shell: Shell) -> None:
     for typed, hint in (("hpi", "did you mean 'hip'?"), ("cuda", "known are hip, amdgpu, local")):
         assert shell("iree-check", "a.vmfb", f"--device={typed}") == 1
