@@ -141,7 +141,13 @@ def test_an_item_that_fails_by_itself_stops_no_other_one_and_is_left_out_in_the_
     uploads.end()
 
 
-def test_an_outage_leaves_no_item_out(tmp_path: Path, web: Server) -> None:
+def errors_of(store: LocalStore) -> int:
+    remote = statistics({"HIPCACHE_DIR": str(store.root), "HOME": str(store.root)})["remote"]
+    assert isinstance(remote, dict)
+    return int(remote["errors"])
+
+
+def test_an_outage_leaves_no_item_out_and_is_counted_once(tmp_path: Path, web: Server) -> None:
     store = filled(tmp_path / "store", 5)
     web.kill()
     uploads = begun(store, patient(web.url))
@@ -149,10 +155,16 @@ def test_an_outage_leaves_no_item_out(tmp_path: Path, web: Server) -> None:
     for _ in range(2 * uploading._TRIES):
         uploads.sync(said.append)
         assert said[-1]["left"] == 5
+    assert errors_of(store) == 1
     web.start()
     uploads.sync(said.append)
     assert said[-1]["left"] == 0
     await_records(web, 5)
+    assert errors_of(store) == 1
+    web.kill()
+    put(store, 5)
+    uploads.sync(said.append)
+    assert errors_of(store) == 2, "of another outage"
     uploads.end()
 
 
@@ -174,9 +186,7 @@ def test_a_content_that_is_too_large_for_the_server_stops_no_other_one(tmp_path:
     await_records(web, 3)
     uploads.end()
     assert len([*(web.place / "www/team/ac").iterdir()]) == 3
-    remote = statistics({"HIPCACHE_DIR": str(tmp_path / "store"), "HOME": str(tmp_path)})["remote"]
-    assert isinstance(remote, dict)
-    assert remote["errors"] == 1
+    assert errors_of(store) == 1
 
 
 def hit_by_engine(lab: Lab, env: Mapping[str, str]) -> None:

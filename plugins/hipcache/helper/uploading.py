@@ -29,8 +29,9 @@ class _Line:
     """What one remote has got of the queue. `got`: names of items; `unreadable`: of those that this user cannot read;
     `failed`: of those that failed by themselves, the last one at the end, and how often they did after something else
     had gone well; `again`: of those that are to be tried again now; `is_well`: has nothing failed since the last
-    upload? `alone`: one item at a time, to find the one that fails; `said`: why the last one failed; `fault`: why
-    nothing can be sent now; `asked`: there may be something new; `hurry`: try again at once."""
+    upload? `told`: is a failure since then counted? `alone`: one item at a time, to find the one that fails; `said`:
+    why the last one failed; `fault`: why nothing can be sent now; `asked`: there may be something new; `hurry`: try
+    again at once."""
 
     remote: Remote
     got: set[str] = field(default_factory=set)
@@ -38,6 +39,7 @@ class _Line:
     failed: dict[str, int] = field(default_factory=dict)
     again: list[str] = field(default_factory=list)
     is_well: bool = True
+    told: bool = False
     alone: bool = False
     said: str = ""
     fault: str = ""
@@ -116,7 +118,7 @@ class Uploads:
                 items, others = self._next(line)
             except OSError:
                 return False
-            fault = self._upload(line.remote, items) if items else ""
+            fault = self._upload(line, items) if items else ""
             with self._lock:
                 if fault:
                     self._note_failed(line, items, fault, others=others)
@@ -164,13 +166,16 @@ class Uploads:
             line.fault = fault
         line.is_well = False
 
-    def _upload(self, remote: Remote, items: list[queue.Item]) -> str:
-        """The fault, or nothing."""
+    def _upload(self, line: _Line, items: list[queue.Item]) -> str:
+        """The fault, or nothing. An outage is counted once, however often it is tried again."""
         try:
-            tally = remote.open().upload(items, lambda size: None)
+            tally = line.remote.open().upload(items, lambda size: None)
         except Exception as error:
-            statistics.record_remote(self.config.dir, {"errors": 1}, self.config.umask)
-            return remote.failed_upload(error)
+            if not line.told:
+                statistics.record_remote(self.config.dir, {"errors": 1}, self.config.umask)
+            line.told = True
+            return line.remote.failed_upload(error)
+        line.told = False
         counts = {"uploads": tally.uploads, "sent": tally.sent, "errors": tally.errors}
         statistics.record_remote(self.config.dir, counts, self.config.umask)
         return ""
