@@ -23,20 +23,25 @@ if os.environ.get("ALONE"):
 OBJECTS = "env.HipObject(['one.hip', 'two.hip'])\n"
 
 
-def project(root: Path, environ: dict[str, str]) -> Project:
+LIST = 'env["HIPCOM"] = [env["HIPCOM"], "true"]\n'
+POST_ACTION = "objects = env.HipObject(['one.hip', 'two.hip'])\nenv.AddPostAction(objects, 'true')\n"
+
+
+def project(root: Path, environ: dict[str, str], objects: str = OBJECTS) -> Project:
     """With the newest SCons: the Python of Debian's has no libraries of the protocols."""
     root.mkdir(exist_ok=True)
     made = Project(root, "newest", environ)
     made.write({"hip_in_short.hpp": HIP_IN_SHORT, "one.hip": hip_source("one"), "two.hip": hip_source("two")})
-    return made.construct(QUICK + ALONE + OBJECTS)
+    return made.construct(QUICK + ALONE + objects)
 
 
-def test_a_build_begins_with_the_fetch_of_all_that_it_needs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("objects", [OBJECTS, LIST + OBJECTS, POST_ACTION], ids=["plain", "list", "post-action"])
+def test_a_build_begins_with_the_fetch_of_all_that_it_needs(tmp_path: Path, objects: str) -> None:
     with running(nginx(tmp_path / "server")) as server:
         run = tmp_path / "run"
         run.mkdir(mode=0o700)
         environ = {"HIPCACHE_REMOTE": patient(server.url), "XDG_RUNTIME_DIR": str(run)}
-        made = project(tmp_path / "project", environ)
+        made = project(tmp_path / "project", environ, objects)
         try:
             assert "of 2 HIP compiles 0 fetched, 0 already here, 2 to compile or look up" in made.build("-j2").out
             uploaded_from(made.root / "store")

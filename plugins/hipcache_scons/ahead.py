@@ -53,11 +53,13 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
     if node.is_conftest() or os.path.exists(node.get_abspath()):
         return []
     executor = node.get_executor()
-    env, (action,) = executor.get_build_env(), executor.get_action_list()
+    env, actions = executor.get_build_env(), executor.get_action_list()
     if not cached.is_on(env, cache) or cached.open_cache(commands.environment(env)) is not cache:
         return []
     target, source = executor.get_all_targets(), executor.get_all_sources()
-    compiling = action.compile_of(target, source, env)
+    # AddPreAction and AddPostAction put others beside it.
+    action = next((one for one in actions if hasattr(one, "compile_of")), None)
+    compiling = action and action.compile_of(target, source, env)
     argv = compiling and commands.words(compiling, target, source, env, executor)
     if not argv:
         return []
