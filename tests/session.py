@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,7 +37,15 @@ def _session() -> Path:
             atexit.register(private_mounts.detach, place)
             os.makedirs(known, exist_ok=True)
         os.chmod(known, 0o755)  # some tests compile as another user
+        atexit.register(_end_sccache, known)
     return Path(known)
+
+
+def _end_sccache(session: str) -> None:
+    """Meson starts a server of sccache, which would live for ten minutes, and know only the files of this run."""
+    program = Path(sys.executable).with_name("sccache")
+    if Path(session, "sccache").exists() and program.exists():
+        subprocess.run([program, "--stop-server"], stdout=subprocess.DEVNULL, timeout=60, check=True)
 
 
 def _in_memory(session: Path) -> Path:
@@ -47,6 +56,8 @@ def _in_memory(session: Path) -> Path:
 
 
 SESSION = _session()
+# A server of the user's, or of another run, does not see the files of this one.
+os.environ["SCCACHE_SERVER_UDS"] = f"{SESSION}/sccache"
 # Each start of pytest changes the mode of the directory above those of all runs: what compiles below it in another run
 # would count as moved, and would not be kept. So this run has one of its own.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SESSION))
