@@ -10,20 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, settle, watched_compiler
+from in_shell import shell
 
 pytestmark = pytest.mark.takes_turns("lab")
 
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
-
-
-def shell(lab: Lab, command: str, *words: str | Path, env: dict[str, str] | None = None) -> tuple[int, bytes, bytes]:
-    """Run a shell command in which "$@" stands for `words`."""
-    ended = lab.run(["/bin/bash", "-c", command, "bash", *words], env=env)
-    return ended.status, ended.out, ended.err
 
 
 @only_19
@@ -86,43 +80,6 @@ def test_a_compiler_that_is_a_script_without_an_interpreter_runs_as_in_a_shell(l
     assert shell(lab, '"$@"', *LAUNCHER, *words) == (0, b"", b"")
     assert (lab.root / "out.o").read_bytes() == expected
     assert b"clang version" in shell(lab, 'PATH=".:$PATH"; "$@"', *LAUNCHER, "compiler", "--version")[1]
-
-
-@only_19
-@pytest.mark.parametrize("where", ["@<(echo -DVALUE=7)", "@/dev/stdin < options", "-include /dev/stdin < header"])
-def test_what_can_be_read_but_once_is_read_by_the_compiler(lab: Lab, where: str) -> None:
-    lab.write("k.hip", kernel("VALUE"))
-    lab.write("options", "-DVALUE=7")
-    lab.write("header", "#define VALUE 7\n")
-    for _ in range(2):
-        assert shell(lab, f'"$@" {where}', *LAUNCHER, *lab.words()) == (0, b"", b"")
-        made = (lab.root / "out.o").read_bytes()
-        assert shell(lab, f'"$@" {where}', *lab.words()) == (0, b"", b"")
-        assert made == (lab.root / "out.o").read_bytes()
-
-
-@only_19
-def test_a_source_from_standard_input_is_that_of_this_command(lab: Lab) -> None:
-    for value in ("1", "2"):
-        lab.write("input", f'extern "C" int host() {{ return {value}; }}')
-        words = lab.words("-x", "hip", source="/dev/stdin")
-        assert shell(lab, '"$@" < input', *LAUNCHER, *words) == (0, b"", b"")
-        made = (lab.root / "out.o").read_bytes()
-        assert shell(lab, '"$@" < input', *words) == (0, b"", b"")
-        assert made == (lab.root / "out.o").read_bytes()
-
-
-@pytest.mark.parametrize("target", ["-", "/dev/stdout", "/dev/stderr", "fifo.d"])
-def test_a_dependency_file_that_is_a_stream_gets_a_rule_for_each_pass_as_from_clang(lab: Lab, target: str) -> None:
-    os.mkfifo(lab.root / "fifo.d")
-    command = "exec 3<>fifo.d; " if target == "fifo.d" else ""
-    ended = []
-    for launcher in ((), LAUNCHER, LAUNCHER):
-        words = [*launcher, *lab.words("-MD", "-MF", target)]
-        rules = "; timeout 0.5 cat <&3" if target == "fifo.d" else ""
-        ended.append(shell(lab, f'{command}"$@"{rules}; true', *words))
-    assert b"".join(ended[0][1:]).count(b"k.hip") == 3
-    assert ended[1:] == [ended[0]] * 2
 
 
 @only_19

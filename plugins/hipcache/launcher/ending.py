@@ -111,7 +111,8 @@ def run(argv: list[str]) -> int:
     process: subprocess.Popen[bytes] | None = None
     try:
         with signals_deferred():
-            process = subprocess.Popen(argv)
+            # It may name files that were opened for it (/dev/fd/3); ours are closed there by themselves (PEP 446).
+            process = subprocess.Popen(argv, close_fds=False)
         return process.wait()
     except Interrupted as interrupted:
         if process is None:

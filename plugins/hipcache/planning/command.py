@@ -23,7 +23,7 @@ from hipcache.planning.driver_options import (
     why_passed_through_in_program,
 )
 from hipcache.planning.responses import expand
-from hipcache.planning.streams import is_stream
+from hipcache.planning.streams import is_stream, names_stream
 from hipcache.processes.observe import Observation
 from hipcache.values import dataclass, replace
 
@@ -132,13 +132,14 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
             own_cuid = True
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
-        _refuse_link(arguments, environ)
+        _refuse_link(arguments, cwd, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
     assembles = assembler.assembles(arguments, sources, cwd)
     _refuse(arguments, sources, compiles=compiles, assembles=assembles, refused=refused, output=output, environ=environ)
     for name, _ in sources:
         if is_stream(os.path.join(cwd, name)):
             raise PassThrough("standard_streams", name)
+    _refuse_streams(arguments, cwd)
     if not compiles:
         refuse_options(arguments, why_passed_through_in_program)
         source = next(name for name, language in sources if is_hip(name, language))
@@ -233,9 +234,14 @@ def _refuse(
     _refuse_variables(environ)
 
 
-def _refuse_link(arguments: tuple[str, ...], environ: Mapping[str, str]) -> None:
+def _refuse_link(arguments: tuple[str, ...], cwd: str, environ: Mapping[str, str]) -> None:
     refuse_options(arguments, why_passed_through_in_link)
     _refuse_variables(environ)
+    _refuse_streams(arguments, cwd)
+
+
+def _refuse_streams(arguments: tuple[str, ...], cwd: str) -> None:
+    refuse_options(arguments, lambda word: "standard_streams" if names_stream(word, cwd) else "")
 
 
 def _refuse_variables(environ: Mapping[str, str]) -> None:

@@ -106,7 +106,7 @@ REASONS = {
     "plugin": "it loads a compiler plugin",
     "random_cuid": "it asks for a random CUID",
     "several_sources": "it has several sources that hipcache cannot compile one by one",
-    "standard_streams": "it reads standard input or writes standard output",
+    "standard_streams": "it reads standard input or another stream, or writes standard output",
     "linked_output": "its output is a symbolic link, and the bundler writes to the link's target",
     "response_file": "a response file cannot be read",
     "iree_output": "this iree-compile command writes something other than one module",
