@@ -141,6 +141,8 @@ def test_an_empty_word_is_no_source_as_clang_has_it() -> None:
         (("-v", "-c", "k.hip"), "asks_driver"),
         (("-save-temps=obj", "-c", "k.hip"), "save_temps"),
         (("-MJ", "db.json", "-c", "k.hip"), "temporary_names"),
+        (("-MJdb.json", "-c", "k.hip"), "temporary_names"),
+        (("-Xarch_device", "-MJdb.json", "-c", "k.hip"), "temporary_names"),
         (("-gsplit-dwarf=single", "-c", "k.hip"), "temporary_names"),
         (("-include-pch", "p.pch", "-c", "k.hip"), "pch"),
         (("-fmodules", "-c", "k.hip"), "modules"),

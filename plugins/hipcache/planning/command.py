@@ -112,9 +112,10 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         if not word:
             sources.append((value, language))
             continue
-        reason = why_passed_through(word)
+        option = value if word.startswith("-Xarch_") else word
+        reason = why_passed_through(option)
         if reason:
-            refused.append((reason, word))
+            refused.append((reason, option))
         if _sets_language(word):
             language = _language(word, value)
         elif word in ("-o", "--output"):
@@ -188,7 +189,7 @@ def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
         elif not word.startswith("-") or word == "-":
             yield at, "", word
         elif word.startswith("-Xarch_"):
-            next(words, None)
+            yield at, word, next(words, (0, ""))[1]
         else:
             yield at, word, next(words, (0, ""))[1] if word in SEPARATE else ""
 

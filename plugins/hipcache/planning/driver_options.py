@@ -48,7 +48,7 @@ _LEFT = """
     save_temps          -save-temps --save-temps -save-temps=* --save-temps=*
     side_output         -ftime-report -ftime-report=* -fproc-stat-report -fproc-stat-report=*
     side_output         -ftime-trace -ftime-trace=* -gen-reproducer* -H --trace-includes
-    temporary_names     -MJ -gen-cdb-fragment-path* -gsplit-dwarf=single
+    temporary_names     -MJ* -gen-cdb-fragment-path* -gsplit-dwarf=single
     pch                 -include-pch -emit-pch
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
