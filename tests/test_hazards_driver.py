@@ -80,9 +80,16 @@ def test_a_header_that_appears_in_an_include_path_of_the_environment_is_seen(lab
 
 def test_options_overridden_by_the_environment_are_the_ones_that_count(lab: Lab) -> None:
     lab.write("k.hip", kernel("VALUE"))
-    before = lab.warm("-DVALUE=1", env={"CCC_OVERRIDE_OPTIONS": "#s/-DVALUE=1/-DVALUE=3/"})
-    lab.changed(before, "-DVALUE=1", env={"CCC_OVERRIDE_OPTIONS": "#s/-DVALUE=1/-DVALUE=4/"})
+    before = lab.warm("-DVALUE=1", env={"CCC_OVERRIDE_OPTIONS": "#x-DVALUE=1 +-DVALUE=3"})
+    lab.changed(before, "-DVALUE=1", env={"CCC_OVERRIDE_OPTIONS": "#x-DVALUE=1 +-DVALUE=4"})
     lab.changed(before, "-DVALUE=1")
+
+
+def test_an_override_that_rewrites_words_is_left_to_the_driver(lab: Lab) -> None:
+    lab.write("k.hip", kernel("VALUE"))
+    for value in "34":
+        made = lab.compile("-DVALUE=1", env={"CCC_OVERRIDE_OPTIONS": f"#s/-DVALUE=1/-DVALUE={value}/"})
+        assert made.counted.reason == "plan"
 
 
 @pytest.mark.parametrize("more", ["+-S", "+--cuda-device-only", "+-save-temps", "+-flto", "+-MD", "+-gsplit-dwarf"])

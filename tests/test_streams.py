@@ -32,6 +32,7 @@ def test_what_can_be_read_but_once_is_read_by_the_compiler(lab: Lab, where: str)
     [
         *("-include <(cat header)", "-include /dev/fd/6 6<header", "-include../../../../../../../dev/fd/6 6<header"),
         *("-I/dev/fd/6 -include header.hpp 6<inc", "-idirafter /proc/self/fd/6 -include header.hpp 6<inc"),
+        "--config=./more.cfg 6<header",
         *("--config /dev/fd/7 7<options", "-DVALUE=7 -I/dev/fd/6 6<inc"),
         *("-include pipe & cat header >pipe; wait $!", "-DVALUE -include other.hpp -I/proc/self/fd/6 6<inc"),
     ],
@@ -39,6 +40,7 @@ def test_what_can_be_read_but_once_is_read_by_the_compiler(lab: Lab, where: str)
 def test_a_file_that_is_open_in_the_users_shell_is_read_by_the_compiler(lab: Lab, where: str) -> None:
     lab.write("k.hip", kernel("VALUE"))
     lab.write("options", "-DVALUE=7")
+    lab.write("more.cfg", "-include /dev/fd/6")
     for name in ("header", "inc/header.hpp"):
         lab.write(name, "#define VALUE 7\n")
     lab.write("inc/other.hpp", "#undef VALUE\n#define VALUE 8\n")

@@ -102,17 +102,26 @@ def test_variables_of_the_linker_reach_it(lab: Lab, variable: str) -> None:
 
 
 @only_19
-@pytest.mark.parametrize("place", ["configuration file", "CCC_OVERRIDE_OPTIONS"])
-def test_an_option_that_writes_a_file_while_the_driver_plans_is_found_outside_of_the_command_too(
-    lab: Lab, place: str
+@pytest.mark.parametrize(
+    ("flags", "edits"),
+    [
+        (["--config=./clang.cfg"], ""),
+        (["-MJcommands.json"], ""),
+        (["-Xarch_device", "-MJcommands.json"], ""),
+        ([], "# +-MJ +commands.json"),
+        ([], "#+-MJcommands.json"),
+        ([], "#^-MJcommands.json +-DQ"),
+        (["-DQ"], "#s/-DQ/-MJcommands.json/"),
+    ],
+)
+def test_an_option_that_writes_a_file_while_the_driver_plans_is_found_in_any_place(
+    lab: Lab, flags: list[str], edits: str
 ) -> None:
     lab.write("clang.cfg", "# all commands of this directory\n-MJ commands.json\n")
-    in_file = place == "configuration file"
-    words = lab.words(*(["--config=./clang.cfg"] if in_file else []))
-    env = {} if in_file else {"CCC_OVERRIDE_OPTIONS": "# +-MJ +commands.json"}
+    env = {"CCC_OVERRIDE_OPTIONS": edits} if edits else {}
     for _ in range(2):
-        assert lab.hipcache(*words, env=env).status == 0
-        assert lab.counted().reason == "temporary_names"
+        assert lab.hipcache(*lab.words(*flags), env=env).status == 0
+        assert lab.counted().reason == ("plan" if "s/" in edits else "temporary_names")
         (lab.root / "commands.json").unlink()
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.patterns import pattern
-from hipcache.planning import answers, tools
+from hipcache.planning import added, answers, tools
 from hipcache.planning.answers import Answer
 from hipcache.planning.cc1 import COMMAND_LINES, NOWHERE
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import refuse_options
 from hipcache.planning.jobs import split
-from hipcache.planning.responses import expand, tokenize
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 
@@ -69,7 +68,7 @@ def answer(
     if found is None:
         found = run(program, argv, engine, runner, Path(cwd), scratch())
         # The driver asks the machine what `native` means, and not through a path.
-        more = _more_options(found.text, engine.environ)
+        more = added.options(found.text, engine.environ)
         if any(map(_NATIVE.search, arguments)) or any("native" in word for word in more):
             found = Answer(found.text, ())
         answers.remember(engine, question, found)
@@ -97,7 +96,7 @@ def message_options(environ: Mapping[str, str], columns: int | None) -> list[str
 
 def check_options(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:
     """Raises PassThrough for an option that is not in the command, and that `why` gives a reason for; JobFailed."""
-    refuse_options(_more_options(text, environ), why)
+    refuse_options(added.options(text, environ), lambda word: why(word) or added.why_passed_through(word))
     check_messages(text)
 
 
@@ -105,20 +104,6 @@ def check_messages(text: str) -> None:
     """clang 15 plans on after an error (an -Xarch_ option that cannot be forwarded) and ends with status 0."""
     if "error:" in text and "error:" in split(text)[1]:
         raise JobFailed(DRIVER, 1)
-
-
-def _more_options(text: str, environ: Mapping[str, str]) -> list[str]:
-    """Options that are not in the command: of the configuration files that the plan's banner names, and of
-    CCC_OVERRIDE_OPTIONS, which marks them with + or ^."""
-    words = [word.lstrip("+^") for word in environ.get("CCC_OVERRIDE_OPTIONS", "").split()]
-    for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
-        try:
-            with open(name, encoding="utf-8", errors="surrogateescape") as file:
-                lines = [line for line in file if not line.lstrip().startswith("#")]
-        except OSError as error:
-            raise PassThrough("driver", f"'{name}': {error.strerror}") from error
-        words += expand(tokenize("".join(lines)), os.path.dirname(name))
-    return words
 
 
 def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:

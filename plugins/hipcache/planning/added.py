@@ -1,0 +1,43 @@
+"""Options that a command does not have, and that the driver adds to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from hipcache.errors import PassThrough
+from hipcache.planning.responses import expand, tokenize
+from hipcache.planning.streams import names_stream
+
+
+def options(text: str, environ: Mapping[str, str]) -> list[str]:
+    """Options that are not in the command: of the configuration files that the plan's banner names, and of
+    CCC_OVERRIDE_OPTIONS."""
+    words = _edited(environ.get("CCC_OVERRIDE_OPTIONS", ""))
+    for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
+        try:
+            with open(name, encoding="utf-8", errors="surrogateescape") as file:
+                lines = [line for line in file if not line.lstrip().startswith("#")]
+        except OSError as error:
+            raise PassThrough("driver", f"'{name}': {error.strerror}") from error
+        words += expand(tokenize("".join(lines)), os.path.dirname(name))
+    return words
+
+
+def _edited(edits: str) -> list[str]:
+    """The words that CCC_OVERRIDE_OPTIONS adds to a command (clang/lib/Driver/Driver.cpp: `applyOneOverrideOption`).
+    A `#` in front silences what the driver says about the edits. Raises PassThrough for one that may turn any word into
+    any other."""
+    words: list[str] = []
+    for edit in edits.removeprefix("#").split(" "):
+        if edit.startswith(("+", "^")):
+            words.append(edit[1:])
+        elif edit and edit[0] not in "xXO":
+            raise PassThrough("plan", f"CCC_OVERRIDE_OPTIONS has '{edit}'")
+    return words
+
+
+def why_passed_through(option: str) -> str:
+    """The reason why a compile with such an option is left to the compiler, whatever its kind; empty if it is not."""
+    return "standard_streams" if names_stream(option, "/") else ""
