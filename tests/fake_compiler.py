@@ -15,7 +15,7 @@ from pathlib import Path
 
 import recordings
 from hipcache.making.splice import PLACEHOLDER
-from hipcache.processes.runner import NO_STDIN, Completed, Killed, Traced
+from hipcache.processes.runner import NO_STDIN, PIPE, Completed, Killed, Traced
 from store_clock import HandClock
 
 _MARK = b"host-part-goes-here-" + b"." * 44
@@ -127,7 +127,14 @@ class Group:
         return self._compiler.job(argv, cwd or Path("/"))
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
         return Traced(self.run(argv, cwd=cwd, env=env), None)
 

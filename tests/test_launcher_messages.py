@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, FAILED, FULL, HIT, LAUNCHER, Lab, in_terminal, kernel
 
+TERMINFO = [f"{place}/terminfo/{letter}/xterm" for place in ("/lib", "/usr/share") for letter in ("x", "78")]
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 WARNS = (
@@ -26,6 +28,11 @@ WARNS = (
         ({"TERM": ""}, 60),
         ({"TERM": "vt100"}, 80),
         ({"TERM": "linux"}, 0),
+        ({"TERM": "alacritty"}, 60),
+        ({"TERM": "tmux"}, 60),
+        ({"TERM": "sun-color"}, 60),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, 60),
+        ({"TERM": "xterm", "NO_COLOR": ""}, 60),
     ],
     ids=str,
 )
@@ -40,6 +47,28 @@ def test_a_terminal_shows_what_clang_would_show(lab: Lab, env: dict[str, str], c
     assert b"a_variable" in plain[1]
     for _ in range(2):
         assert in_terminal([*LAUNCHER, *words], lab.root, lab.environ | env, columns) == plain
+
+
+def test_colours_follow_what_the_driver_looks_at(lab: Lab) -> None:
+    """One command in one store: each variable, and the entry of terminfo, counts for its hits, too."""
+    lab.write("k.hip", WARNS)
+    lab.write("clang.cfg", "-fno-color-diagnostics\n")
+    foot = lab.root.parent / "home/.terminfo/f/foot"
+    time.sleep(0.05)
+
+    def same(env: dict[str, str], *flags: str) -> bool:
+        words = lab.words("-Wall", *flags)
+        plain = in_terminal(words, lab.root, lab.environ | env)
+        for _ in range(2):
+            assert in_terminal([*LAUNCHER, *words], lab.root, lab.environ | env) == plain
+        return b"\x1b[" in plain[1]
+
+    assert [same({"TERM": name}) for name in ("foot", "xterm", "foot")] == [False, True, False]
+    assert same({"TERM": "xterm", "NO_COLOR": "1"}) == (lab.version == "15")
+    same({"TERM": "xterm"}, "--config=./clang.cfg")
+    foot.parent.mkdir(parents=True)
+    foot.write_bytes(next(Path(place).read_bytes() for place in TERMINFO if Path(place).exists()))
+    same({"TERM": "foot"})
 
 
 def test_messages_without_a_terminal_follow_those_with_one(lab: Lab) -> None:

@@ -13,7 +13,7 @@ from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.loop.front import make
 from hipcache.planning import command
-from hipcache.processes.runner import NO_STDIN, SubprocessRunner, Traced
+from hipcache.processes.runner import NO_STDIN, PIPE, SubprocessRunner, Traced
 from hipcache.values import replace
 from preamble_lab import BOTH, build, counts, prelab, prepare, source, words
 
@@ -121,9 +121,16 @@ class Meddling(SubprocessRunner):
         return self
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
-        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program)
+        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
         if self.kind == "header" and "-emit-pch" in argv:
             header = self.lab.root / "inc/value.hpp"
             rewrite(header, header.read_text().replace("VALUE 3", "VALUE 6"))

@@ -11,7 +11,7 @@ from hipcache import config
 from hipcache.engine.opening import open_engine
 from hipcache.loop.front import make
 from hipcache.planning import command
-from hipcache.processes.runner import NO_STDIN, SubprocessRunner, Traced
+from hipcache.processes.runner import NO_STDIN, PIPE, SubprocessRunner, Traced
 from hipcache.values import replace
 from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare, source, words
 
@@ -128,10 +128,17 @@ class Recording(SubprocessRunner):
         return self
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
         self.tries += "-include-pch" in argv
-        return super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program)
+        return super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
 
 
 def tries(lab: Lab, body: str, *flags: str) -> int:

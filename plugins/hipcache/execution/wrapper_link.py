@@ -9,7 +9,7 @@ from hipcache.execution import holder, host_link
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.model import Action, Inputs, Output, Ran
-from hipcache.planning import driver
+from hipcache.planning import colours
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.wrapper_plan import WrapperPlan
 
@@ -44,7 +44,9 @@ def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing
     command = session.command
     if not command.links:
         return host_link.run(session, ToolJob(plan.job.program, (*images, *plan.job.arguments)), columns=columns)
-    words = [command.compiler, *driver.message_options(session.engine.environ, columns)]
+    jobs = session.jobs
+    messages_as = colours.ask(command, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
+    words = [command.compiler, *messages_as.options]
     for image in images:
         words += ["-Xlinker", image]
     # The driver speaks before the device links, the host's linker after them.

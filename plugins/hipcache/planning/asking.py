@@ -7,13 +7,12 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.planning import assembler, auxiliary, driver, plan
+from hipcache.planning import assembler, auxiliary, colours, driver, plan
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_passed_through
 from hipcache.planning.jobs import split
 from hipcache.planning.plan import Plan
-from hipcache.processes.observe import Observation
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
 
@@ -24,7 +23,7 @@ class Asked:
 
     plan: Plan
     program: str
-    observations: tuple[Observation, ...]
+    observations: driver.Observations
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class AskedToAssemble:
 
     job: AssemblerJob
     program: str
-    observations: tuple[Observation, ...]
+    observations: driver.Observations
 
 
 def ask(
@@ -44,12 +43,13 @@ def ask(
     (clang 15 makes directories for its temporary files even when it only plans). Raises PassThrough, and JobFailed
     if the driver refuses the command."""
     command, messages = _without_messages_file(command)
-    words = driver.words_for(command, [f"-cuid={cuid}"] if cuid else [], engine, columns)
+    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
+    words = driver.words_for(command, [*messages_as.options, *([f"-cuid={cuid}"] if cuid else [])])
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
     observations = found.observations
     if cuid and f"unused during compilation: '-cuid={cuid}'" in found.text:
         # The new offload driver, up to clang 19, has no CUIDs.
-        words = driver.words_for(command, [], engine, columns)
+        words = driver.words_for(command, messages_as.options)
         program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
         observations = (*observations, *found.observations) if observations and found.observations else ()
     driver.check_options(found.text, engine.environ, _why_passed_through)
@@ -57,7 +57,7 @@ def ask(
     text = driver.with_messages_to(text, messages) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
-    return Asked(parsed, program, observations)
+    return Asked(parsed, program, messages_as.beside(observations))
 
 
 def _why_passed_through(option: str) -> str:
@@ -78,7 +78,7 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
     say, which it would say in another look on a terminal."""
     if messages_file(("", *command.arguments))[0]:
         raise PassThrough("side_output", SERIALIZE[0])
-    words = driver.words_for(command, [], engine, None)
+    words = driver.words_for(command, [])
     program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, _why_passed_through)
     jobs, messages = split(found.text)
@@ -87,7 +87,7 @@ def ask_assembler(command: Command, engine: Engine, runner: Runner, scratch: Cal
     return AskedToAssemble(assembler.parse(jobs), program, found.observations)
 
 
-def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, tuple[Observation, ...]]:
+def count_jobs(argv: tuple[str, ...], cwd: str, engine: Engine) -> tuple[int, driver.Observations]:
     """The number of jobs that the driver plans for a command of several sources, and all that it looked at for that
     (nothing if that is not known). Raises JobFailed, and PassThrough also if it has something to say: it says that
     once, for all sources."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.planning import driver, link_plan, program_plan, wrapper_plan
+from hipcache.planning import colours, driver, link_plan, program_plan, tools, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
 from hipcache.planning.driver_options import why_passed_through_in_link, why_passed_through_in_program
 from hipcache.planning.link_plan import LinkPlan
@@ -23,7 +23,8 @@ def ask_program(
     if is_relocatable(command.arguments):
         text = _ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
         return program_plan.parse_relocatable(text, command.side)
-    words = driver.words_for(command, [], engine, columns)
+    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
+    words = driver.words_for(command, messages_as.options)
     _, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
     return program_plan.parse(driver.as_typed(found.text, words, command), command.side)
@@ -40,8 +41,9 @@ def ask_link(
 def _ask_anew(
     command: Command, engine: Engine, runner: Runner, columns: int | None, scratch: Path, why: Callable[[str], str]
 ) -> str:
-    words = driver.words_for(command, [link_plan.DUMP_SCRIPT], engine, columns)
-    program = driver.find(words[0], command.cwd, engine)
+    messages_as = colours.ask(command, engine, runner, columns=columns, scratch=lambda: scratch)
+    words = driver.words_for(command, [*messages_as.options, link_plan.DUMP_SCRIPT])
+    program = tools.find(words[0], command.cwd, engine.environ)
     text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
     driver.check_options(text, engine.environ, why)
     return text

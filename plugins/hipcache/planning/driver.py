@@ -19,6 +19,8 @@ from hipcache.planning.jobs import split
 from hipcache.processes import observe
 from hipcache.processes.runner import Runner
 
+Observations = tuple[observe.Observation, ...]
+
 # The name of the driver's own job.
 DRIVER = "the driver"
 # `native` as the value of an option (-march=native, --offload-arch=gfx906,native), not as a part of a path.
@@ -62,7 +64,7 @@ def answer(
 ) -> tuple[str, Answer]:
     """The path of the driver, and what it says to `argv`, which has `-###` in it and `arguments` written out: as it
     was remembered, if that still holds. Raises PassThrough, JobFailed."""
-    program = find(argv[0], cwd, engine)
+    program = tools.find(argv[0], cwd, engine.environ)
     question = answers.question("plan", program, argv, cwd, engine.environ)
     found = answers.recall(engine, question)
     if found is None:
@@ -75,23 +77,9 @@ def answer(
     return program, found
 
 
-def find(compiler: str, cwd: str, engine: Engine) -> str:
-    program = tools.which(compiler, cwd, engine.environ)
-    if not program:
-        raise PassThrough("driver", f"no '{compiler}' on PATH")
-    return program
-
-
-def words_for(command: Command, more: list[str], engine: Engine, columns: int | None) -> list[str]:
+def words_for(command: Command, more: Sequence[str]) -> list[str]:
     # Our options go first, so that the user's override them, and because a `--` may end the options.
-    return [command.compiler, "-###", *message_options(engine.environ, columns), *more, *command.argv[1:]]
-
-
-def message_options(environ: Mapping[str, str], columns: int | None) -> list[str]:
-    """The options that give messages the format that they have without hipcache. `columns`: see `ask`."""
-    # The driver checks whether its standard error is a terminal. Under hipcache it is a pipe.
-    colours = ["-fcolor-diagnostics"] if environ.get("TERM", "") not in ("", "dumb") else []
-    return [] if columns is None else [*colours, f"-fmessage-length={columns}"]
+    return [command.compiler, "-###", *more, *command.argv[1:]]
 
 
 def check_options(text: str, environ: Mapping[str, str], why: Callable[[str], str]) -> None:

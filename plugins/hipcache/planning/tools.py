@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from hipcache.errors import PassThrough
+
 # Programs that take a compiler's command behind their own name.
 _BEFORE_A_COMPILER = frozenset(["ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache"])
 
@@ -42,6 +44,14 @@ def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
     return ""
+
+
+def find(compiler: str, cwd: str, environ: Mapping[str, str]) -> str:
+    """As `which`. Raises PassThrough if there is none."""
+    program = which(compiler, cwd, environ)
+    if not program:
+        raise PassThrough("driver", f"no '{compiler}' on PATH")
+    return program
 
 
 def _name(program: str) -> str:

@@ -20,8 +20,8 @@ from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
 from hipcache.values import dataclass
 
-#: A standard input that ends at once.
-NO_STDIN = subprocess.DEVNULL
+#: A standard input that ends at once, and an output that goes into the answer.
+NO_STDIN, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,7 @@ class Runner(Protocol):
         env: Mapping[str, str],
         stdin: int = NO_STDIN,
         program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
         """As `run`; and tell what it looked at, if that can be done. `program`: its path, if the first word has
         none."""
@@ -177,6 +178,7 @@ class SubprocessRunner:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         stdin: int = NO_STDIN,
+        stderr: int = PIPE,
     ) -> Completed:
         """Run `argv`, without a `stdin` on nothing. Raises OSError if it cannot be started, Killed after `kill`."""
         if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
@@ -193,11 +195,11 @@ class SubprocessRunner:
                     env=env,
                     stdin=stdin,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=stderr,
                 )
                 self._running.add(process)
         try:
-            stdout, stderr = process.communicate()
+            stdout, said = process.communicate()
         except BaseException:
             process.kill()  # a signal handler that unwinds: once it is taken off the list, `kill` does not know it
             raise
@@ -206,7 +208,7 @@ class SubprocessRunner:
                 self._running.discard(process)
         if self._killed:
             raise Killed
-        return Completed(process.returncode, stdout, stderr, time.monotonic() - start, process.used)
+        return Completed(process.returncode, stdout, said or b"", time.monotonic() - start, process.used)
 
     def trace(
         self,
@@ -216,17 +218,18 @@ class SubprocessRunner:
         env: Mapping[str, str],
         stdin: int = NO_STDIN,
         program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
         path = program or argv[0]
         if "/" not in path:
-            return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, "it has no path")
+            return Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, "it has no path")
         # Signals are heard in the main thread alone, and not while native code holds it.
         size = aside.LARGE if threading.current_thread() is threading.main_thread() else 0
-        traced, why = aside.run(lambda: self._trace(path, argv, cwd, env, stdin), size=size)
-        return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin), None, why)
+        traced, why = aside.run(lambda: self._trace(path, argv, cwd, env, stdin, stderr), size=size)
+        return traced or Traced(self.run(argv, cwd=cwd, env=env, stdin=stdin, stderr=stderr), None, why)
 
     def _trace(
-        self, program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int
+        self, program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stderr: int
     ) -> tuple[Traced | None, str]:
         """The trace; or None, and why the process was not run."""
         one = observing.new()
@@ -245,7 +248,8 @@ class SubprocessRunner:
                     raise Killed
                 self._traced.add(one)
             try:
-                status, used, observed, why = one.run(program, argv, str(cwd), env, (stdin, *streams))
+                out_and_err = streams if stderr == PIPE else (streams[0], stderr)
+                status, used, observed, why = one.run(program, argv, str(cwd), env, (stdin, *out_and_err))
             except OSError as error:
                 return None, f"it cannot be started under observation: {error.strerror}"
             finally:

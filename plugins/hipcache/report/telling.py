@@ -29,7 +29,7 @@ _LOG_MILLISECONDS = 1000
 
 def columns(environ: Mapping[str, str]) -> int | None:
     """The width clang would wrap its messages at (0: it would not), or None if they do not go to a terminal. With
-    glibc it asks COLUMNS alone, not the terminal. Whether they have colours is another question (`driver.ask`)."""
+    glibc it asks COLUMNS alone, not the terminal. Whether they have colours: `planning/colours`."""
     if not os.isatty(2):
         return None
     width = environ.get("COLUMNS", "")
