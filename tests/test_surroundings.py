@@ -255,3 +255,11 @@ def test_a_script_that_does_more_than_compile_is_left_to_itself(lab: Lab, how: s
     for _ in range(2):
         assert lab.compile().counted.reason == "wrapper"
     assert (lab.root / "out.o").read_bytes().endswith(b"signed") == how.startswith("signs")
+
+
+@pytest.mark.parametrize("mask", ["077", "002"])
+def test_a_script_that_sets_the_mode_of_new_files_is_left_to_itself(lab: Lab, mask: str) -> None:
+    lab.compiler = str(script(lab.root / "clang++", f'umask {mask}\nexec {lab.compiler} "$@"\n'))
+    for _ in range(2):
+        assert lab.compile().counted.reason == "wrapper"
+        assert (lab.root / "out.o").stat().st_mode & 0o777 == 0o666 & ~int(mask, 8)

@@ -68,9 +68,11 @@ _AARCH64 = {
     439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
 # Calls that no process of a tree may make: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their
-# newer forms; setpgid and setsid.
-_X86_64_CHANGES = dict.fromkeys([76, *range(82, 89), 109, 112, 258, 263, 264, 265, 266, 316])
-_AARCH64_CHANGES = dict.fromkeys([34, 35, 36, 37, 38, 45, 154, 157, 276])
+# newer forms; setpgid and setsid; umask, and setuid, setgid and the like, which change whose the outputs are.
+_X86_64_CHANGES = dict.fromkeys(
+    [76, *range(82, 89), 95, 105, 106, 109, *range(112, 115), 116, 117, 119, 122, 123, *(258, 263, 264, 265, 266, 316)]
+)
+_AARCH64_CHANGES = dict.fromkeys([*range(34, 39), 45, *range(143, 148), 149, 151, 152, 154, 157, 159, 166, 276])
 # Machine -> its number for auditing, its calls with a path, its calls that change something.
 MACHINES = {
     "x86_64": (0xC000003E, _X86_64, _X86_64_CHANGES),
