@@ -40,8 +40,9 @@ def _parts(word: str) -> Iterator[str]:
 
 
 def _is_pipe(path: str) -> bool:
+    """One of the file system's. (/dev/stdout may be a pipe, too, and is for outputs.)"""
     try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
+        return stat.S_ISFIFO(os.stat(path).st_mode) and not is_of_kernel(os.path.normpath(path))
     except (OSError, ValueError):
         return False
 
