@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from hip import HIT, MISS, Lab, explained, replace, rewrite, settle
+from hip import HIT, LAUNCHER, MISS, Lab, explained, replace, rewrite, settle
 from iree_lab import GFX90A, HIP, IMPORT, LIBRARIES, LOCAL, MATMUL, iree, needs_iree, same, warm, weights, words
 
 __all__ = ["iree"]
@@ -51,6 +51,21 @@ def own_bitcode(lab: Lab, name: str = "bitcode") -> str:
     place = lab.root.parent / name
     shutil.copytree(LIBRARIES / "iree_platform_libs" / "rocm", place)
     return f"--iree-rocm-bc-dir={place}"
+
+
+def test_an_old_module_is_written_into(iree: Lab) -> None:
+    module, other = iree.root / "old.vmfb", iree.root / "link.vmfb"
+    warm(iree, *HIP)
+    made = []
+    for launcher in ((), LAUNCHER, LAUNCHER):
+        module.write_text("old")
+        module.chmod(0o640)
+        other.hardlink_to(module)
+        assert iree.run([*launcher, *words(*HIP, output="old.vmfb")]).status == 0
+        made.append((other.read_bytes(), module.stat().st_mode, module.stat().st_nlink))
+        module.unlink()
+        other.unlink()
+    assert made[1:] == [made[0]] * 2
 
 
 def test_bitcode_that_changes_in_place_is_seen(iree: Lab) -> None:

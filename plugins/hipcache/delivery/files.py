@@ -46,7 +46,7 @@ def deliver(graph: Graph, ends: Mapping[str, End], contents: ContentStore) -> se
         path, output, end = Path(one.path), one.output, ends[one.output.action]
         if output.name in end.held:
             write(path, end.held[output.name].read(), through_links=one.through_links)
-        elif one.through_links:
+        elif one.through_links and os.path.lexists(path):
             content = contents.read(end.hash(output.name))
             if content is not None:
                 write(path, content, through_links=True)

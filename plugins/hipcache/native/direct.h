@@ -124,8 +124,9 @@ void direct_release(record *found);
 /* output.c: absolute paths; whole or not at all. False where that cannot be done, and nothing was changed. */
 bool is_plain_file_or_absent(const char *path); /* and may be written */
 bool has_temporary_directory(const request *asked);
-/* `name`: of a blob in `store`, of that size. */
-bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination);
+/* `name`: of a blob in `store`, of that size; `runs`: will it be made executable? As for `write_whole`, not everywhere. */
+bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
+                  bool runs);
 bool read_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], bytes *content); /* appends it */
 bool use_is_noted(const struct stat *entry); /* of an entry of the store, not long ago */
 /* A dependency file; not where the one that is there is to stay (hard links, another mode), as clang writes into it. */

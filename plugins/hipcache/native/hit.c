@@ -257,7 +257,7 @@ static bool deliver_rule(const delivery *one) {
 
 static bool deliver_output(int store, const delivery *one) {
     char blob[ENTRY_NAME_BYTES];
-    return blob_name(blob, one->blob.at) && deliver_blob(store, blob, one->blob.at, one->size, one->path) &&
+    return blob_name(blob, one->blob.at) && deliver_blob(store, blob, one->blob.at, one->size, one->path, one->executable) &&
            (!one->executable || make_executable(one->path));
 }
 

@@ -74,13 +74,17 @@ static void reserve(int fd, const char *destination, uint64_t size) {
         (void)!fallocate(fd, 0, 0, (off_t)size);
 }
 
-/* Would the new file in the other's place be told from it: has that other names, another owner or mode? */
-static bool shows(int fd, const char *destination) {
+/* As lld does: who may read it may run it. */
+static mode_t executable(mode_t mode) { return mode | (mode & 0444) >> 2; }
+
+/* Would the new file in the other's place be told from it: has that other names, another owner or mode? Then it matters
+ * whether the compiler writes into the old file, which the engine knows. */
+static bool shows(int fd, const char *destination, bool runs) {
     struct stat now, old;
     if (lstat(destination, &old) != 0)
         return false;
-    return fstat(fd, &now) != 0 || old.st_nlink > 1 || old.st_mode != now.st_mode || old.st_uid != now.st_uid ||
-           old.st_gid != now.st_gid;
+    return fstat(fd, &now) != 0 || old.st_nlink > 1 || old.st_uid != now.st_uid || old.st_gid != now.st_gid ||
+           old.st_mode != (runs ? executable(now.st_mode) : now.st_mode);
 }
 
 /* Takes the new file's place under its name, or removes it. */
@@ -121,7 +125,8 @@ bool use_is_noted(const struct stat *entry) {
 
 /* The bytes are hashed as they are written, or where the file system shares the blocks, in the new file: a store's file
  * may change at any time without its times showing it, through a mapping of memory. */
-bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination) {
+bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES], uint64_t size, const char *destination,
+                  bool runs) {
     char temporary[PATH_MAX];
     uint8_t found[DIGEST_BYTES], room[1 << 16];
     struct stat status;
@@ -131,6 +136,11 @@ bool deliver_blob(int store, const char *name, const uint8_t digest[DIGEST_BYTES
     bool good = (uint64_t)status.st_size == size;
     const int target = good ? create_beside(destination, temporary) : -1;
     if (target < 0) {
+        close(from);
+        return false;
+    }
+    if (shows(target, destination, runs)) {
+        finish(target, false, temporary, destination);
         close(from);
         return false;
     }
@@ -172,11 +182,10 @@ bool write_whole(const char *destination, const uint8_t *content, size_t size) {
     if (target < 0)
         return false;
     reserve(target, destination, size);
-    return finish(target, !shows(target, destination) && write_all(target, content, size), temporary, destination);
+    return finish(target, !shows(target, destination, false) && write_all(target, content, size), temporary, destination);
 }
 
-/* As lld does: who may read it may run it. */
 bool make_executable(const char *path) {
     struct stat found;
-    return stat(path, &found) == 0 && chmod(path, (found.st_mode & 07777) | (found.st_mode & 0444) >> 2) == 0;
+    return stat(path, &found) == 0 && chmod(path, executable(found.st_mode) & 07777) == 0;
 }

@@ -34,7 +34,10 @@ def plan(session: Session, columns: int | None) -> Planned:
         raise PassThrough("linked_output", job.output)
     output = Output(_NAME, _CODE)
     graph = Graph(
-        (_action(session, job),), (Delivery(path, output),), (Unit(_NAME, job.arch, (job.arch,), True),), path
+        (_action(session, job),),
+        (Delivery(path, output, through_links=True),),
+        (Unit(_NAME, job.arch, (job.arch,), True),),
+        path,
     )
 
     return Planned(graph, (job.source,), partial(provenance_of, session, asked, graph))

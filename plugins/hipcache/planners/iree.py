@@ -53,7 +53,7 @@ def plan(session: Session, columns: int | None) -> Planned:
         missing="nothing is stored for this command",
     )
     unit = Unit(_NAME, told, (f"iree {told}",))
-    graph = Graph((action,), (Delivery(path, Output(_NAME, _MODULE)),), (unit,), path)
+    graph = Graph((action,), (Delivery(path, Output(_NAME, _MODULE), through_links=True),), (unit,), path)
     return Planned(graph, tuple(iree.positional(command.arguments)))
 
 

@@ -66,6 +66,11 @@ def cuid_of(session: Session, source: str, output: str) -> str:
 
 def _refuse_links(session: Session, plan: Plan) -> None:
     """cc1 and lld replace their output file. The bundler writes into an existing file, also through a symbolic link,
-    and llvm-objcopy then replaces that file."""
-    if plan.bundle and not plan.embeds and os.path.islink(session.command.path(plan.outputs[0])):
+    and llvm-objcopy then replaces that file: other names of it are left with nothing."""
+    path = session.command.path(plan.outputs[0])
+    if plan.bundle and not plan.embeds and (os.path.islink(path) or (_has_links(path) and not plan.in_place)):
         raise PassThrough("linked_output", plan.outputs[0])
+
+
+def _has_links(path: str) -> bool:
+    return os.path.isfile(path) and os.stat(path).st_nlink > 1

@@ -186,7 +186,8 @@ class SourceGraph:
         for slot, job in zip(self.slots, jobs, strict=True):
             for number, option in enumerate(auxiliary.of(job)):
                 path = self.session.command.path(option.value)
-                yield Delivery(path, Output(slot[0], f"file {number}"), through_links=True)
+                replaced = option.name == "-serialize-diagnostic-file"  # the driver removes an old one
+                yield Delivery(path, Output(slot[0], f"file {number}"), through_links=not replaced)
 
 
 def source_graph(session: Session, plan: Plan, of: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
@@ -198,7 +199,8 @@ def graph(source: SourceGraph) -> Graph:
     """The graph of a single source."""
     session, plan = source.session, source.plan
     paths = [session.command.path(name) for name in plan.outputs]
-    delivered = [Delivery(path, output, plan.links_alone) for path, output in zip(paths, source.outputs, strict=True)]
+    named = zip(paths, source.outputs, strict=True)
+    delivered = [Delivery(path, output, plan.links_alone, plan.in_place) for path, output in named]
     return Graph(
         tuple(source.actions()),
         (*source.beside(), *delivered),

@@ -91,6 +91,13 @@ class Plan:
         return self.bundle is None and self.host is None and any(device.link for device in self.devices)
 
     @property
+    def in_place(self) -> bool:
+        """Is the output written into a file that is there already? The bundler does so. (cc1 and lld replace it, as
+        does llvm-objcopy, which makes the bundle of an object of the host's.)"""
+        objcopy = self.host is not None and self.host.emits == "-emit-obj"
+        return self.bundle is not None and not self.embeds and not objcopy
+
+    @property
     def jobs(self) -> int:
         """The number of processes that the driver would run."""
         links = sum(device.link is not None for device in self.devices)

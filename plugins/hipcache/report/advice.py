@@ -30,7 +30,7 @@ ADVICE = {
     "random_cuid": "leave out -fuse-cuid=random",
     "several_sources": "name one source in each command, as build tools do",
     "standard_streams": "name files for input and output",
-    "linked_output": "name a regular file with -o, not a symbolic link",
+    "linked_output": "name a regular file with -o, not a link",
     "response_file": "check that the file after '@' exists and can be read",
     "iree_output": "write one module with -o; write dumps with a separate command",
     "wrapper": 'use clang++ itself, or end the script with: exec clang++ "$@"',

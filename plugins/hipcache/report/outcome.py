@@ -107,7 +107,7 @@ REASONS = {
     "random_cuid": "it asks for a random CUID",
     "several_sources": "it has several sources that hipcache cannot compile one by one",
     "standard_streams": "it reads standard input or another stream, or writes standard output",
-    "linked_output": "its output is a symbolic link, and the bundler writes to the link's target",
+    "linked_output": "its output is a link, and the bundler writes to the link's target",
     "response_file": "a response file cannot be read",
     "iree_output": "this iree-compile command writes something other than one module",
     "wrapper": "hipcc, or another script in the compiler's place, does more than run clang",
