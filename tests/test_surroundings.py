@@ -95,8 +95,10 @@ def test_what_the_driver_says_is_told_from_its_banner(lab: Lab) -> None:
 
 
 @only_19
-@pytest.mark.parametrize("variable", ["LLD_VERSION", "LLD_REPRODUCE"])
-def test_variables_of_the_linker_reach_it(lab: Lab, variable: str) -> None:
+@pytest.mark.parametrize(
+    "variable", ["LLD_VERSION", "LLD_REPRODUCE", "LLVM_OVERRIDE_PRODUCER", "AMD_SPLIT_MODULE_LOG_DIR"]
+)
+def test_variables_of_the_tools_reach_them(lab: Lab, variable: str) -> None:
     lab.warm()
     assert lab.compile(env={variable: "of-the-link"}).counted.reason == "side_output"
 

@@ -38,10 +38,11 @@ _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
 
 _DRIVERS = ("--offload-new-driver", "--no-offload-new-driver")
 
-# Variables that make the driver or lld write a second file, or a different output.
+# Variables that make the driver, a pass or lld write a second file, or a different output.
 _SIDE_EFFECTS = (
     *("CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT"),
     *("DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "LLD_REPRODUCE", "LLD_VERSION"),
+    *("LLVM_OVERRIDE_PRODUCER", "AMD_SPLIT_MODULE_LOG_DIR"),
 )
 
 
