@@ -19,7 +19,7 @@ from hipcache.inputs.trace import Files
 from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.planning.standard_headers import is_standard
-from hipcache.processes.runner import NO_STDIN, Completed, SubprocessRunner, Traced
+from hipcache.processes.runner import NO_STDIN, PIPE, Completed, SubprocessRunner, Traced
 from hipcache.values import replace
 from preamble_lab import BOTH, counts, prelab, words
 
@@ -223,9 +223,16 @@ class Full(SubprocessRunner):
         return self
 
     def trace(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: int = NO_STDIN, program: str = ""
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int = NO_STDIN,
+        program: str = "",
+        stderr: int = PIPE,
     ) -> Traced:
-        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program)
+        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
         if "-emit-pch" not in argv:
             return traced
         said = f"error: {os.strerror(errno.ENOSPC)}\n".encode()
