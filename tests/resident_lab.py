@@ -26,8 +26,9 @@ NAME = f"resident-3-{__version__}"
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A short path: the name of a socket has 107 characters at most."""
-    place = Path(tempfile.mkdtemp(prefix="hc-", dir="/tmp"))
+    """A short path: the name of a socket has 107 characters at most. On the disk: in memory (tmpfs), where this run may
+    have /tmp, a file that is written through a mapping keeps its times."""
+    place = Path(tempfile.mkdtemp(prefix="hc-", dir="/var/tmp"))
     yield place
     for process in residents(place):
         os.kill(process, signal.SIGKILL)
