@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from hip import Compiled, Lab
+from hip import Compiled, Lab, settle
+from hipcache import config
+from hipcache.engine.opening import open_engine
 from hipcache.execution import preamble_values
+from hipcache.loop.front import make
+from hipcache.planning import command
+from hipcache.processes.runner import SubprocessRunner, Traced
+from hipcache.values import replace
 
 # One device and the host.
 BOTH = 2
@@ -69,3 +77,25 @@ def prepare(lab: Lab, *flags: str, head: str = "") -> None:
             return
         shutil.rmtree(lab.store)
     raise AssertionError("no preamble is made")
+
+
+class Watching(SubprocessRunner):
+    """Looks at each traced process."""
+
+    def group(self) -> SubprocessRunner:
+        return self
+
+    def after(self, argv: Sequence[str], traced: Traced) -> Traced:
+        """What hipcache is told of it."""
+        return traced
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        return self.after(argv, super().trace(argv, **how))
+
+
+def compile_in_process(lab: Lab, runner: SubprocessRunner, name: str, *flags: str) -> dict[str, int]:
+    """What became of preambles when the engine compiled that source in this process."""
+    settle()
+    engine = replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
+    argv = lab.words(*words(lab), *flags, source=name)
+    return dict(make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None).outcome.preambles)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hip import Lab, rewrite, settle
-from hipcache import config
-from hipcache.engine import Engine
-from hipcache.engine.opening import open_engine
-from hipcache.loop.front import make
-from hipcache.planning import command
-from hipcache.processes.runner import NO_STDIN, PIPE, SubprocessRunner, Traced
-from hipcache.values import replace
-from preamble_lab import BOTH, build, counts, prelab, prepare, source, words
+from hip import Lab, rewrite
+from hipcache.processes.runner import Traced
+from preamble_lab import BOTH, Watching, build, compile_in_process, counts, prelab, prepare, source, words
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -109,28 +103,13 @@ def test_each_use_is_checked_where_that_is_asked_for(prelab: Lab) -> None:
     assert counts(prelab) == {"used": 0, "made": BOTH, "checked": 3 * BOTH, "different": 0}
 
 
-class Meddling(SubprocessRunner):
-    """Does something after each traced process."""
-
+class Meddling(Watching):
     def __init__(self, lab: Lab, kind: str) -> None:
         super().__init__()
         self.lab = lab
         self.kind = kind
 
-    def group(self) -> SubprocessRunner:
-        return self
-
-    def trace(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        stdin: int = NO_STDIN,
-        program: str = "",
-        stderr: int = PIPE,
-    ) -> Traced:
-        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
+    def after(self, argv: Sequence[str], traced: Traced) -> Traced:
         if self.kind == "header" and "-emit-pch" in argv:
             header = self.lab.root / "inc/value.hpp"
             rewrite(header, header.read_text().replace("VALUE 3", "VALUE 6"))
@@ -140,24 +119,10 @@ class Meddling(SubprocessRunner):
         return traced
 
 
-def compile_in_process(lab: Lab, engine: Engine, number: int) -> bytes:
-    argv = lab.words(*words(lab), source=source(lab, number))
-    settle()
-    done = make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None)
-    preambles = dict(done.outcome.preambles)
-    lab.environ["COUNTED"] = repr(preambles)
-    return (lab.root / "out.o").read_bytes()
-
-
-def engine_of(lab: Lab, kind: str) -> Engine:
-    return replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=Meddling(lab, kind))
-
-
 def test_a_header_that_changes_while_the_preamble_is_made(prelab: Lab) -> None:
-    engine = engine_of(prelab, "header")
-    compile_in_process(prelab, engine, 1)
-    compile_in_process(prelab, engine, 2)
-    assert "made" not in prelab.environ.pop("COUNTED")
+    runner = Meddling(prelab, "header")
+    compile_in_process(prelab, runner, source(prelab, 1))
+    assert "made" not in compile_in_process(prelab, runner, source(prelab, 2))
     done = build(prelab, 3)
     assert counts(prelab)["used"] == 0
     assert done.status == 0
@@ -165,10 +130,9 @@ def test_a_header_that_changes_while_the_preamble_is_made(prelab: Lab) -> None:
 
 def test_a_difference_switches_preambles_off_for_the_compiler(prelab: Lab) -> None:
     plain = build(prelab, 2).object
-    engine = engine_of(prelab, "object")
-    assert compile_in_process(prelab, engine, 1)
+    assert compile_in_process(prelab, Meddling(prelab, "object"), source(prelab, 1))["different"] == 1
+    assert (prelab.root / "out.o").read_bytes()
     (prelab.root / "s2.hip").unlink()
-    assert "'different': 1" in prelab.environ.pop("COUNTED")
     assert build(prelab, 2).object == plain
     before = counts(prelab)
     build(prelab, 3)

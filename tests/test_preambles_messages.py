@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
-from hip import Lab, only_19, settle
-from hipcache import config
-from hipcache.engine.opening import open_engine
-from hipcache.loop.front import make
-from hipcache.planning import command
-from hipcache.processes.runner import NO_STDIN, PIPE, SubprocessRunner, Traced
-from hipcache.values import replace
-from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare, source, words
+from hip import Lab, only_19
+from hipcache.processes.runner import Traced
+from preamble_lab import (
+    BOTH,
+    Watching,
+    add_to_header,
+    build,
+    compile_in_process,
+    counts,
+    prelab,
+    prepare,
+    source,
+    words,
+)
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -119,35 +124,20 @@ def test_a_source_that_fails(prelab: Lab) -> None:
     assert done.status != 0
 
 
-class Recording(SubprocessRunner):
+class Recording(Watching):
     """Counts passes with a preamble."""
 
     tries = 0
 
-    def group(self) -> SubprocessRunner:
-        return self
-
-    def trace(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        stdin: int = NO_STDIN,
-        program: str = "",
-        stderr: int = PIPE,
-    ) -> Traced:
+    def after(self, argv: Sequence[str], traced: Traced) -> Traced:
         self.tries += "-include-pch" in argv
-        return super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
+        return traced
 
 
 def tries(lab: Lab, body: str, *flags: str) -> int:
     """How often a compile of that source has a pass with a preamble."""
-    argv = lab.words(*words(lab), *flags, source=source(lab, 1, body=body))
-    settle()
     runner = Recording()
-    engine = replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
-    make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None)
+    compile_in_process(lab, runner, source(lab, 1, body=body), *flags)
     return runner.tries
 
 
