@@ -5,23 +5,21 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hip import Compiled, Lab, only_19, settle
+from hip import Compiled, Lab, only_19
 from hipcache import config
-from hipcache.engine.opening import open_engine
+from hipcache.cli.ways import check_preambles
 from hipcache.execution import preamble_values
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.planning.standard_headers import is_standard
-from hipcache.processes.runner import NO_STDIN, PIPE, Completed, SubprocessRunner, Traced
+from hipcache.processes.runner import Completed, SubprocessRunner, Traced
 from hipcache.values import replace
-from preamble_lab import BOTH, counts, prelab, words
+from preamble_lab import BOTH, Watching, compile_in_process, counts, prelab, words
 
 __all__ = ["prelab"]
 pytestmark = pytest.mark.archs(1)
@@ -185,8 +183,7 @@ def test_the_rest_of_a_source_is_not_taken_for_the_guard_of_a_header(standard: L
 def test_a_few_sources_pay_for_none(standard: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """To make one takes as long as three passes. (Engines of other tests make one for the second source.)"""
     monkeypatch.setattr(preamble_values, "FIRST", 5)
-    engine = engine_of(standard, SubprocessRunner())
-    made = [compile_in_process(standard, engine, number) for number in range(7)]
+    made = [compile_in_process(standard, SubprocessRunner(), short(standard, number)) for number in range(7)]
     assert [("made" in one, "used" in one) for one in made] == [
         *[(False, False)] * 5,
         (True, False),
@@ -205,6 +202,7 @@ def test_a_small_store_keeps_results_alone(standard: Lab) -> None:
     for number in range(3):
         build(standard, number)
     assert not any(counts(standard).values())
+    assert "no room" in check_preambles(config.load(standard.environ)).text
 
 
 @only_19
@@ -216,46 +214,23 @@ def test_checks_of_none_are_refused(standard: Lab) -> None:
     assert b"'some' is neither standard, all nor 0" in ended.err
 
 
-class Full(SubprocessRunner):
+class Full(Watching):
     """On a disk that has no room for a preamble."""
 
-    def group(self) -> SubprocessRunner:
-        return self
-
-    def trace(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        stdin: int = NO_STDIN,
-        program: str = "",
-        stderr: int = PIPE,
-    ) -> Traced:
-        traced = super().trace(argv, cwd=cwd, env=env, stdin=stdin, program=program, stderr=stderr)
-        if "-emit-pch" not in argv:
-            return traced
+    def after(self, argv: Sequence[str], traced: Traced) -> Traced:
         said = f"error: {os.strerror(errno.ENOSPC)}\n".encode()
-        return replace(traced, ended=Completed(1, b"", said, traced.ended.seconds))
+        return replace(traced, ended=Completed(1, b"", said)) if "-emit-pch" in argv else traced
 
 
 @only_19
 def test_a_preamble_that_the_disk_has_no_room_for_costs_no_result(standard: Lab) -> None:
-    engine = engine_of(standard, Full())
     for number in range(3):
-        compile_in_process(standard, engine, number)
+        compile_in_process(standard, Full(), short(standard, number))
     assert standard.compile(*words(standard), source="s1.hip").outcome == "hit"
 
 
-def engine_of(lab: Lab, runner: SubprocessRunner) -> object:
-    return replace(open_engine(config.load(lab.environ), lab.environ, racy=0.03), runner=runner)
-
-
-def compile_in_process(lab: Lab, engine: object, number: int) -> dict[str, int]:
-    """What became of preambles."""
+def short(lab: Lab, number: int) -> str:
+    """The name of a new source."""
     text = f"#include <cstdint>\n#include <hip_in_short.hpp>\n__global__ void k(int* p) {{ p[0] = {number}; }}\n"
     lab.write(f"s{number}.hip", text)
-    argv = lab.words(*words(lab), source=f"s{number}.hip")
-    settle()
-    done = make(engine, command.parse(tuple(argv), str(lab.root), lab.environ), None)  # type: ignore[arg-type]
-    return dict(done.outcome.preambles)
+    return f"s{number}.hip"

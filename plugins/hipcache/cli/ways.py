@@ -152,7 +152,10 @@ def check_preambles(settings: Config) -> Check:
         hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
         text = f"precompiled preambles changed an output {plural(counts['different'], 'time')}: off for that compiler"
         return Check(FAULT, text, hint)
-    return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
+    if not settings.has_preambles:
+        return Check(OK, "no precompiled preambles: HIPCACHE_MAX_SIZE leaves no room for them")
+    which = f"{settings.preambles} headers, {settings.origins['preambles']}"
+    return Check(OK, f"front ends may use precompiled preambles ({which})")
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -16,9 +16,6 @@ from hipcache.report.history import History
 from hipcache.store.layout import HISTORY
 from hipcache.store.opening import open_store
 
-# A preamble is some 10 MB, for each architecture and the host: smaller stores keep results alone (bytes).
-_ROOM_FOR_PREAMBLES = 512 << 20
-
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
@@ -45,13 +42,9 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         secret=store.seal.secret,
         remote=client if config.remote and shares else None,
         queue=servers.queue_of(config, environ),
-        preambles=config.preamble_checks if _has_preambles(config) and shares else 0,
+        preambles=config.preamble_checks if config.has_preambles and shares else 0,
         any_header=config.preambles == "all",
         executions=servers.executions_of(client, config, environ)
         if (config.executor or config.remote) and shares
         else None,
     )
-
-
-def _has_preambles(config: Config) -> bool:
-    return bool(config.preambles) and (not config.max_size or config.max_size >= _ROOM_FOR_PREAMBLES)

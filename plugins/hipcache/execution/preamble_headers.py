@@ -23,14 +23,14 @@ def checked(session: Session, front: FrontEnd, read: Sequence[str], observed: Ob
     for path in read:
         if not path.startswith("/") or not observed.has_read(path) or files.resolve(front.source) == path:
             raise Refused(f"'{path}' is relative, the source itself, or was not seen to be read")
+        is_standard = standard_headers.is_standard(path, front.search, files)
+        if not is_standard and not session.engine.any_header:
+            raise Refused(f"'{path}': it is no header of the compiler's, of the standard libraries or of HIP's")
         try:
             content = Path(path).read_bytes()
         except OSError as error:
             raise Refused(f"'{path}': {error.strerror}") from error
         is_own = front.search.is_own(path, files.basedir)
-        is_standard = standard_headers.is_standard(path, front.search, files)
-        if not is_standard and not session.engine.any_header:
-            raise Refused(f"'{path}': it is no header of the compiler's, of the standard libraries or of HIP's")
         fault = header_rules.fault(content, system=is_own)
         if fault:
             raise Refused(f"'{path}': {fault}")

@@ -58,8 +58,9 @@ _NAMES_SOURCE = ("-main-file-name",)
 # From C++20 on, clang hides what it has declared itself in a precompiled header (operator new and delete); it does not
 # hold which templates of the host's the device uses (-foffload-implicit-host-device-templates).
 _LEFT = pattern(
-    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R|foffload-implicit"
-    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
+    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R"
+    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
+    r"|foffload-implicit|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
@@ -122,7 +123,7 @@ def is_optimized(front: FrontEnd) -> bool:
     return bool(levels) and levels[-1] != "-O0"
 
 
-def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool, any_header: bool = True) -> Key:
+def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool, any_header: bool) -> Key:
     """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? `any_header`:
     may it have other headers than the standard ones? The same for all sources that begin alike."""
     known = dict(front.key.inputs)
