@@ -68,7 +68,7 @@ def compare(found: Sequence[Path], compiler: str, options: Sequence[str], asked:
     """The number of differences."""
     place = Path(tempfile.mkdtemp(prefix="hc-preambles-"))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HIPCACHE_")}
-    environ |= {"HIPCACHE_DIR": str(place / "store"), "HIPCACHE_PREAMBLES": asked.headers, "HIPCACHE_RESIDENT": "0"}
+    environ |= {"HIPCACHE_DIR": str(place / "store"), "HIPCACHE_PREAMBLES": "1", "HIPCACHE_RESIDENT": "0"}
     environ |= {"HIPCACHE_PREAMBLE_CHECKS": str(asked.check), "HIP_PLATFORM": "amd", "LC_ALL": "C"}
     archs = [f"--offload-arch={arch}" for arch in asked.archs.split(",")]
     tally: Counter[str] = Counter()
@@ -121,7 +121,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0, help="for each set of options at most so many")
     parser.add_argument("--longest", type=float, default=300, help="leave out what plain clang takes so long for")
     parser.add_argument("--seed", type=int, help="of the order of the sources (default: by name)")
-    parser.add_argument("--headers", choices=("standard", "all"), default="standard", help="as HIPCACHE_PREAMBLES")
     parser.add_argument("--options", choices=OPTIONS, nargs="+", default=list(OPTIONS))
     parser.add_argument("--flag", action="append", default=[], help="another option for each compile")
     asked = parser.parse_args()

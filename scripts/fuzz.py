@@ -1,6 +1,6 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --declarations]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --standard]
                     [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
@@ -30,9 +30,9 @@ from pathlib import Path
 from fuzz_assembly import Assembly
 from fuzz_case import LAUNCHER, Case, Difference
 from fuzz_compile import Compile
-from fuzz_declared import Declarations
 from fuzz_links import Link
 from fuzz_preambles import Preambled
+from fuzz_standard import Standard
 
 
 def check(
@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "assembler": Assembly,
     "links": Link,
     "preambles": Preambled,
-    "declarations": Declarations,
+    "standard": Standard,
 }
 
 
@@ -95,10 +95,7 @@ def main() -> int:
         ("assembler", "sources of the GPU's assembler"),
         ("links", "links of relocatable device code"),
         ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
-        (
-            "declarations",
-            "sources that use other declarations of the same headers each time, with precompiled preambles",
-        ),
+        ("standard", "sources that use other parts of the same standard headers each time, with precompiled preambles"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

@@ -23,11 +23,11 @@ LEFT = table("""
 RULES = table("-MD | -MD | -MD | -MD | -MD | -MMD | -MD -MP | -MD -MF rules.d")
 SEARCH = ("-I", "-I", "-I", "-isystem", "-idirafter", "-iquote")
 ARCHS = ("gfx906", "gfx906", "gfx90a", "gfx1030")
-HEADERS = ("one.h", "two.h", "three.h")
-SOURCES = ("a.hip", "b.hip", "c.hip")
+HEADERS = ("hip/one.h", "hip/two.h", "hip/three.h", "users.h")
+# So many that the first one makes a preamble.
+SOURCES = ("a.hip", "b.hip", "c.hip", "d.hip", "e.hip", "f.hip", "g.hip")
 
-#: What a header has, one line each; `#`: a number of its own. One variable of the device at most: clang emits those
-#: that the host's code uses in the order of their addresses in its memory, so that two runs give two objects.
+#: What a header has, one line each; `#`: a number of its own.
 IN_HEADERS = r"""
 inline int twice_#(int x) { return 2 * x; }
 #define VALUE_# #
@@ -70,10 +70,6 @@ template <class T> struct Shown_#<T, void_#<decltype(shown_#(T()))>> { static co
 template <class T> __device__ int is_shown_#(T) { return Shown_#<T>::value; }@\
 inline __device__ int asks_shown_#() { return is_shown_#(Thing_#()); }@\
 #define DECLARE_#(name) __device__ int name(Thing_#)@#define MORE_# DECLARE_#(shown_#);
-#ifndef TABLE@#define TABLE@static __device__ int table_one[3];@\
-inline int fills_one() { return host_1000((int) (long) &table_one); }@#endif
-#ifndef TABLE@#define TABLE@namespace { __constant__ int table_one[3]; }@\
-inline int fills_one() { return host_1000((int) (long) &table_one); }@#endif
 class Hidden_# { public: int hidden_#(); private: int unused_#; };
 namespace named_# { int inner_#(int x) { return x; } }@int beside_#(int x) { return x + #; }
 """
@@ -86,7 +82,8 @@ extern "C" int counter_#() { return __COUNTER__; }
 __device__ __attribute__((used)) float fma_#(float a, float b) { return a * b + #; }
 #include <late.h>
 #include "lead/late.h"
-#include <one.h>
+#include <hip/one.h>
+#include <users.h>
 static const int started_# = host_1000(#);
 struct Local_# { virtual int f() { return #; } };@int use_#() { return Local_#().f(); }
 const char* file_of_source_#() { return __FILE__; }
@@ -134,9 +131,6 @@ extern "C" __global__ void b%(int* p) { p[0] = Shown_%<Thing_%>::value; }
 OF_POINTERS_% { static constexpr int value = 7; };@\
 extern "C" __global__ void c%(int* p) { p[0] = Trait_%<int*>::value; }
 extern "C" __global__ void w%(int* p) { p[0] = Trait_%<int*>::value + traited_%(p); }
-extern "C" int d%() { return fills_one(); }
-extern "C" int e%() { return host_1000((int) (long) &table_one); }
-extern "C" __global__ void q%(int* p) { p[0] = table_one[1]; }
 int Hidden_%::hidden_%() { return 1; }
 int p%(Kind_% k) { switch (k) { case First_%: return 1; } return 0; }
 """
@@ -169,9 +163,10 @@ GAPS = (
 EDGES = (
     "#define EARLY\n",
     "#pragma once\n",
-    '#include "lead/one.h"\n',
+    '#include "hip/one.h"\n',
+    '#include "lead/users.h"\n',
     "int early;\n",
     "#if 1\n",
     "\ufeff",
-    "#include <one.h>\r\n",
+    "#include <hip/one.h>\r\n",
 )

@@ -1,9 +1,10 @@
 """The fuzzer's compiles with precompiled preambles, of sources that warn and that fail (`fuzz.py --preambles`).
 
-A project has sources that begin with includes of the same headers, in several orders and with comments of any kind
-between them, and go on with lines that are right, that warn, or that are wrong, in all passes or in one. In steps
-another source, another head, other lines, a header or a flag takes the place of what was there. Most compiles may use
-preambles; the others show that sources that warn and that fail are told as they are without.
+A project has a HIP of its own, whose headers are standard ones, and a header of the user. Its sources begin with
+includes of these, in several orders and with comments of any kind between them, and go on with lines that are right,
+that warn, or that are wrong, in all passes or in one. In steps another source, another head, other lines, a header or a
+flag takes the place of what was there. Most compiles may use preambles; the others show that sources that warn and that
+fail are told as they are without.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from fuzz_preamble_lines import (
 #: The names by which lines of headers are used.
 STEMS = (
     *("kept_", "olden_", "narrow_", "on_device_", "twice_", "undefined_", "Tall_", "PASTED_", "deprecated_", "Kind_"),
-    *("times_", "Trait_", "Shown_", "fills_", "table_", "Hidden_"),
+    *("times_", "Trait_", "Shown_", "Hidden_"),
 )
 
 
@@ -41,8 +42,17 @@ def _names(use: str, line: str) -> bool:
     return any(stem in use and stem in line for stem in STEMS)
 
 
+def _place(name: str) -> str:
+    """The directory of a header: of the project's HIP, or of the user."""
+    return "own" if name.startswith("hip/") else "lead"
+
+
 def rows(text: str) -> list[str]:
     return [line.replace("@", "\n") for line in text.strip().replace("@\\\n", "@").splitlines()]
+
+
+# So many sources are compiled before anything is edited.
+_FIRST = 3
 
 
 @dataclass
@@ -59,18 +69,19 @@ class Preambled(Case):
         some = self.random
         if some.random() < 0.85:
             self.variables |= {
-                "HIPCACHE_PREAMBLES": "all",
-                "HIPCACHE_PREAMBLE_CHECKS": some.choice(("1", "3", "1000000")),
+                "HIPCACHE_PREAMBLES": "1",
+                "HIPCACHE_PREAMBLE_CHECKS": some.choice(("3", "1000000", "1000000")),
             }
         self.flags = [self._some_flag() for _ in range(some.randrange(4))]
         self.level, self.rule = some.choice(LEVELS), some.choice(RULES)
         self.search = [some.choice(SEARCH), "-I"]
         self.archs = some.sample(sorted(set(ARCHS)), 2) if some.random() < 0.3 else [some.choice(ARCHS)]
-        self.side = some.choice(([], [], ["--cuda-host-only"], ["--cuda-device-only"]))
+        self.side = some.choice(([], [], [], ["--cuda-device-only"]))
         self.source = SOURCES[0]
         self.heads: dict[str, str] = {}
         head = self._some_head()
-        self._write("lead/base.h", f"#pragma once\n{SHORT_HEADER}extern int host_1000(int);\n")
+        self._write("own/hip/hip_runtime.h", "")
+        self._write("own/hip/base.h", f"#pragma once\n{SHORT_HEADER}extern int host_1000(int);\n")
         self._write("lead/late.h", "#pragma once\ninline int late() { return 1; }\n")
         for name in HEADERS:
             self._new_header(name)
@@ -80,6 +91,7 @@ class Preambled(Case):
 
     def words(self) -> list[str]:
         surroundings = [self.search[0], f"{self.work}/first", self.search[1], f"{self.work}/lead", f"-I{self.work}"]
+        surroundings += ["-Xclang", "-internal-isystem", "-Xclang", f"{self.work}/own"]
         flags = [word for flag in self.flags for word in flag]
         archs = [f"--offload-arch={arch}" for arch in self.archs]
         options = [*archs, *BARE, "-cuid=5eed", self.level, *surroundings, *flags, *self.rule, *self.side]
@@ -87,7 +99,7 @@ class Preambled(Case):
 
     def _edit(self) -> str:
         self.step += 1
-        if self.step < len(SOURCES):  # the second one makes a preamble
+        if self.step < _FIRST:
             self.source = SOURCES[self.step]
             return f"now {self.source}"
         ways = (
@@ -102,7 +114,7 @@ class Preambled(Case):
 
     def _some_head(self) -> str:
         some = self.random
-        names = ["base.h", *some.sample(HEADERS, some.randrange(1, len(HEADERS) + 1))]
+        names = ["hip/base.h", *some.sample(HEADERS, some.randrange(1, len(HEADERS) + 1))]
         parts = [f"// head {some.randrange(3)}\n"]
         for name in names:
             parts += [some.choice(GAPS).replace("#", str(some.randrange(100))) if some.random() < 0.4 else ""]
@@ -137,7 +149,7 @@ class Preambled(Case):
 
     def _write_header(self, name: str) -> None:
         text = "".join(numbered(line, number) + "\n" for line, number in self.lines[name])
-        self._write(f"lead/{name}", f"#pragma once\n{text}")
+        self._write(f"{_place(name)}/{name}", f"#pragma once\n{text}")
 
     def _new_source(self, name: str) -> None:
         text = self.heads[name] + self._some_lines()
@@ -168,7 +180,8 @@ class Preambled(Case):
 
     def _number(self) -> str:
         """Other content of a header of the same size and the same times."""
-        path = self.work / "lead" / self.random.choice(HEADERS)
+        name = self.random.choice(HEADERS)
+        path = self.work / _place(name) / name
         status, text = path.stat(), path.read_text()
         path.write_text(text.replace("return 2", "return 3") if "return 2" in text else text.replace("int y", "int v"))
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -188,11 +201,12 @@ class Preambled(Case):
         more = (
             "" if self.random.random() < 0.3 else f"inline int shadows_{self.random.randrange(99)}() {{ return 1; }}\n"
         )
-        self._write(f"first/{name}", (self.work / "lead" / name).read_text() + more)
+        self._write(f"first/{name}", (self.work / _place(name) / name).read_text() + more)
         return f"first/{name} is there"
 
     def _touch(self) -> str:
-        (self.work / "lead" / self.random.choice(HEADERS)).touch()
+        name = self.random.choice(HEADERS)
+        (self.work / _place(name) / name).touch()
         return "a header is touched"
 
     def _flag(self) -> str:

@@ -58,7 +58,7 @@ class BareLab:
             "HIP_PLATFORM": "amd",
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
             # Tests count passes, and most compile one source once or twice: test_preambles.py
-            "HIPCACHE_PREAMBLES": "all" if PREAMBLES else "0",
+            "HIPCACHE_PREAMBLES": "1" if PREAMBLES else "0",
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         if RESIDENT:

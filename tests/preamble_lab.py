@@ -15,6 +15,7 @@ from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import SubprocessRunner, Traced
 from hipcache.values import replace
+from kernels import HIP_IN_SHORT
 
 # One device and the host.
 BOTH = 2
@@ -28,14 +29,16 @@ def prelab(lab: Lab) -> Lab:
     """A lab whose front ends may use preambles, none of which is checked by chance. What the tests count are the passes
     of one architecture and the host's, in a full run too."""
     lab.archs = lab.archs[:1]
-    lab.environ |= {"HIPCACHE_PREAMBLES": "all", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
-    lab.write("inc/value.hpp", "#pragma once\n#define VALUE 3\ninline int twice(int x) { return 2 * x; }\n")
+    lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.write("own/hip/hip_runtime.h", "")
+    lab.write("own/hip/in_short.hpp", HIP_IN_SHORT)
+    lab.write("own/hip/value.hpp", "#pragma once\n#define VALUE 3\ninline int twice(int x) { return 2 * x; }\n")
     return lab
 
 
 def source(lab: Lab, number: int, head: str = "", body: str = "") -> str:
     name = f"s{number}.hip"
-    text = f"// {number}\n#include <hip_in_short.hpp>\n#include <value.hpp> // values\n{head}"
+    text = f"// {number}\n#include <hip/in_short.hpp>\n#include <hip/value.hpp> // values\n{head}"
     text += f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE * {number} + __LINE__; }}\n'
     text += f'extern "C" int host() {{ return twice(VALUE) + {number}; }}\n{body}'
     lab.write(name, text)
@@ -43,12 +46,14 @@ def source(lab: Lab, number: int, head: str = "", body: str = "") -> str:
 
 
 def add_to_header(lab: Lab, text: str) -> None:
-    header = lab.root / "inc/value.hpp"
+    header = lab.root / "own/hip/value.hpp"
     header.write_text(header.read_text() + text)
 
 
 def words(lab: Lab) -> list[str]:
-    return [f"-I{lab.root}/first", f"-I{lab.root}/inc", f"-I{lab.root}", "-MD"]
+    """Those of a search path: `own` is a system directory with a HIP of its own, whose headers are standard ones."""
+    users = [f"-I{lab.root}/{place}" for place in ("first", "inc", ".")]
+    return [*users, "-Xclang", "-internal-isystem", "-Xclang", f"{lab.root}/own", "-MD"]
 
 
 def build(lab: Lab, number: int, *flags: str, head: str = "", body: str = "") -> Compiled:

@@ -68,7 +68,6 @@ def test_every_variable_has_its_two_keys_in_the_file(tmp_path: Path) -> None:
         "flag": "yes",
         "count": "3",
         "positive": "3",
-        "headers": "all",
         "directory": "/three",
         "file": "/three",
         "directories": "/three:/four",

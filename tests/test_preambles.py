@@ -86,18 +86,18 @@ def test_a_pass_that_waits_for_a_slot_uses_what_another_source_makes_meanwhile(p
 
 
 def test_a_longer_one_is_made_when_it_would_have_saved_as_much_as_it_costs(prelab: Lab) -> None:
-    prelab.write("inc/more.hpp", "#pragma once\n" + "".join(f"void more_{number}();\n" for number in range(300)))
+    prelab.write("own/hip/more.hpp", "#pragma once\n" + "".join(f"void more_{number}();\n" for number in range(300)))
     prepare(prelab)
-    build(prelab, 1, head="#include <more.hpp>\n")
+    build(prelab, 1, head="#include <hip/more.hpp>\n")
     assert counts(prelab) == {"used": BOTH, "made": BOTH, "checked": BOTH, "different": 0}
     for number in range(2, 60):
-        build(prelab, number, head="#include <more.hpp>\n")
+        build(prelab, number, head="#include <hip/more.hpp>\n")
         if counts(prelab)["made"] == 2 * BOTH:
             break
     else:
         raise AssertionError(counts(prelab))
     used = counts(prelab)["used"]
-    build(prelab, 60, head="#include <more.hpp>\n")
+    build(prelab, 60, head="#include <hip/more.hpp>\n")
     assert counts(prelab)["used"] == used + BOTH
 
 
@@ -106,7 +106,7 @@ def test_after_edits_of_its_last_header_one_without_that_header_serves(prelab: L
     prepare(prelab)
     value = "#pragma once\n#define VALUE {}\ninline int twice(int x) {{ return x; }}\n"
     for number in range(4, 7):
-        prelab.write("inc/value.hpp", value.format(number))
+        prelab.write("own/hip/value.hpp", value.format(number))
         settle()
         build(prelab, number)
     assert counts(prelab) == {"used": 2 * BOTH, "made": 2 * BOTH, "checked": 2 * BOTH, "different": 0}
@@ -157,7 +157,7 @@ def test_an_edit_of_the_same_source_uses_one(prelab: Lab) -> None:
 
 def test_headers_that_are_included_once_more(prelab: Lab) -> None:
     prepare(prelab)
-    build(prelab, 1, body="#include <value.hpp>\n#include <hip_in_short.hpp>\nint last() { return VALUE; }\n")
+    build(prelab, 1, body="#include <hip/value.hpp>\n#include <hip/in_short.hpp>\nint last() { return VALUE; }\n")
     assert counts(prelab)["used"] == BOTH
 
 
@@ -173,7 +173,7 @@ def test_headers_that_are_included_once_more(prelab: Lab) -> None:
     ],
 )
 def test_no_header_is_precompiled_that_reaches_beyond_itself(prelab: Lab, line: str) -> None:
-    header = prelab.root / "hip_in_short.hpp"
+    header = prelab.root / "own/hip/in_short.hpp"
     header.write_text(header.read_text() + line + "\n")
     for number in range(3):
         build(prelab, number, "-Wno-date-time")
@@ -213,7 +213,7 @@ def test_a_relative_search_path_goes_without(prelab: Lab) -> None:
 def test_what_is_no_include_ends_the_block(prelab: Lab, head: str) -> None:
     prepare(prelab)
     build(prelab, 1, head=head)
-    name = prelab.write("guarded.hip", f"{head}#include <hip_in_short.hpp>\n#include <value.hpp>\nint x = VALUE;\n")
+    name = prelab.write("guarded.hip", f"{head}#include <hip/in_short.hpp>\n#include <hip/value.hpp>\nint x = VALUE;\n")
     prelab.compile(*words(prelab), source=name.name)
 
 
@@ -255,7 +255,7 @@ def test_the_first_source_makes_it_where_others_beside_begin_alike(prelab: Lab) 
 
 def test_sources_beside_that_begin_otherwise_do_not_count(prelab: Lab) -> None:
     for number in range(20, 30):
-        prelab.write(f"s{number}.hip", f"#include <value.hpp>\n// {number}\n")
+        prelab.write(f"s{number}.hip", f"#include <hip/value.hpp>\n// {number}\n")
         (prelab.root / source(prelab, 30 + number)).rename(prelab.root / f"s{number}.cpp")
     os.mkfifo(prelab.root / "pipe.hip")
     build(prelab, 1)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.archs(1)
 def test_a_file_that_is_changed_in_place_with_its_times_restored(prelab: Lab, where: str) -> None:
     prepare(prelab)
     before = build(prelab, 1)
-    changed = prelab.root / ("inc/value.hpp" if where == "header" else "s1.hip")
+    changed = prelab.root / ("own/hip/value.hpp" if where == "header" else "s1.hip")
     rewrite(changed, changed.read_text().replace("VALUE 3", "VALUE 4").replace("VALUE * 1", "VALUE * 7"))
     after = prelab.compile(*words(prelab), source="s1.hip")
     assert after.object != before.object
@@ -29,7 +29,7 @@ def test_a_file_that_is_changed_in_place_with_its_times_restored(prelab: Lab, wh
 def test_a_header_that_the_leading_includes_find_elsewhere_by_now(prelab: Lab) -> None:
     prepare(prelab)
     before = build(prelab, 1)
-    prelab.write("first/value.hpp", "#pragma once\n#define VALUE 5\ninline int twice(int x) { return 3 * x; }\n")
+    prelab.write("first/hip/value.hpp", "#pragma once\n#define VALUE 5\ninline int twice(int x) { return 3 * x; }\n")
     prelab.changed(before, *words(prelab), source="s1.hip")
 
 
@@ -45,13 +45,13 @@ def test_an_include_behind_the_leading_ones_that_is_shadowed(prelab: Lab) -> Non
 
 def test_a_file_that_a_header_asks_for_appears(prelab: Lab) -> None:
     prelab.write(
-        "inc/value.hpp",
-        "#pragma once\n#if __has_include(<option.hpp>)\n#define VALUE 8\n#else\n#define VALUE 3\n#endif\n"
+        "own/hip/value.hpp",
+        "#pragma once\n#if __has_include(<hip/option.hpp>)\n#define VALUE 8\n#else\n#define VALUE 3\n#endif\n"
         "inline int twice(int x) { return 2 * x; }\n",
     )
     prepare(prelab)
     before = build(prelab, 1)
-    prelab.write("inc/option.hpp", "")
+    prelab.write("own/hip/option.hpp", "")
     prelab.changed(before, *words(prelab), source="s1.hip")
 
 
@@ -111,7 +111,7 @@ class Meddling(Watching):
 
     def after(self, argv: Sequence[str], traced: Traced) -> Traced:
         if self.kind == "header" and "-emit-pch" in argv:
-            header = self.lab.root / "inc/value.hpp"
+            header = self.lab.root / "own/hip/value.hpp"
             rewrite(header, header.read_text().replace("VALUE 3", "VALUE 6"))
         if self.kind == "object" and "-include-pch" in argv and "-emit-obj" in argv:
             output = Path(argv[argv.index("-o") + 1])

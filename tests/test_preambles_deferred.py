@@ -21,7 +21,6 @@ _FUNCTION = 'extern "C" int uses(int x) { return either(x); }\n'
     ("header", "body", "said"),
     [
         (_BOTH_SIDES + "{ if (x < 0) throw 1; return x; }\n", _KERNEL, "cannot use 'throw'"),
-        (_BOTH_SIDES + "{ try { return x; } catch (...) { return 2; } }\n", _KERNEL, "cannot use 'try'"),
         ("int other();\n" + _BOTH_SIDES + "{ return other(); }\n", _KERNEL, "__host__ function"),
         ("static int other;\n" + _BOTH_SIDES + "{ return other; }\n", _KERNEL, "__host__ variable"),
         ("__device__ int other();\n" + _BOTH_SIDES + "{ return other(); }\n", _FUNCTION, "__device__ function"),
@@ -30,7 +29,11 @@ _FUNCTION = 'extern "C" int uses(int x) { return either(x); }\n'
             _FUNCTION,
             "function",
         ),
-        ('extern "C" __device__ int other();\n' + _BOTH_SIDES + "{ return other(); }\n", _FUNCTION, "function"),
+        (
+            'extern "C" __device__ int __ocml_other();\n' + _BOTH_SIDES + "{ return __ocml_other(); }\n",
+            _FUNCTION,
+            "function",
+        ),
         (
             "#define MAKE(name) __device__ int name();\n#define NAMED MAKE(other)\nNAMED\n"
             + _BOTH_SIDES
@@ -44,7 +47,7 @@ _FUNCTION = 'extern "C" int uses(int x) { return either(x); }\n'
             "__device__ function",
         ),
     ],
-    ids=["throw", "try", "hosts", "variable", "devices", "inline", "in C", "macro", "member"],
+    ids=["throw", "hosts", "variable", "devices", "inline", "in C", "macro", "member"],
 )
 def test_an_error_that_is_deferred_is_told(prelab: Lab, header: str, body: str, said: str) -> None:
     """The sources by which the preamble comes to trust do not use the function."""
@@ -86,23 +89,6 @@ def test_names_of_the_devices_functions(texts: list[str], names: set[str]) -> No
     found = {name.decode() for name in deferred.functions([text.encode() for text in texts])}
     assert names <= found
     assert "g" not in found
-
-
-@pytest.mark.parametrize(
-    ("text", "has"),
-    [
-        ("__device__ int f() { try { } catch (...) { } }", True),
-        ("__device__ int f() try { } catch (...) { }", True),
-        ("__device__ int f() { if (1) { auto g = [] { try { } catch (...) { } }; } }", True),
-        ("#define HD __host__ __device__\n#define SAFE(x) try { x; } catch (...) { }\nHD void f() { SAFE(1) }", True),
-        ("__device__ int f(); int g() { try { } catch (...) { } }", False),
-        ("struct s { __device__ int f() { return 1; } int g() { try { } catch (...) { } } };", False),
-        ("__device__ int f() { /* try */ return try_it(); }", False),
-        ("} __device__ int f() { return 1; } } int g() { try { } catch (...) { } }", False),
-    ],
-)
-def test_a_try_in_a_function_of_the_devices(text: str, has: bool) -> None:
-    assert deferred.have_try([text.encode()]) == has
 
 
 def test_an_object_that_cannot_be_read_may_need_any_function() -> None:

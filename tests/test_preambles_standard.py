@@ -1,5 +1,5 @@
-"""By default precompiled preambles have standard headers alone: those of users and libraries are read as text, whatever
-is in them. Each compile here is compared with plain clang's (`lab.same`)."""
+"""Precompiled preambles have standard headers alone: those of users and libraries are read as text, whatever is in
+them. Each compile here is compared with plain clang's (`lab.same`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HEADERS = {
 
 @pytest.fixture
 def standard(prelab: Lab) -> Lab:
-    prelab.environ["HIPCACHE_PREAMBLES"] = "standard"
+    prelab.write("inc/value.hpp", "#pragma once\n#define VALUE 3\n")
     return prelab
 
 
@@ -86,7 +86,6 @@ def test_a_header_of_the_user_before_all_others_ends_the_preamble(standard: Lab)
 def test_a_header_of_the_user_by_a_standard_name_is_none(standard: Lab, name: str) -> None:
     """Also where a standard header includes it."""
     standard.write(f"inc/{name}", f"#pragma once\n#include_next <{name}>\nstatic __constant__ int own[sizeof(int)];\n")
-    standard.write("inc/value.hpp", "#pragma once\n#define VALUE 3\n")
     for number in range(3):
         build(standard, number, body="\n")
     assert counts(standard)["used"] == counts(standard)["made"] == 0
@@ -149,16 +148,6 @@ def test_a_header_that_changes_a_macro_of_the_command_line_is_in_no_preamble(sta
 
 
 @only_19
-def test_a_macro_that_a_users_header_undefines_is_undefined(prelab: Lab) -> None:
-    """Where preambles may have all headers."""
-    prelab.write("inc/value.hpp", "#pragma once\n#undef NDEBUG\n#define VALUE 3\n")
-    body = "#ifdef NDEBUG\nint checks = 1;\n#else\nint checks = 77;\n#endif\n"
-    for number in range(3):
-        build(prelab, number, "-DNDEBUG", body=body)
-    assert counts(prelab)["used"] <= BOTH, "with the standard headers at most"
-
-
-@only_19
 def test_a_byte_order_mark_ends_the_preamble(standard: Lab) -> None:
     for number in range(3):
         text = (
@@ -191,11 +180,6 @@ def test_a_few_sources_pay_for_none(standard: Lab, monkeypatch: pytest.MonkeyPat
     ]
 
 
-@pytest.mark.parametrize("word", ["", "1", "yes", "standard"])
-def test_without_the_setting_they_have_standard_headers(word: str) -> None:
-    assert config.load({"HOME": "/nowhere", "HIPCACHE_PREAMBLES": word}).preambles == "standard"
-
-
 @only_19
 def test_a_small_store_keeps_results_alone(standard: Lab) -> None:
     standard.environ["HIPCACHE_MAX_SIZE"] = "100MiB"
@@ -210,8 +194,6 @@ def test_checks_of_none_are_refused(standard: Lab) -> None:
     ended = standard.hipcache("config", env={"HIPCACHE_PREAMBLE_CHECKS": "0"})
     assert ended.status == 1
     assert b"'0' is not a positive number" in ended.err
-    ended = standard.hipcache("config", env={"HIPCACHE_PREAMBLES": "some"})
-    assert b"'some' is neither standard, all nor 0" in ended.err
 
 
 class Full(Watching):

@@ -56,7 +56,7 @@ class Config:
     executor: tuple[str, ...] = ()
     prefetch: bool = True
     verify: float = 0.0
-    preambles: str = "standard"  # which headers; "" for none
+    preambles: bool = True
     preamble_checks: int = 64
     iree_checks: bool = True
     resident: bool = True
@@ -73,7 +73,7 @@ class Config:
     @property
     def has_preambles(self) -> bool:
         """Are front ends to use precompiled preambles, and is there room for them?"""
-        return bool(self.preambles) and (not self.max_size or self.max_size >= ROOM_FOR_PREAMBLES)
+        return self.preambles and (not self.max_size or self.max_size >= ROOM_FOR_PREAMBLES)
 
     def is_drawn(self) -> bool:
         """Is it the turn of this result to be compared (`verify`)?"""
@@ -180,15 +180,6 @@ def _positive(written: Text, environ: Mapping[str, str]) -> int:
     return count or _bad_value(written, "is not a positive number", "write 1, 2, 3 ...")
 
 
-def _headers(written: Text, environ: Mapping[str, str]) -> str:
-    text = written.text.strip().lower()
-    if text in ("standard", "all"):
-        return text
-    if text not in FLAGS:
-        _bad_value(written, "is neither standard, all nor 0", "write standard (also 1), all, or 0")
-    return "standard" if FLAGS[text] else ""
-
-
 def _share(written: Text, environ: Mapping[str, str]) -> float:
     """As the native program reads it: `share_of` in native/settings.c."""
     part, slash, whole = (word.strip() for word in written.text.partition("/"))
@@ -243,7 +234,6 @@ _PARSERS: dict[str, Callable[[Text, Mapping[str, str]], object]] = {
     "flag": _flag,
     "count": _count,
     "positive": _positive,
-    "headers": _headers,
     "share": _share,
     "mask": _mask,
     **dict.fromkeys(("directory", "file"), _path),

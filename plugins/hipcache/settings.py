@@ -86,9 +86,9 @@ SETTINGS = (
     ),
     Setting(
         "preambles",
-        "headers",
-        "standard",
-        "Precompile leading includes for the front ends: standard headers, all (see docs/preambles.md), or 0 for none.",
+        "flag",
+        "1",
+        "Precompile leading includes of standard headers for the front ends.",
     ),
     Setting(
         "preamble_checks",

@@ -154,8 +154,7 @@ def check_preambles(settings: Config) -> Check:
         return Check(FAULT, text, hint)
     if not settings.has_preambles:
         return Check(OK, "no precompiled preambles: HIPCACHE_MAX_SIZE leaves no room for them")
-    which = f"{settings.preambles} headers, {settings.origins['preambles']}"
-    return Check(OK, f"front ends may use precompiled preambles ({which})")
+    return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

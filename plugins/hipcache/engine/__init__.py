@@ -29,8 +29,7 @@ class Engine:
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
     loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
-    `preambles`: one use of a precompiled preamble in so many is checked (0: none is used); `any_header`: may they have
-    other headers than the standard ones?"""
+    `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
 
     store: Store
     runner: Runner
@@ -45,7 +44,6 @@ class Engine:
     remote: Callable[[], Client] | None = None
     queue: Callable[[str], object] = bool
     preambles: int = 0
-    any_header: bool = False
     executions: Callable[[], Executions] | None = None
 
     @property

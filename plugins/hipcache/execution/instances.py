@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from hipcache.execution.attempt import Attempt
@@ -10,10 +11,9 @@ from hipcache.execution.preamble_values import NAME, Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.readset import ReadSet
-from hipcache.inputs.search import SearchPath
 from hipcache.making import bitcode
-from hipcache.planning import declared, header_rules, instances
-from hipcache.planning.declared import Declared, Header
+from hipcache.planning import declared, header_rules, instances, standard_headers
+from hipcache.planning.declared import Declared
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.instances import Instances
 from hipcache.values import dataclass, field
@@ -28,7 +28,7 @@ class InstancesInUse:
 
     session: Session
     _without: SourceNotes
-    _headers: dict[tuple[str, str], Header] = field(default_factory=dict)
+    _headers: dict[tuple[str, str], frozenset[bytes]] = field(default_factory=dict)
     _declared: dict[str, Declared] = field(default_factory=dict)
 
     def suit(self, front: FrontEnd) -> bool:
@@ -47,28 +47,21 @@ class InstancesInUse:
     def listed(self, front: FrontEnd, text: Path, reads: ReadSet) -> Instances:
         """Those that the preamble has whose text is in that file, and which was made of `reads`. Raises Refused,
         JobFailed."""
-        headers = [self._header(front.search, one.path, one.digest) for one in reads.files]
-        try:
-            macros = declared.read(header_rules.macros(front), of_library=False, of_system=False)
-            opened = declared.left_open([*headers, macros])
-        except declared.Unclear as why:
-            raise Refused(str(why)) from why
+        called = [self._called(one.path, one.digest) for one in reads.files]
+        opened = declared.left_open(called, header_rules.macros(front))
         output = text.with_suffix(".ll")
         self.session.jobs.run(NAME, instances.listing(front, str(text), str(output)))
-        again = tuple(one.path for one, header in zip(reads.files, headers, strict=True) if header.says_more)
-        return Instances(instances.names(output.read_bytes()), opened, again)
+        return Instances(instances.names(output.read_bytes()), opened)
 
-    def _header(self, search: SearchPath, path: str, digest: str) -> Header:
-        """Raises Refused."""
+    def _called(self, path: str, digest: str) -> frozenset[bytes]:
+        """What a header calls (`declared.called`). Raises Refused."""
         key = (path, digest)
         if key not in self._headers:
             try:
                 content = Path(path).read_bytes()
             except OSError as error:
                 raise Refused(f"'{path}': {error.strerror}") from error
-            of_system = search.is_own(path, self.session.files.basedir)
-            of_library = of_system and _LIBRARY in path
-            self._headers[key] = declared.read(content, of_library=of_library, of_system=of_system)
+            self._headers[key] = declared.called(content, of_library=_LIBRARY in path)
         return self._headers[key]
 
     def matter(self, front: FrontEnd, one: Preamble, made: Attempt) -> bool:
@@ -78,11 +71,12 @@ class InstancesInUse:
         output = made.output.read_bytes()
         if one.instances.are_in(output) or bitcode.VTABLE in output:
             return True
-        known = set(one.headers.read).difference(one.instances.again)
-        basedir = self.session.files.basedir
+        known = set(one.headers.read)
         others = (file.path for file in made.trace.files if file.path not in known)
-        users = (path for path in others if not front.search.is_own(path, basedir))
-        return one.instances.open.is_met(self._all_declared(users))
+        search, files = front.search, self.session.files
+        users = (path for path in others if not standard_headers.is_standard(path, search, files))
+        macros = declared.of(header_rules.macros(front))
+        return one.instances.open.is_met(chain([macros], self._all_declared(users)))
 
     def _all_declared(self, paths: Iterable[str]) -> Iterable[Declared]:
         for path in paths:

@@ -146,13 +146,8 @@ class Preambles:
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
-                key = preamble.key(
-                    front,
-                    names[:number],
-                    self.session.command.cwd,
-                    instantiated=instantiated,
-                    any_header=self.session.engine.any_header,
-                ).digest
+                cwd = self.session.command.cwd
+                key = preamble.key(front, names[:number], cwd, instantiated=instantiated).digest
                 size, sought = head.ends[number - 1] if number else 0, frozenset(absent[:number]) - {""}
                 found.append(Candidate(key, names[:number], size, instantiated, is_rare, absent=sought))
         records = self.session.shelves.near.records([one.key for one in found])
@@ -175,10 +170,8 @@ class Preambles:
     def _named(self, front: FrontEnd, includes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names by which a preamble includes them, and for each what is sought before: as many as there can be."""
         found = [preamble.operand(name, front.source, front.search, self.session.files) for name in includes]
-        search, files, any_header = front.search, self.session.files, self.session.engine.any_header
-        possible = list(
-            takewhile(lambda one: one[0] and (any_header or standard_headers.is_named(one[0], search, files)), found)
-        )
+        search, files = front.search, self.session.files
+        possible = list(takewhile(lambda one: standard_headers.is_named(one[0], search, files), found))
         return tuple(name for name, _ in possible), tuple(path for _, path in possible)
 
     def _ready(self, one: Candidate, stem: str) -> Preamble | None:

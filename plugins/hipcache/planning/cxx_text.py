@@ -28,9 +28,9 @@ def without_directives(bare: bytes) -> bytes:
     return _DIRECTIVE.sub(b"", bare)
 
 
-def flat(text: bytes, group: Pattern[bytes], by: bytes = b"") -> bytes:
-    """With `by` in the place of each group, the innermost first."""
+def flat(text: bytes, group: Pattern[bytes]) -> bytes:
+    """Without the groups, the innermost first."""
     before = b""
     while text != before:
-        text, before = group.sub(by, text), text
+        text, before = group.sub(b"", text), text
     return text

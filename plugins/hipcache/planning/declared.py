@@ -7,12 +7,11 @@ instances of templates (`instances`). Such an instance means something else if t
 - a class that a header only declares;
 - a specialization of a template.
 
-A macro may do each of these where it is used. Those of the headers of the compiler and of libc are taken to do none.
+A macro may do each of these where it is used. Those of standard headers are taken to do none.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from hipcache.patterns import pattern
@@ -26,7 +25,6 @@ Macro = tuple[bytes, frozenset[bytes] | None]
 _OPERATOR = b"operator"
 _PASTE = b"##"
 _WORD = pattern(rb"[A-Za-z_]\w*")
-_WORD_OR_PASTE = pattern(rb"[A-Za-z_]\w*|##")
 # A name that is neither a member's nor qualified, and the word before it, or the end of a type that is written as
 # usual (`char* f`, `vector<int> f`). With `<`: arguments for a template.
 _NAMED = pattern(
@@ -59,53 +57,30 @@ _OPEN_NAMESPACE = pattern(rb"(?:\bnamespace\b[\w\s:\[\]()]*|\bextern\s*\"\")\s*$
 # Each `(`, and the name before it, if there is one; `(name)(` counts, too.
 _FUNCTION = pattern(rb"([A-Za-z_]\w*)\s*(?:\)\s*)*\(")
 _ATTRIBUTE = pattern(rb"\[\[[^\]]*\]\]|\b__attribute(?:__)?\s*" + PARENTHESES)
-# A header that says nothing when it is included again has either.
-_PRAGMA_ONCE = pattern(rb"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
-_GUARD = pattern(rb"\s*#[ \t]*(?:ifndef[ \t]+|if[ \t]*![ \t]*defined\W+)(\w+)\W*?#[ \t]*define[ \t]+\1\b")
-# A name, and all that is in parentheses behind it.
-_GIVEN = pattern(rb"\b([A-Za-z_]\w*)\s*(?=(" + PARENTHESES + rb"))")
 _EQUALS = pattern(rb"=")
 _OVERLOADED = pattern(rb"\boperator\b")
 _USING = pattern(rb"\busing\b")
 _USED = pattern(rb"(\w+)\s*(?:,|\Z)")
 
 
-class Unclear(Exception):
-    """Whatever the rest of a source declares could matter, for a reason in words."""
-
-
 @dataclass(frozen=True)
 class Open:
-    """What the rest of a source must not declare, by name; and the macros with which it could."""
+    """What the rest of a source must not declare, by name."""
 
     names: frozenset[bytes] = frozenset()
-    macros: frozenset[Macro] = frozenset()
 
     def is_met(self, texts: Iterable[Declared]) -> bool:
-        """May one of these, which together are the rest of the source, declare such a thing?"""
+        """May one of these, which together are the rest of the source and the macros of the command line, declare such
+        a thing?"""
         rest = list[Declared]()
         for text in texts:  # which may be read one by one
             if text.odd or not text.names.isdisjoint(self.names):
                 return True
             rest.append(text)
-        macros = self.macros.union(*(text.macros for text in rest))
+        macros = frozenset[Macro]().union(*(text.macros for text in rest))
         names = _with_macros(self.names, macros)
         declare = _with_macros({name for name, words in macros if words is None}, macros)
         return any(not (text.names.isdisjoint(names) and text.words.isdisjoint(declare)) for text in rest)
-
-    def pack(self) -> bytes:
-        """The names in a line; a line for each macro: its name, `*` if it declares by itself, else the words."""
-        lines = (b" ".join((name, *([b"*"] if words is None else sorted(words)))) for name, words in self.macros)
-        return b"\n".join([b" ".join(sorted(self.names)), *sorted(lines)])
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Open:
-        names, *lines = packed.split(b"\n")
-        macros = (line.split() for line in lines)
-        return cls(
-            frozenset(names.split()),
-            frozenset((name, None if words == [b"*"] else frozenset(words)) for name, *words in macros),
-        )
 
 
 @dataclass(frozen=True)
@@ -119,44 +94,24 @@ class Declared:
     macros: frozenset[Macro] = frozenset()
 
 
-@dataclass(frozen=True)
-class Header:
-    """What one header of a preamble tells. `bare`: its text without comments, of a user's header only."""
-
-    open: Open
-    bare: bytes = b""
-
-    @property
-    def says_more(self) -> bool:
-        """May it declare more when it is included again, by other macros?"""
-        return bool(self.bare.strip() and not _GUARD.match(self.bare) and not _PRAGMA_ONCE.search(self.bare))
-
-
-def read(header: bytes, *, of_library: bool, of_system: bool) -> Header:
-    """All functions that it may call by an unqualified name, and all classes that it declares and does not define at
-    that place. `of_library`: is it the standard library's?"""
+def called(header: bytes, *, of_library: bool) -> frozenset[bytes]:
+    """All functions that a header may call by an unqualified name, and all classes that it declares and does not define
+    at that place. `of_library`: is it the standard library's?"""
     if of_library:
-        return Header(Open(_LOOKED_UP))
+        return _LOOKED_UP
     bare = cxx_text.bare(header)
-    called = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
-    names = frozenset(called).union(_INCOMPLETE.findall(bare))
-    return Header(Open(names)) if of_system else Header(Open(names, _macros(bare)), bare)
+    names = {name for before, name in _NAMED.findall(bare) if not before or before in _BEFORE_CALLS}
+    return frozenset(names.union(_INCOMPLETE.findall(bare)))
 
 
-def left_open(headers: Iterable[Header]) -> Open:
-    """By all headers of a preamble, also what one calls by a macro. Raises Unclear."""
-    found = list(headers)
-    bare = b"\n".join(one.bare for one in found)
-    bodies = [(name, frozenset(_WORD_OR_PASTE.findall(rest))) for name, _, rest in MACRO.findall(bare)]
-    if not _with_macros([_PASTE], bodies).isdisjoint(_WORD.findall(without_directives(bare))):
-        raise Unclear("a header uses a macro that pastes names together")
-    macros = frozenset[Macro]().union(*(one.open.macros for one in found))
-    take = {name for name, words in macros if words is None}
-    names = {name for one in found for name in one.open.names}
-    names.update(word for name, given in _GIVEN.findall(bare) if name in take for word in _WORD.findall(given))
+def left_open(headers: Iterable[frozenset[bytes]], macros: bytes) -> Open:
+    """By all headers of a preamble, also what one calls by a macro. `headers`: what each has `called`; `macros`: of the
+    command line, as directives."""
+    names = set[bytes]().union(*headers)
+    bodies = [(name, frozenset(_WORD.findall(rest))) for name, _, rest in MACRO.findall(cxx_text.bare(macros))]
     while more := {word for name, words in bodies if name in names for word in words} - names:
         names |= more
-    return Open(frozenset(names - _KEYWORDS), macros)
+    return Open(frozenset(names - _KEYWORDS))
 
 
 def of(text: bytes) -> Declared:

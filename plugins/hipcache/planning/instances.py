@@ -33,28 +33,27 @@ _LENGTH = pattern(rb"[0-9]+")
 
 @dataclass(frozen=True)
 class Instances:
-    """Of one preamble. `instances`: mangled names; `open`: what its headers leave open to the rest of a source;
-    `again`: the paths of those that may declare more when they are included again."""
+    """Of one preamble. `instances`: mangled names; `open`: what its headers leave open to the rest of a source."""
 
     instances: tuple[bytes, ...]
     open: Open
-    again: tuple[str, ...] = ()
 
     def are_in(self, bitcode: bytes) -> bool:
         """May one of them be in it? (Names lie there as they are, one behind the other.)"""
         return any(name in bitcode for name in self.instances)
 
     def pack(self) -> bytes:
-        """Zlib-compressed JSON: the names of instances, the paths, and what is open."""
-        names = [name.decode("latin-1") for name in self.instances]
-        return zlib.compress(json.dumps([names, self.again, self.open.pack().decode()]).encode(), 1)
+        """Zlib-compressed JSON: the names of instances, and those that are open."""
+        lists = (self.instances, sorted(self.open.names))
+        return zlib.compress(json.dumps([[name.decode("latin-1") for name in one] for one in lists]).encode(), 1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> Instances | None:
         """None if it is damaged."""
         try:
-            names, again, opened = json.loads(zlib.decompress(packed))
-            return cls(tuple(name.encode("latin-1") for name in names), Open.unpack(opened.encode()), tuple(again))
+            lists = json.loads(zlib.decompress(packed))
+            names, opened = ([name.encode("latin-1") for name in one] for one in lists)
+            return cls(tuple(names), Open(frozenset(opened)))
         except (ValueError, TypeError, AttributeError, zlib.error):
             return None
 

@@ -5,9 +5,9 @@ A preamble is a header that has these includes and nothing else, precompiled wit
     clang -cc1 ... -emit-pch -x hip -                                     (the includes are on standard input)
     clang -cc1 ... -include-pch P -preamble-bytes=N,1 -fno-validate-pch   (N: where they end in the source)
 
-It ends before the first line that is no include, no comment and not blank. The text lies nowhere, so it names a
-header in quotes by the place where clang finds it (`operand`). Each preamble begins with the header that newer drivers
-put before every HIP source.
+It ends before the first line that is no include of a standard header (`standard_headers`), no comment and not blank.
+The text lies nowhere, so it names a header in quotes as one in angles (`operand`). Each preamble begins with the header
+that newer drivers put before every HIP source.
 A comment must be one of which no warning tells (another one that begins in it, bytes that are no text) and that is no
 line break to clang (a lone carriage return): the pass does not read it.
 
@@ -33,7 +33,7 @@ WRAPPER = "__clang_hip_runtime_wrapper.h"
 STANDARD_INPUT = "<stdin>"
 # In the key of each preamble: raise it when one that older rules have made must not be used, or has another form. Where
 # they were switched off they are on again then.
-_RULES = "5"
+_RULES = "6"
 # Then a precompiled header has the templates instantiated that its own text asks for.
 INSTANTIATES = "-fpch-instantiate-templates"
 # In a name in quotes they might be taken for something else.
@@ -68,19 +68,17 @@ _LEFT = pattern(
 
 def operand(name: str, source: str, search: SearchPath, files: Files) -> tuple[str, str]:
     """(another name, by which a text that lies nowhere includes the same header in the same way; the path at which it
-    is sought before, in vain). Empty names if there is no such name: the source's path is relative, or directories are
-    searched for names in quotes alone.
+    is sought before, in vain). Empty names if there is no such name: the source's path is relative, the header lies
+    beside the source, or directories are searched for names in quotes alone.
 
-    Clang looks beside the source, and opens what is there by a path that begins as the source's; then it goes on as for
-    a name in angles (clang/lib/Lex/HeaderSearch.cpp, LookupFile)."""
+    Clang looks beside the source; then it goes on as for a name in angles (clang/lib/Lex/HeaderSearch.cpp,
+    LookupFile)."""
     plain = name[1:-1]
     if name.startswith("<"):
         return name, ""
     path = os.path.join(os.path.dirname(source), plain)
     if not source.startswith("/") or _UNCLEAR.search(path):
         return "", ""
-    if files.exists(path):
-        return f'"{path}"', ""
     return ("", "") if search.quote or files.is_there(path) else (f"<{plain}>", path)
 
 
@@ -109,7 +107,7 @@ def why_not(front: FrontEnd, *, bitcode: bool) -> str:
     for option in job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"
-        if option.role is Role.MACRO and header_rules.fault(os.fsencode(option.value), system=False):
+        if option.role is Role.MACRO and header_rules.macro_fault(os.fsencode(option.value)):
             return f"{option.name}{option.value}"
         if option.role is Role.INCLUDE and (option.name != "-include" or option.value != WRAPPER):
             return f"{option.name} {option.value}"
@@ -123,9 +121,9 @@ def is_optimized(front: FrontEnd) -> bool:
     return bool(levels) and levels[-1] != "-O0"
 
 
-def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool, any_header: bool) -> Key:
-    """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? `any_header`:
-    may it have other headers than the standard ones? The same for all sources that begin alike."""
+def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated: bool) -> Key:
+    """`directory`: the working directory; `instantiated`: has it instances of templates (`instances`)? The same for all
+    sources that begin alike."""
     known = dict(front.key.inputs)
     relative = any(option.role is Role.SEARCH and not option.value.startswith("/") for option in front.job.options)
     named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
@@ -137,7 +135,6 @@ def key(front: FrontEnd, names: tuple[str, ...], directory: str, *, instantiated
         *(("include", name) for name in names),
         *([("directory", directory)] if relative else []),
         *([("templates", INSTANTIATES)] if instantiated else []),
-        *([] if any_header else [("headers", "standard")]),
     ]
     return make_key("preamble", parts)
 
