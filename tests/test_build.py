@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,28 @@ def test_an_input_that_no_part_names_is_a_hint(memory: Memory, path: Path) -> No
     memory.build(path, graph(b"hint"))
     memory.build(path, graph(b"other"))
     assert memory.ran == []
+
+
+def test_a_key_is_free_when_its_readers_are_found(memory: Memory, path: Path) -> None:
+    """While the loop waits for something else: two processes would wait for each other's keys."""
+
+    def graph(text: bytes, *more: Action) -> list[Action]:
+        source = Literal(digest_bytes(text), lambda: text)
+        early = memory.action("early", {"source": source}, lambda _: {"out": b"object"})
+        passing = Action(**{**vars(early), "passing": ("out",)})
+        return [passing, *more, memory.action("late", {"code": of("early")})]
+
+    def wait(_: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        for _ in range(500):
+            held = [key for key, lock in memory.flight.locks.items() if lock.locked()]
+            if "early" in memory.ran and len(held) == 1:  # that of this action
+                return {}
+            time.sleep(0.01)
+        raise AssertionError("the key is not free")
+
+    memory.build(path, *graph(b"one"))
+    memory.build(path, *graph(b"two", memory.action("other", call=wait)))
+    assert sorted(memory.ran) == ["early", "other"]
 
 
 def test_no_action_waits_for_one_that_it_does_not_need(memory: Memory, path: Path) -> None:

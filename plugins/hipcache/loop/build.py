@@ -50,6 +50,7 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                         turns.add(end.bound)
                     else:
                         progress.finish(end)
+                pending.settle(progress)  # 5. Publish results whose readers have ended, before waiting for other keys.
                 if progress.unfinished and not progress.has_ready:  # 4. Run the misses in parallel.
                     for bound in turns.take():
                         inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
@@ -59,9 +60,9 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                             "internal", "an action of the graph waits for one that the graph does not have"
                         )
                     _take(*pool.next_done(), progress, turns, world)
-                pending.settle(progress)  # 5. Publish results that waited for their readers.
             if turns.failed:
                 raise turns.failed
+            pending.settle(progress)
             lost = deliver(graph, progress.ends, world.contents)  # 6. Write the outputs.
             if not lost:
                 return progress.ends
