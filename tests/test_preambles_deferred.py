@@ -4,7 +4,7 @@ them. Each compile here is compared with plain clang's: its messages, its exit s
 from __future__ import annotations
 
 import pytest
-from hip import Lab
+from hip import Lab, only_19
 from hipcache.making.undefined import Functions
 from hipcache.planning import deferred
 from preamble_lab import BOTH, add_to_header, build, counts, prelab, prepare
@@ -57,6 +57,43 @@ def test_an_error_that_is_deferred_is_told(prelab: Lab, header: str, body: str, 
     done = build(prelab, 1, body=body)
     assert done.status == 1
     assert said in done.messages
+
+
+@only_19
+@pytest.mark.parametrize(
+    "computed",
+    [
+        'constexpr std::string_view s("ab"); constexpr auto t = s.substr(1); p[0] = t[0];',
+        "constexpr std::wstring_view s(L\"ab\"); constexpr int n = s.find(L'b'); p[0] = n;",
+        'constexpr int n = std::char_traits<wchar_t>::length(L"ab"); p[0] = n;',
+    ],
+    ids=["view", "wide view", "traits"],
+)
+def test_an_error_in_what_the_compiler_computes_is_told(prelab: Lab, computed: str) -> None:
+    """Nothing of it is in the bitcode."""
+    head = "#include <string_view>\n"
+    prepare(prelab, "-std=c++17", head=head)
+    done = build(prelab, 1, "-std=c++17", head=head, body=f"__global__ void c(int* p) {{ {computed} }}\n")
+    assert done.status == 1
+    assert "__host__ function" in done.messages
+    done = build(prelab, 1, "-std=c++17", head=head, body='const wchar_t* one() { return L"1"; }\n')
+    assert (done.status, counts(prelab)["used"]) == (0, 1)  # the host's
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("#include <string_view>\n#include <string>\nstd::string s; int Laa = 1;", False),
+        ("#define VIEW std::string_view\n", True),
+        ("std::u16string_view s;", True),
+        ('auto s = LR"(a)";', True),
+        ("int x = L'a';", True),
+        ("std::wstring s;", True),
+        ("const wchar_t c;", True),
+    ],
+)
+def test_texts_that_may_compute_with_strings(text: str, may: bool) -> None:
+    assert deferred.may_compute(text.encode()) == may
 
 
 def test_a_function_with_a_try_of_the_hosts_alone_does_no_harm(prelab: Lab) -> None:

@@ -7,12 +7,13 @@ from itertools import chain
 from pathlib import Path
 
 from hipcache.execution.attempt import Attempt
+from hipcache.execution.own_texts import OwnTexts
 from hipcache.execution.preamble_values import NAME, Preamble, Refused
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import bitcode
-from hipcache.planning import declared, header_rules, instances, standard_headers
+from hipcache.planning import declared, header_rules, instances
 from hipcache.planning.declared import Declared
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.instances import Instances
@@ -27,6 +28,7 @@ class InstancesInUse:
     """For the passes of one compile."""
 
     session: Session
+    own: OwnTexts
     _without: SourceNotes
     _headers: dict[tuple[str, str], frozenset[bytes]] = field(default_factory=dict)
     _declared: dict[str, Declared] = field(default_factory=dict)
@@ -71,20 +73,16 @@ class InstancesInUse:
         output = made.output.read_bytes()
         if one.instances.are_in(output) or bitcode.VTABLE in output:
             return True
-        known = set(one.headers.read)
-        others = (file.path for file in made.trace.files if file.path not in known)
-        search, files = front.search, self.session.files
-        users = (path for path in others if not standard_headers.is_standard(path, search, files))
         macros = declared.of(header_rules.macros(front))
-        return one.instances.open.is_met(chain([macros], self._all_declared(users)))
+        users = self._all_declared(self.own.paths(front, made.trace.files))
+        return one.instances.open.is_met(chain([macros], users))
 
     def _all_declared(self, paths: Iterable[str]) -> Iterable[Declared]:
         for path in paths:
             if path not in self._declared:
-                with open(self.session.files.resolve(path), "rb") as file:
-                    self._declared[path] = declared.of(file.read())
+                self._declared[path] = declared.of(self.own.text(path))
             yield self._declared[path]
 
 
 def of(session: Session) -> InstancesInUse:
-    return InstancesInUse(session, SourceNotes(session, "source without instances in preambles"))
+    return InstancesInUse(session, OwnTexts(session), SourceNotes(session, "source without instances in preambles"))

@@ -105,6 +105,8 @@ class PreambleUse:
         if offer.why not in (OPTIONS, OFF):
             says_more = not preamble.may_say(self.work.front, plain.done.stderr)
             self.preambles.telling.note(self.work.front, holds=says_more)
+            if self.work.bitcode:
+                self.preambles.computing.note(self.work.front, holds=self._may_compute(plain))
         self._follow_up(offer, plain)
         return plain
 
@@ -129,7 +131,7 @@ class PreambleUse:
         front = self.work.front
         one, is_new = offer.ready, False
         if offer.wanted and not plain.why_not and preamble.may_say(front, plain.done.stderr):
-            unfit = self._unfit(plain.output.read_bytes(), offer.wanted)
+            unfit = self._unfit(plain, offer.wanted)
             if unfit:  # with it, this pass would not count; another source's may
                 self.preambles.refuse(offer.wanted, unfit, for_now=True)
                 return
@@ -168,8 +170,7 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
-        output = made.output.read_bytes()
-        unfit = UNDEFINED if one.may_hide_error(output) else self._unfit(output, one.candidate)
+        unfit = UNDEFINED if one.may_hide_error(made.output.read_bytes()) else self._unfit(made, one.candidate)
         if unfit:
             return unfit
         reads, then = made.trace.reads, one.headers.reads
@@ -180,12 +181,13 @@ class PreambleUse:
             return CHANGED
         return made
 
-    def _unfit(self, output: bytes, one: Candidate) -> str:
-        """The reason why no pass with such an output may use that preamble; empty if it may. What is found out about
-        the source is noted."""
+    def _unfit(self, made: Attempt, one: Candidate) -> str:
+        """The reason why no pass like that may use that preamble; empty if it may. What is found out about the source
+        is noted."""
+        output = made.output.read_bytes()
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
         if self.work.bitcode:
-            return UNDEFINED if bitcode.may_need(output) else ""
+            return UNDEFINED if bitcode.may_need(output) or self._may_compute(made) else ""
         if one.startup is None:
             return ""
         # Those of a precompiled header's variables that only some sources use come in another order (llvm #67992).
@@ -193,6 +195,9 @@ class PreambleUse:
         initializes = code == startup.NOT_READ or code != one.startup
         self.preambles.initializing.note(self.work.front, holds=initializes)
         return INITIALIZERS if initializes else ""
+
+    def _may_compute(self, made: Attempt) -> bool:
+        return self.preambles.instances.own.may_compute(self.work.front, made.trace.files)
 
     def _compared(self, one: Preamble, plain: Attempt, began: float) -> Preamble | str:
         """The preamble, if it can be trusted by this pass; if that does not tell, why. Raises Different."""

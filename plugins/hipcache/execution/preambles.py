@@ -55,6 +55,7 @@ class Preambles:
     instances: InstancesInUse
     initializing: SourceNotes  # of a source whose host's pass initializes more than the headers have
     telling: SourceNotes  # of a pass that says something which it would not say in the same way with one
+    computing: SourceNotes  # of a source whose device's passes may hide errors of what they compute
     _off: dict[str, bool] = field(default_factory=dict)
     _siblings: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
 
@@ -71,6 +72,8 @@ class Preambles:
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.preambles == 0
         if not bitcode and not turn and self.initializing.holds(front):
             return Offer(began, why=INITIALIZERS)
+        if bitcode and self.computing.holds(front):
+            return Offer(began, why=UNDEFINED)
         candidates = self._candidates(front, bitcode=bitcode, instantiated=bitcode and self.instances.suit(front))
         ready = next((one for one in map(self._ready, candidates, [stem] * len(candidates)) if one), None)
         shorter = ready.candidate if ready else None
@@ -254,7 +257,8 @@ def with_notes(session: Session) -> Preambles:
     """For the passes of one compile."""
     initializing = SourceNotes(session, "source that initializes variables")
     telling = SourceNotes(session, "pass whose messages a preamble changes", of_passes=True)
-    return Preambles(session, instances.of(session), initializing, telling)
+    computing = SourceNotes(session, "source that computes with strings")
+    return Preambles(session, instances.of(session), initializing, telling, computing)
 
 
 def _why_none(candidates: Sequence[Candidate]) -> str:

@@ -5,6 +5,9 @@ A function for both sides may use what one side has not: it is an error there on
 Most of them leave a call of a function that the side does not define: on the device's side any such call tells
 (`making.bitcode.may_need`), on the host's one of a function of the device's (`functions`, `making.undefined`).
 
+What the compiler computes by itself leaves nothing. Before C++20, the standard library's functions for that which use
+others of the host's are those of string views and of wide characters: texts with these are told by `may_compute`.
+
 By the text alone, and rather too much than too little.
 """
 
@@ -21,6 +24,17 @@ _DEVICE = b"device"
 _SPECIFIERS = (b"__device__", rb"__attribute(?:__)?\s*\(\([^()]*\bdevice\b")
 _NAME = pattern(rb"([A-Za-z_]\w*)\s*\(")
 _WORD = pattern(rb"[A-Za-z_]\w*")
+
+_INCLUDE = pattern(rb"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
+_OF_STRINGS = pattern(
+    rb"\b(?:\w*string_view|char_traits|\w*(?:wchar|WCHAR)\w*|wint_t|w\w*(?:string|stream|regex|match|convert)\w*"
+    rb"|wcout|wcin|wcerr|wclog)\b|\bLR?[\"']"
+)
+
+
+def may_compute(text: bytes) -> bool:
+    """May a source with this text compute with a string view, or with wide characters?"""
+    return bool(_OF_STRINGS.search(_INCLUDE.sub(b"", text) if b"string_view" in text else text))
 
 
 def functions(texts: Sequence[bytes]) -> frozenset[bytes]:

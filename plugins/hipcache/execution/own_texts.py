@@ -1,0 +1,43 @@
+"""The texts of a pass that are no standard headers: the source, and headers of the user and of libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hipcache.execution.session import Session
+from hipcache.model import Dependency
+from hipcache.planning import deferred, header_rules, standard_headers
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import dataclass, field
+
+
+@dataclass(frozen=True)
+class OwnTexts:
+    """Of the passes of one compile, which read most of them several times."""
+
+    session: Session
+    _texts: dict[str, bytes] = field(default_factory=dict)
+    _compute: dict[str, bool] = field(default_factory=dict)
+
+    def paths(self, front: FrontEnd, files: Iterable[Dependency]) -> Iterator[str]:
+        """`files`: all that the pass has read."""
+        search, known = front.search, self.session.files
+        return (file.path for file in files if not standard_headers.is_standard(file.path, search, known))
+
+    def text(self, path: str) -> bytes:
+        """Raises OSError."""
+        if path not in self._texts:
+            with open(self.session.files.resolve(path), "rb") as file:
+                self._texts[path] = file.read()
+        return self._texts[path]
+
+    def may_compute(self, front: FrontEnd, files: Iterable[Dependency]) -> bool:
+        """See `deferred.may_compute`: may one of them, or a macro of the command line? Raises OSError."""
+        return deferred.may_compute(header_rules.macros(front)) or any(
+            self._may_compute(path) for path in self.paths(front, files)
+        )
+
+    def _may_compute(self, path: str) -> bool:
+        if path not in self._compute:
+            self._compute[path] = deferred.may_compute(self.text(path))
+        return self._compute[path]
