@@ -186,6 +186,23 @@ def test_a_map_that_leaves_a_part_of_the_base_directory_does_not_make_it_shared(
         compile_in(lab, root, f"-fmacro-prefix-map={lab.root}=.")
 
 
+CUT = ("-ffile-prefix-map={}=/usr/src", "-fdebug-prefix-map={}=Q", "-ffile-prefix-map={}/=")
+
+
+@pytest.mark.parametrize("flag", CUT)
+@pytest.mark.parametrize("debug", ["-g", "-gline-tables-only"])
+def test_a_map_that_leaves_a_part_of_the_base_directory_leaves_each_checkout_its_own(
+    lab: Lab, flag: str, debug: str
+) -> None:
+    objects = []
+    for name in ("one", "second", "one"):
+        root = checkout(lab, name)
+        made = compile_in(lab, root, debug, flag.replace("{}", str(lab.root)))
+        objects.append(made.object)
+    assert made.outcome == HIT
+    assert objects[0] != objects[1], "the map leaves nothing of the base directory: the test shows nothing"
+
+
 def test_warnings_name_their_own_checkout_under_a_base_directory(lab: Lab) -> None:
     for name in ("one", "two", "one"):
         root = checkout(lab, name)

@@ -67,6 +67,10 @@ class Basedir:
         inside = self.probe if self.probe and path.startswith(self.probe + "/") else self.path
         return (prefix + "/").startswith(inside + "/") and not self.named_in(os.fsencode(replacement))
 
+    def is_cut(self, prefix: str) -> bool:
+        """Is a part of the base directory left where the prefix is replaced, which `named_in` does not know?"""
+        return bool(self.path) and self.path != prefix and self.path.startswith(prefix)
+
     def without_target(self, output: str) -> str:
         """The name of an output without that of the probe's target, which is random, too."""
         return _PROBES_TARGET.sub("cmTC", output) if self.probe else output

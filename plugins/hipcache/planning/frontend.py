@@ -141,6 +141,11 @@ class FrontEnd:
         return [option.value for option in self.job.options if option.name == "-fmacro-prefix-map="]
 
     @property
+    def prefix_maps(self) -> list[str]:
+        """Those for debug information, macros and coverage."""
+        return [option.value for option in self.job.options if option.name.endswith("-prefix-map=")]
+
+    @property
     def source(self) -> str:
         return self.job.source
 
