@@ -164,6 +164,20 @@ def test_a_length_given_by_a_flag_is_right_under_a_base_directory(lab: Lab) -> N
         compile_in(lab, root, "-DSIZE=sizeof(__FILE__)")
 
 
+@pytest.mark.parametrize("components", ["-3", "1"])
+def test_a_path_of_which_a_sanitizer_shows_a_part_is_right_under_a_base_directory(lab: Lab, components: str) -> None:
+    flags = ("-fsanitize=undefined", f"-fsanitize-undefined-strip-path-components={components}")
+    objects = []
+    for name in ("one", "second", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/include/value.hpp", "#define VALUE 1\ninline int twice(int a) { return a * 2; }\n")
+        lab.write(f"{name}/src/k.hip", kernel("1", "#include <value.hpp>") + "int loud(int a) { return twice(a); }\n")
+        made = compile_in(lab, root, *(word for flag in flags for word in ("-Xarch_host", flag)))
+        objects.append(made.object)
+    assert made.outcome == HIT
+    assert objects[0] != objects[1], "the part holds nothing of the base directory: the test shows nothing"
+
+
 CHECK = """
 int print(const char*, int);
 #define CHECK(call) do { if (call) print(__FILE__, __LINE__); } while (0)
