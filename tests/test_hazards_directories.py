@@ -164,6 +164,42 @@ def test_a_length_given_by_a_flag_is_right_under_a_base_directory(lab: Lab) -> N
         compile_in(lab, root, "-DSIZE=sizeof(__FILE__)")
 
 
+MACROS = {
+    "its length": ("", "sizeof(ROOT)"),
+    "of another macro": ("", "LENGTH"),
+    "pasted": ("#define PASTE(a, b) a##b", "sizeof(PASTE(RO, OT))"),
+    "over two lines": ("", "sizeof(RO\\\nOT)"),
+    "as a string": ("#define STRING_OF(a) #a\n#define STRING(a) STRING_OF(a)", "sizeof(STRING(PLACE))"),
+}
+
+
+@pytest.mark.parametrize("how", MACROS)
+def test_what_is_computed_from_a_macro_is_right_under_a_base_directory(lab: Lab, how: str) -> None:
+    before, value = MACROS[how]
+    objects = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel(f"(int){value}", before))
+        made = compile_in(lab, root, f'-DROOT="{root}"', f"-DPLACE={root}/src", "-DLENGTH=sizeof(ROOT)")
+        objects.append(made.object)
+    assert made.outcome == HIT
+    assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
+
+
+def test_a_macro_with_the_base_directory_that_nobody_uses_keeps_nothing_from_being_shared(lab: Lab) -> None:
+    for name in ("one", "two"):
+        root = checkout(lab, name)
+        made = compile_in(lab, root, f'-DROOT="{root}"', f"-DPLACE={root}/src")
+    assert made.outcome == HIT
+
+
+def test_a_source_beside_the_base_directory_has_the_macro_of_its_command(lab: Lab) -> None:
+    lab.write("k.hip", kernel("(int)sizeof(ROOT)"))
+    for name in ("one", "longer"):
+        root = checkout(lab, name)
+        lab.compile(f'-DROOT="{root}"', source=lab.root / "k.hip", env={"HIPCACHE_BASEDIR": str(root)})
+
+
 @pytest.mark.parametrize("components", ["-3", "1"])
 def test_a_path_of_which_a_sanitizer_shows_a_part_is_right_under_a_base_directory(lab: Lab, components: str) -> None:
     flags = ("-fsanitize=undefined", f"-fsanitize-undefined-strip-path-components={components}")

@@ -15,7 +15,7 @@ assembler's macro (`.macro`) that puts a directive together.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from hipcache.inputs import portions
 from hipcache.patterns import pattern
@@ -30,16 +30,23 @@ MORE_PLACES = ("__builtin_FILE", "source_location")
 _READS = frozenset([b"incbin", b"include"])
 
 _NAMES = (*TIMES, *QUESTIONS, *PLACES)
+
+
+def _parts(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(
+        name[start:end]
+        for name in names
+        for start in range(len(name))
+        for end in range(start + 1, len(name) + 1)
+        if end - start > 1 or name[start] == "_"
+    )
+
+
 # A whole name is no piece of a longer one: where it stands alone it is looked for anyway.
-PIECES = frozenset(
-    name[start:end]
-    for name in _NAMES
-    for start in range(len(name))
-    for end in range(start + 1, len(name) + 1)
-    if end - start > 1 or name[start] == "_"
-) - set(_NAMES)
+PIECES = _parts(_NAMES) - set(_NAMES)
 _RAW_PIECES = frozenset(map(str.encode, PIECES))
 _WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
+_SPLICE = pattern(rb"(?:\\|\?\?/)[ \t\v\f\r]*\n")
 _ESCAPED = pattern(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
 _HEAD = pattern(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
 _TAIL = pattern(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
@@ -55,6 +62,17 @@ def places(content: bytes) -> frozenset[str]:
 def pieces(content: bytes) -> frozenset[str]:
     """The words of a text that may be part of a name."""
     return frozenset(word.decode() for word in _RAW_PIECES.intersection(content.translate(_WORDS_ONLY).split()))
+
+
+def named(contents: Iterable[bytes], names: Collection[str]) -> str:
+    """The first of the names that the texts may have as a word, whole or in pieces; empty if there is none. Words of
+    comments and strings count."""
+    parts = frozenset(map(str.encode, {*names, *_parts(names)}))
+    words: set[str] = set()
+    for content in contents:
+        for text in {content, _SPLICE.sub(b"", content)}:
+            words.update(word.decode() for word in parts.intersection(text.translate(_WORDS_ONLY).split()))
+    return next((name for name in names if name in words or _is_composed(name, words)), "")
 
 
 def composed(words: Collection[str], names: Collection[str]) -> str:

@@ -14,6 +14,9 @@ The compiler's own headers and libc's lend such names out too (assert), for mess
 Known weakness: a function of a header outside of the base directory that computes, while it is compiled, with a
 `source_location` or `__builtin_FILE()` which is the default of its parameter.
 
+A macro of the command line whose value names the base directory is such a name, too (`sizeof(SOURCE_DIR)`): the pass is
+bound if one of its files, but for the compiler's and libc's, or another macro may have the macro's name as a word.
+
 Another question is whether it depends on how the paths are spelled (`planning.spelling`). Then nothing is to be seen in
 the output that could be looked for, so no text may have such a name at all (`shown`). Headers of the compiler and of
 libc have the same path in every command; those that define assert() and the like lend it out, though.
@@ -21,7 +24,10 @@ libc have the same path in every command; those that define assert() and the lik
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
 
 from hipcache.inputs import includes, pasted, shown
 from hipcache.inputs.basedir import Basedir
@@ -30,6 +36,7 @@ from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
 
+_MACRO_NAME = pattern(r"\W")
 _NEVER_MAPPED = frozenset(["__PRETTY_FUNCTION__"])
 # They define assert() of libc, and the checks and messages of libstdc++: for messages only.
 _LENDERS = pattern(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+config\.h|pstl/pstl_config\.h))")
@@ -38,7 +45,9 @@ _LENDERS = pattern(r".*/(usr/include/assert\.h|c\+\+/[0-9.]+/(\w+/)?(bits/c\+\+c
 def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: SearchPath, maps: Iterable[str]) -> bool:
     """Does the pass belong to this checkout alone? `maps`: the values of -fmacro-prefix-map. Raises OSError."""
     basedir = files.basedir
-    read = list(read)
+    read, macros = list(read), list(macros)
+    if _uses_macro_of_place(files, read, macros, search):
+        return True
     below = [path for path in read if basedir.portable(path) != path]
     if not below:
         return False
@@ -57,6 +66,19 @@ def binds(files: Files, *, read: Iterable[str], macros: Iterable[str], search: S
         return True
     unmapped = not all(_is_mapped(path, list(maps), basedir) for path in below)
     return bool(used if unmapped else used & _NEVER_MAPPED)
+
+
+def _uses_macro_of_place(files: Files, read: list[str], macros: list[str], search: SearchPath) -> bool:
+    basedir = files.basedir
+    defined = [one.partition("=") for one in macros]
+    names = {_MACRO_NAME.split(name, 1)[0] for name, _, value in defined if basedir.portable(value) != value}
+    if not names:
+        return False
+    if not all(map(str.isascii, names)):  # these can be spelled in other ways
+        return True
+    values = [os.fsencode(value) for _, _, value in defined]
+    texts = (Path(files.resolve(path)).read_bytes() for path in read if not search.is_own(path, basedir))
+    return bool(pasted.named(chain(values, texts), names))
 
 
 def _is_mapped(path: str, maps: list[str], basedir: Basedir) -> bool:
