@@ -9,7 +9,7 @@ not count: in googletest 1.11, the "__" of a string, the "has" of a comment, "_"
 
 The headers of the compiler and of libc are left out: they put names together all the time, but none of these. Known
 weaknesses: a name put together letter by letter (single letters are names of template parameters everywhere); an
-assembler's macro (`.macro`) that puts a directive together.
+assembler's macro (`.macro`) that puts a directive together; a name of MORE_PLACES in pieces.
 """
 
 from __future__ import annotations
