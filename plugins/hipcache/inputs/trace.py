@@ -1,10 +1,9 @@
 """Traces: which files a pass read, with their digests, and which files it looked for in vain (see `recording`).
 
-A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was
-read has the same content, every path that was absent still is, every path that was asked for is still there. The
-digest of a file is taken again only where its status (device, inode, size, both times) is not the one
-that was recorded; a status counts only when it was already old when it was recorded (git calls files
-that are too young "racily clean"), since two writes within one tick of the clock look alike.
+A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
+the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
+file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it was old
+then (git calls files that are too young "racily clean"), since two writes within one tick of the clock look alike.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
+from hipcache.disk.reach import why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
@@ -244,8 +244,8 @@ class Files:
             if self.link(self.basedir.local(path)) != self.basedir.local(text):
                 return f"symbolic link '{self.basedir.local(path)}' has another target"
         for path in map(self.basedir.local, reads.absent):
-            if os.path.lexists(self.resolve(path)):
-                return f"'{path}' now exists; the last compile looked for it"
+            if found := why_not_missing(self.resolve(path)):
+                return f"'{path}' {found}; the last compile looked for it"
         for path in map(self.basedir.local, reads.present):
             if os.path.isdir(self.resolve(path)) != path.endswith("/") or not os.path.exists(self.resolve(path)):
                 return f"'{path}' no longer exists; the last compile looked for it"

@@ -15,7 +15,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
-    ABSENT a   lstat fails: nothing
+    ABSENT a   lstat fails: nothing     (both: if it fails with another error than ENOENT and ENOTDIR, its number)
 
 `native/state.c` takes the same digest, in a fraction of a millisecond. `direct/guards.py` spares it most of what is
 GONE or ABSENT.
@@ -29,6 +29,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from hipcache.disk.hashing import blake3
+from hipcache.disk.reach import MISSING
 from hipcache.inputs.readset import status_of
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
@@ -103,8 +104,10 @@ def _state_of(one: Watched) -> bytes | None:
 def _read_state(one: Watched) -> bytes | None:
     try:
         found = os.lstat(one.path) if one.kind in (LINK, ABSENT) else os.stat(one.path)
-    except OSError:
-        return b"" if one.kind in (GONE, ABSENT) else None
+    except OSError as error:
+        if one.kind not in (GONE, ABSENT):
+            return None
+        return b"" if error.errno in MISSING else struct.pack("<Q", error.errno)
     mode, known = found.st_mode, one.known
     if one.kind == ENTRIES:
         return entries_digest(one.path) if observe.sign(LIST, one.path) == known else None

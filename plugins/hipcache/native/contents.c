@@ -91,7 +91,8 @@ static bool is_missing_in_guard(survey *of, const char *path) {
 static bool see_missing(survey *of, char kind, const char *path) {
     struct stat found;
     return of->at.guarded || (of->directory[0] && is_missing_in_guard(of, path)) ||
-           look_status(&of->at, path, kind == 'a' ? AT_SYMLINK_NOFOLLOW : 0, &found) != 0;
+           (look_status(&of->at, path, kind == 'a' ? AT_SYMLINK_NOFOLLOW : 0, &found) != 0 &&
+            (errno == ENOENT || errno == ENOTDIR));
 }
 
 static bool see_file(survey *of, const char *path, const struct stat *found) {

@@ -3,6 +3,7 @@
 #include "look.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,11 @@ int look_status(looking *at, const char *path, int flags, struct stat *found) {
         at->opened = at->opened < 0 ? CANNOT_BE : at->opened;
     }
     return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags) : fstatat(at->opened, slash + 1, found, flags);
+}
+
+void look_failure(bytes *state) {
+    if (errno != ENOENT && errno != ENOTDIR)
+        look_number(state, (uint64_t)errno);
 }
 
 void append_status(bytes *state, const struct stat *found) {
@@ -152,9 +158,12 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     if (at->guarded)
         return true;
     const int flags = kind == 'l' || kind == 'a' ? AT_SYMLINK_NOFOLLOW : 0;
-    const bool there = look_status(at, path, flags, &found) == 0;
-    if (missing || !there)
-        return missing && !there;
+    if (look_status(at, path, flags, &found) != 0) {
+        look_failure(&at->state);
+        return missing;
+    }
+    if (missing)
+        return false;
     switch (kind) {
     case 'f':
         append_status(&at->state, &found);
