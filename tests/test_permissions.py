@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 import pytest
-from hip import HIT, LAUNCHER, Ended, Lab, kernel, let_others_in, settle
+from hip import HIT, LAUNCHER, Ended, Lab, kernel, let_others_in, only_19, settle
 
 pytestmark = [
     pytest.mark.takes_turns("lab"),
@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can be other users"),
 ]
 
-ONE = "65532"
+ONE, OTHER = "65532", "65533"
 
 
 def as_user(lab: Lab, user: str, argv: Sequence[str], env: dict[str, str] | None = None) -> Ended:
@@ -62,3 +62,50 @@ def test_what_the_driver_cannot_look_for_costs_no_hits(lab: Lab) -> None:
     give_to(lab, ONE)
     os.chown(private, 0, 0)
     served(lab, ONE, lab.words(), {"PATH": f"{private}/bin:{os.environ['PATH']}"})
+
+
+def shared_store(lab: Lab) -> dict[str, str]:
+    give_to(lab, ONE)
+    for path in (lab.root.parent, lab.root):
+        path.chmod(0o777)
+    return {"HIPCACHE_UMASK": "000"}
+
+
+def fails_for_the_other(lab: Lab, words: Sequence[str], env: dict[str, str]) -> None:
+    lab.root.joinpath("out.o").unlink()
+    plain = as_user(lab, OTHER, words)
+    assert plain.status == 1
+    assert b"ermission denied" in plain.err or b"cannot read configuration file" in plain.err
+    ended = as_user(lab, OTHER, [*LAUNCHER, *words], env)
+    assert (ended.status, ended.out, ended.err) == (plain.status, plain.out, plain.err)
+    assert not lab.root.joinpath("out.o").exists()
+    assert as_user(lab, ONE, [*LAUNCHER, *words], env).status == 0
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_header_of_another_user_is_not_served_to_those_who_may_not_read_it(lab: Lab, mode: int) -> None:
+    lab.write("private.h", "#define VALUE 1\n").chmod(mode)
+    lab.write("k.hip", kernel("VALUE", '#include "private.h"'))
+    env = shared_store(lab)
+    served(lab, ONE, lab.words(), env)
+    fails_for_the_other(lab, lab.words(), env)
+
+
+@only_19
+def test_a_config_file_of_another_user_is_an_error_for_others(lab: Lab) -> None:
+    lab.write("clang.cfg", "-DVALUE=1\n").chmod(0o600)
+    lab.write("k.hip", kernel("VALUE"))
+    env = shared_store(lab)
+    words = lab.words("--config=./clang.cfg")
+    served(lab, ONE, words, env)
+    fails_for_the_other(lab, words, env)
+
+
+def test_a_directory_of_another_user_that_may_not_be_entered_is_an_error_for_others(lab: Lab) -> None:
+    lab.write("second/value.h", "#define VALUE 1\n")
+    lab.write("k.hip", kernel("VALUE", "#include <value.h>"))
+    (lab.root / "first").mkdir(mode=0o700)
+    env = shared_store(lab)
+    words = lab.words("-Ifirst", "-Isecond")
+    served(lab, ONE, words, env)
+    fails_for_the_other(lab, words, env)

@@ -1,12 +1,28 @@
-"""What of the file system this user can reach: is a path missing for certain?"""
+"""What of the file system this user can reach: is a path missing for certain, may a file be read?"""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 
 #: As of stat(2). With any other one a compiler may say that it cannot open the file, where it would go on without it.
 MISSING = (errno.ENOENT, errno.ENOTDIR)
+
+
+def may_read(path: str, found: os.stat_result) -> bool:
+    """May it be read, by what its status says, or else by what the system says (another user's file, which not all may
+    read)? As `look_allows` of native/state.c."""
+    mode = found.st_mode
+    own = bool(mode & stat.S_IRUSR) and found.st_uid == os.geteuid()
+    return mode & 0o444 == 0o444 or own or os.access(path, os.R_OK, effective_ids=True)
+
+
+def is_as_it_was(path: str, status: tuple[int, ...] | None) -> bool:
+    """Has a file that may be read this status (device, inode, size, both times)? Raises OSError."""
+    found = os.stat(path)
+    now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return now == status and may_read(path, found)
 
 
 def why_not_missing(path: str) -> str:

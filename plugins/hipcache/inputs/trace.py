@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from hipcache.disk.reach import why_not_missing
+from hipcache.disk.reach import is_as_it_was, why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
@@ -221,8 +221,7 @@ class Files:
         for file in reads.files:
             path = self.basedir.local(file.path)
             try:
-                status = self.status(path)
-                if status == file.status:
+                if is_as_it_was(self.resolve(path), file.status):
                     continue
                 digest = self.digest(path)[1]
                 if digest != file.digest and (exact or not self._is_alike(path, digest, file, quotes)):
@@ -236,7 +235,7 @@ class Files:
         for other in reads.besides:
             path = self.basedir.local(other.path)
             try:
-                if self.status(path) != other.status and self.digest(path)[1] != other.digest:
+                if not is_as_it_was(self.resolve(path), other.status) and self.digest(path)[1] != other.digest:
                     return f"file '{path}' changed"
             except (OSError, Untraceable):
                 return f"file '{path}' is gone or changing"

@@ -59,7 +59,7 @@ static void see_guard(survey *of, const char *text) {
     struct stat found;
     of->directory[0] = 0;
     of->at.guarded = false;
-    const bool there = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    const bool there = stat(path, &found) == 0 && S_ISDIR(found.st_mode) && look_allows(path, &found, X_OK);
     if (there)
         look_digits(&found, digits);
     if (there && memcmp(digits, text, GUARD_DIGITS) == 0)

@@ -62,6 +62,12 @@ int look_status(looking *at, const char *path, int flags, struct stat *found) {
     return at->opened == CANNOT_BE ? fstatat(AT_FDCWD, path, found, flags) : fstatat(at->opened, slash + 1, found, flags);
 }
 
+bool look_allows(const char *path, const struct stat *found, int what) {
+    const mode_t all = (mode_t)what * 0111, own = (mode_t)what * 0100;
+    return (found->st_mode & all) == all || ((found->st_mode & own) && found->st_uid == geteuid()) ||
+           faccessat(AT_FDCWD, path, what, AT_EACCESS) == 0;
+}
+
 void look_failure(bytes *state) {
     if (errno != ENOENT && errno != ENOTDIR)
         look_number(state, (uint64_t)errno);
@@ -89,7 +95,7 @@ static bool guard_holds(const char *text, size_t size) {
     if (size <= GUARD_DIGITS || stat(text + GUARD_DIGITS, &found) != 0)
         return false;
     look_digits(&found, digits);
-    return memcmp(digits, text, GUARD_DIGITS) == 0;
+    return memcmp(digits, text, GUARD_DIGITS) == 0 && look_allows(text + GUARD_DIGITS, &found, X_OK);
 }
 
 /* Not: networks, FUSE, and overlays, whose lower layers may change behind them. From linux/magic.h; the names of these
@@ -167,7 +173,7 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     switch (kind) {
     case 'f':
         append_status(&at->state, &found);
-        return true;
+        return look_allows(path, &found, R_OK);
     case 'e':
         if (!look_entries(path, digest))
             return false;
