@@ -117,6 +117,16 @@ def test_a_source_date_is_part_of_the_key(lab: Lab) -> None:
 
 
 @only_19
+@pytest.mark.parametrize("value", ["xx", "", "-1", "253402300800"])
+def test_a_source_date_that_clang_refuses_is_an_error(lab: Lab, value: str) -> None:
+    for epoch in ({}, {"SOURCE_DATE_EPOCH": "0253402300799"}):
+        lab.warm(env=epoch)
+        refused = lab.compile(env={"SOURCE_DATE_EPOCH": value})
+        assert refused.status == 1
+        assert "SOURCE_DATE_EPOCH" in refused.messages
+
+
+@only_19
 def test_a_time_stamp_under_a_source_date_is_right(lab: Lab) -> None:
     source = lab.write("k.hip", kernel("1") + "const char* changed() { return __TIMESTAMP__; }\n")
     epoch = {"SOURCE_DATE_EPOCH": "1600000000"}

@@ -9,6 +9,7 @@ from hipcache.errors import PassThrough
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.trace import Files
+from hipcache.patterns import pattern
 from hipcache.planning import backend, inodes
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
@@ -19,6 +20,9 @@ Parts = list[tuple[str, str]]
 
 # Roles whose values clang puts before the names of files in dependency files.
 _NAMES = {Role.INPUT, Role.SEARCH, Role.INCLUDE}
+# Clang refuses another date: the last second of the year 9999 (lib/Frontend/CompilerInvocation.cpp).
+_DATE = pattern(r"0*[0-9]{1,12}")
+_LAST_DATE = 253402300799
 
 
 class KeyParts:
@@ -81,7 +85,7 @@ class KeyParts:
         role, value = option.role, option.value
         if role in REPLACED or role is Role.GPUBINARY:
             return []
-        if option.name == "-source-date-epoch" and value == self._files.epoch:
+        if option.name == "-source-date-epoch" and value == self._files.epoch and _is_date(value):
             return []  # in the read set of what may show that date
         if role is Role.AUXILIARY:
             return [("second output", option.name)]
@@ -111,3 +115,7 @@ class KeyParts:
             except OSError as error:
                 raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
         return self._named[name]
+
+
+def _is_date(value: str) -> bool:
+    return _DATE.fullmatch(value) is not None and int(value[-12:]) <= _LAST_DATE
