@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any, TypeVar
 
 import obstore
@@ -34,6 +35,8 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 _AT_ONCE = 64  # requests: those of one compile for 8 archs are one round trip
+# Uploads, which nobody waits for: each has more of a slow line.
+_SENT_AT_ONCE = 16
 # Seconds for one request with all its content: what is slower is worth nothing.
 _WHOLE = 30
 
@@ -67,11 +70,18 @@ _STATUS = pattern(r"status code: (\d{3}[A-Za-z -]*)")
 
 
 class ObjectStore:
-    """`found`: obstore's."""
+    """`found`: obstore's; `patient` makes another one, for uploads, which counts no time but that of the whole request:
+    some milliseconds, which a fetch does not need."""
 
-    def __init__(self, found: Any) -> None:
-        self._store = found
-        self._pool = ThreadPoolExecutor(_AT_ONCE, "remote")
+    def __init__(self, found: Any, patient: Callable[[], Any]) -> None:
+        self._store, self._make_patient = found, patient
+        # Two: no fetch waits for a thread in which an upload is slow.
+        self._fetching = ThreadPoolExecutor(_AT_ONCE, "remote")
+        self._sending = ThreadPoolExecutor(_SENT_AT_ONCE, "remote-sent")
+
+    @cached_property
+    def _patient(self) -> Any:
+        return self._make_patient()
 
     def begin(self) -> None:
         """There is no connection before the first request."""
@@ -86,10 +96,10 @@ class ObjectStore:
         return self._get(wanted, "cas", lambda blob: min(blob.size, MOST_CONTENT), progress)
 
     def lacking(self, contents: Iterable[Blob]) -> set[Blob]:
-        return {blob for blob, there in self._each(self._has, list(contents)) if not there}
+        return {blob for blob, there in self._each(self._sending, self._has, list(contents)) if not there}
 
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
-        self._each(lambda one: self._put("cas", *one), list(contents))
+        self._each(self._sending, lambda one: self._put("cas", *one), list(contents))
 
     def stored_at(self, content: Blob) -> float | None:
         try:
@@ -102,11 +112,12 @@ class ObjectStore:
         return "objects by name"
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._fetching, self._sending):
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def _each(self, work: Callable[[S], T], wanted: list[S]) -> list[tuple[S, T]]:
+    def _each(self, pool: ThreadPoolExecutor, work: Callable[[S], T], wanted: list[S]) -> list[tuple[S, T]]:
         """The work on all of them at once. Raises the first error, without waiting for what is behind it."""
-        futures = [(one, self._pool.submit(work, one)) for one in wanted]
+        futures = [(one, pool.submit(work, one)) for one in wanted]
         try:
             return [(one, future.result()) for one, future in futures]
         finally:
@@ -123,7 +134,7 @@ class ObjectStore:
             progress(len(content or b""))
             return content
 
-        return {blob: content for blob, content in self._each(get, list(wanted)) if content is not None}
+        return {blob: content for blob, content in self._each(self._fetching, get, list(wanted)) if content is not None}
 
     def _read(self, path: str, most: int, progress: Progress) -> bytes | None:
         try:
@@ -143,7 +154,7 @@ class ObjectStore:
 
     def _has(self, blob: Blob) -> bool:
         try:
-            return bool(obstore.head(self._store, f"cas/{blob.hash}")["size"] == blob.size)
+            return bool(obstore.head(self._patient, f"cas/{blob.hash}")["size"] == blob.size)
         except (FileNotFoundError, exceptions.NotFoundError):
             return False
         except Exception as error:
@@ -151,33 +162,41 @@ class ObjectStore:
 
     def _put(self, directory: str, blob: Blob, content: bytes) -> None:
         try:
-            obstore.put(self._store, f"{directory}/{blob.hash}", content, use_multipart=False)
+            obstore.put(self._patient, f"{directory}/{blob.hash}", content, use_multipart=False)
         except Exception as error:
             raise _as_remote_error(error) from error
 
 
 def connect(address: Address, credentials: Credentials) -> ObjectStore:
     """Nothing is sent yet. Raises RemoteError where the settings are no good."""
+    try:
+        # An answer to an upload begins when all of the content has been sent, which takes long over a slow line.
+        return ObjectStore(
+            _opened(address, credentials, ANSWER * address.timeout), lambda: _opened(address, credentials, _WHOLE)
+        )
+    except Exception as error:
+        raise RemoteError(SETTINGS, _first_line(error)) from error
+
+
+def _opened(address: Address, credentials: Credentials, answer: float) -> Any:
+    """`answer`: seconds in which each begins."""
     options: dict[str, Any] = {
         "connect_timeout": f"{round(CONNECT * address.timeout * 1000)}ms",
-        "read_timeout": f"{round(ANSWER * address.timeout * 1000)}ms",
+        "read_timeout": f"{round(answer * 1000)}ms",
         "timeout": f"{_WHOLE}s",
         "allow_http": address.scheme == "http" or address.endpoint.startswith("http:"),
         "default_headers": credentials.headers,
     }
     told: dict[str, Any] = {"client_options": options, "retry_config": {"max_retries": 0}}
     place: dict[str, Any] = {"prefix": address.path} if address.path else {}
-    try:
-        if address.scheme in ("http", "https"):
-            url = f"{address.scheme}://{address.host}/{address.path}".rstrip("/")
-            return ObjectStore(store.HTTPStore(url, **told))
-        if address.scheme == "s3":
-            return ObjectStore(store.S3Store(address.host, **place, **_endpoint(address, "endpoint"), **told))
-        if address.scheme == "gs":
-            return ObjectStore(store.GCSStore(address.host, **place, **_endpoint(address, "base_url"), **told))
-        return ObjectStore(store.AzureStore(address.host, **place, **_endpoint(address, "endpoint"), **told))
-    except Exception as error:
-        raise RemoteError(SETTINGS, _first_line(error)) from error
+    if address.scheme in ("http", "https"):
+        url = f"{address.scheme}://{address.host}/{address.path}".rstrip("/")
+        return store.HTTPStore(url, **told)
+    if address.scheme == "s3":
+        return store.S3Store(address.host, **place, **_endpoint(address, "endpoint"), **told)
+    if address.scheme == "gs":
+        return store.GCSStore(address.host, **place, **_endpoint(address, "base_url"), **told)
+    return store.AzureStore(address.host, **place, **_endpoint(address, "endpoint"), **told)
 
 
 def _endpoint(address: Address, name: str) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""Contents on their way to a server: over a slow line, in portions, in place of damaged ones."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from remote_lab import HAS_CLIENTS, SECONDS
+
+if not HAS_CLIENTS:
+    pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
+
+from hipcache.helper.connecting import connect
+from hipcache.remote.address import parse
+from hipcache.remote.backend import blob_of
+
+
+def no_progress(size: int) -> None:
+    pass
+
+
+class Web(BaseHTTPRequestHandler):
+    """Keeps what is put, when `before` has ended, which is told of each PUT."""
+
+    protocol_version = "HTTP/1.1"
+    kept: dict[str, bytes]
+    before: Callable[[], object]
+
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).before()
+        self.kept[self.path] = content
+        self._answer(201)
+
+    def do_GET(self) -> None:
+        self._answer(200 if self.path in self.kept else 404, self.kept.get(self.path, b""))
+
+    do_HEAD = do_GET
+
+    def _answer(self, status: int, content: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+class WebServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+@contextmanager
+def web(before: Callable[[], object] = bool) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The address, and what is there by its path."""
+    kept: dict[str, bytes] = {}
+    kind = type("Kept", (Web,), {"kept": kept, "before": staticmethod(before)})
+    with WebServer(("127.0.0.1", 0), kind) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/team", kept
+        server.shutdown()
+
+
+def test_an_upload_may_take_longer_than_an_answer() -> None:
+    content = b"what takes long"
+    with web(lambda: time.sleep(1.2)) as (url, kept):
+        backend = connect(parse(f"{url}?timeout=1"))
+        backend.put_contents([(blob_of(content), content)])
+        backend.close()
+    assert list(kept.values()) == [content]
+
+
+def test_uploads_that_are_slow_hold_up_no_fetch() -> None:
+    many, begun, ended = 300, threading.Semaphore(0), threading.Event()
+
+    def slow() -> None:
+        begun.release()
+        ended.wait(SECONDS)
+
+    contents = [(blob_of(b"%d" % number), b"%d" % number) for number in range(many)]
+    with web(slow) as (url, kept):
+        kept[f"/team/cas/{blob_of(b'here').hash}"] = b"here"
+        backend = connect(parse(f"{url}?timeout=30"))
+        sending = threading.Thread(target=backend.put_contents, args=(contents,))
+        sending.start()
+        try:
+            assert begun.acquire(timeout=SECONDS)
+            assert backend.contents([blob_of(b"here")], no_progress) == {blob_of(b"here"): b"here"}
+            assert len(kept) == 1
+        finally:
+            ended.set()
+            sending.join(SECONDS)
+            backend.close()
+    assert len(kept) == many + 1
