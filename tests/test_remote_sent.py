@@ -14,9 +14,13 @@ from remote_lab import HAS_CLIENTS, SECONDS
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
+from cas_lab import Cas, serving
 from hipcache.helper.connecting import connect
 from hipcache.remote.address import parse
-from hipcache.remote.backend import blob_of
+from hipcache.remote.backend import RemoteError, blob_of
+
+# Bytes of contents: more than 2 MiB in all, and one of more than that alone.
+SIZES = (1000, 900_000, 900_000, 900_000, 2_500_000)
 
 
 def no_progress(size: int) -> None:
@@ -99,3 +103,31 @@ def test_uploads_that_are_slow_hold_up_no_fetch() -> None:
             sending.join(SECONDS)
             backend.close()
     assert len(kept) == many + 1
+
+
+def test_a_batch_is_no_larger_than_the_server_says() -> None:
+    """Who fetches first asks for that when its batch is refused."""
+    contents = {blob_of(content): content for content in (bytes([number]) * size for number, size in enumerate(SIZES))}
+    cas = Cas(most=2 << 20)
+    with serving(cas) as url:
+        sender, reader = connect(parse(url)), connect(parse(url))
+        assert sender.lacking(contents) == contents.keys()
+        sender.put_contents(contents.items())
+        for _ in range(2):
+            assert reader.contents(list(contents), no_progress) == contents
+        sender.close()
+        reader.close()
+    assert cas.asked.count("GetCapabilities") == 2
+
+
+def test_a_batch_that_is_refused_for_another_reason_is_a_fault_once() -> None:
+    content = b"it"
+    cas = Cas()
+    cas.contents[blob_of(content).hash] = content
+    with serving(cas) as url:
+        backend = connect(parse(url))
+        cas.most = -1  # of no batch, and that is not a bound
+        with pytest.raises(RemoteError, match="invalid argument"):
+            backend.contents([blob_of(content)], no_progress)
+        backend.close()
+    assert cas.asked == ["BatchReadBlobs", "GetCapabilities"]

@@ -1,8 +1,4 @@
-"""Remotes that speak the Remote Execution API, version 2: ActionCache, ContentAddressableStorage and ByteStream.
-
-Servers differ in how much they take at once: what they say (`max_batch_total_size_bytes`, 0: anything) counts as an
-upper bound, and so does BATCH, as grpc's own limit of a message is 4 MiB. A content above that goes as a stream.
-"""
+"""Remotes that speak the Remote Execution API, version 2: ActionCache, ContentAddressableStorage and ByteStream."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from hipcache.remote.backend import (
     RemoteError,
 )
 from hipcache.remote.credentials import Credentials
+from hipcache.remote.reapi_batches import BATCH, batches, bound
 
 with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.internal.python_message"):
     import grpc
@@ -30,7 +27,6 @@ with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.interna
     from hipcache.remote import reapi_pb2 as pb
     from hipcache.remote.reapi_errors import as_remote_error, is_status
 
-BATCH = 3 << 20  # bytes
 _PIECE = 1 << 20  # bytes of a stream's message
 _MANY = 1000  # digests in one question
 # Seconds for what carries content.
@@ -51,6 +47,7 @@ class Reapi:
         self.metadata = tuple(metadata)
         self._timeout = timeout
         self._is_checked = False
+        self._batch = BATCH
         call = self._unary
         self._get_result = call(f"{_API}.ActionCache/GetActionResult", pb.ActionResult)
         self._put_result = call(f"{_API}.ActionCache/UpdateActionResult", pb.ActionResult)
@@ -105,12 +102,26 @@ class Reapi:
         self._one(self._put_result, request)
 
     def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        assumed = self._batch
+        try:
+            return self._contents(wanted, progress)
+        except RemoteError as error:
+            if not is_status(error, grpc.StatusCode.INVALID_ARGUMENT):
+                raise
+            # Does it take less at once? Not asked before, as that is a round trip.
+            self._check(self._timeout)
+            if self._batch >= assumed:
+                raise
+        return self._contents(wanted, progress)
+
+    def _contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
+        most = self._batch
         requests = [
             pb.BatchReadBlobsRequest(instance_name=self.instance, digests=list(map(digest_of, batch)))
-            for batch in _batches([blob for blob in wanted if blob.size <= BATCH])
+            for batch in batches(wanted, most)
         ]
         streams = [
-            (blob, self._started(blob)) for blob in wanted if BATCH < blob.size <= MOST_CONTENT
+            (blob, self._started(blob)) for blob in wanted if most < blob.size <= MOST_CONTENT
         ]  # at once with the batches
         found = {}
         for answer in self._each(self._batch_read, requests, _WHOLE, progress):
@@ -157,8 +168,9 @@ class Reapi:
         return missing
 
     def put_contents(self, contents: Iterable[tuple[Blob, bytes]]) -> None:
-        given = dict(contents)
-        for batch in _batches([blob for blob in given if blob.size <= BATCH]):
+        self._check(_WHOLE)
+        given, most = dict(contents), self._batch
+        for batch in batches(list(given), most):
             request = pb.BatchUpdateBlobsRequest(instance_name=self.instance)
             for blob in batch:
                 request.requests.add(digest=digest_of(blob), data=given[blob])
@@ -167,7 +179,7 @@ class Reapi:
                     kind = FULL if one.status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0] else UNREACHABLE
                     raise RemoteError(kind, f"it rejected a content (status {one.status.code})")
         for blob, content in given.items():
-            if blob.size > BATCH:
+            if blob.size > most:
                 self._stream_up(blob, content)
 
     def _stream_up(self, blob: Blob, content: bytes) -> None:
@@ -195,11 +207,13 @@ class Reapi:
         functions = known.cache_capabilities.digest_functions
         if functions and _SHA256 not in functions:
             raise RemoteError(SETTINGS, "it does not support SHA-256 digests")
+        self._batch = bound(known.cache_capabilities.max_batch_total_size_bytes)
         self._is_checked = True
         return known
 
     def _check(self, timeout: float) -> None:
-        """Once, as a server keeps its digests. SHA-256 is assumed where it does not say, as older Bazel does."""
+        """Once, as a server keeps its digests and its bound. SHA-256 is assumed where it does not say, as older Bazel
+        does."""
         if self._is_checked:
             return
         try:
@@ -273,16 +287,3 @@ def serialized(message: Any) -> bytes:
 
 def digest_of(blob: Blob) -> Any:
     return pb.Digest(hash=blob.hash, size_bytes=blob.size)
-
-
-def _batches(blobs: Sequence[Blob]) -> list[list[Blob]]:
-    """Of at most BATCH bytes; a digest takes some, too."""
-    batches: list[list[Blob]] = []
-    size = BATCH
-    for blob in blobs:
-        if size + blob.size + 100 > BATCH:
-            batches.append([])
-            size = 0
-        batches[-1].append(blob)
-        size += blob.size + 100
-    return batches
