@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from remote_lab import HAS_CLIENTS, SECONDS
@@ -15,9 +17,15 @@ if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
 from cas_lab import Cas, serving
+from hipcache.config import Config
 from hipcache.helper.connecting import connect
+from hipcache.helper.transfer import Transfer
+from hipcache.remote import queue
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.client import Client
+from hipcache.remote.queue import Item
+from hipcache.store.local import LocalStore
 
 # Bytes of contents: more than 2 MiB in all, and one of more than that alone.
 SIZES = (1000, 900_000, 900_000, 900_000, 2_500_000)
@@ -131,3 +139,48 @@ def test_a_batch_that_is_refused_for_another_reason_is_a_fault_once() -> None:
             backend.contents([blob_of(content)], no_progress)
         backend.close()
     assert cas.asked == ["BatchReadBlobs", "GetCapabilities"]
+
+
+KEY, MADE = "ab" * 32, b"what was made" * 1000
+
+
+def transfer(place: Path, url: str) -> Transfer:
+    store = LocalStore(place, max_bytes=1 << 30)
+    return Transfer(store, connect(parse(f"{url}?timeout=30")), store.seal)
+
+
+def compiled(there: Transfer) -> Transfer:
+    """Its store has a result."""
+    record = {"outputs": [there.store.put_blob(MADE)], "passing": [], "text": "", "seconds": 1.0}
+    there.store.put_action(KEY, json.dumps(record).encode())
+    return there
+
+
+def damaged(kept: dict[str, bytes]) -> str:
+    """The path of the only content, which is another one now, of the same size."""
+    (path,) = (path for path in kept if "/cas/" in path)
+    kept[path] = bytes(len(kept[path]))
+    return path
+
+
+def test_a_content_that_came_damaged_is_sent_anew(tmp_path: Path) -> None:
+    with web() as (url, kept):
+        assert compiled(transfer(tmp_path / "first", url)).upload([Item("", (KEY,), ())], no_progress).uploads == 1
+        path = damaged(kept)
+        second = transfer(tmp_path / "second", url)
+        assert second.fetch([KEY], no_progress).errors == 1
+        compiled(second).upload([Item("", (KEY,), ())], no_progress)
+        assert kept[path] == MADE
+        assert second.upload([Item("", (KEY,), ())], no_progress).sent < len(MADE), "it is there again"
+
+
+def test_what_replaces_results_is_sent_though_the_server_has_it(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store", max_bytes=1 << 30)
+    with web() as (url, kept):
+        compiled(transfer(tmp_path / "first", url)).upload([Item("", (KEY,), ())], no_progress)
+        path = damaged(kept)
+        second = compiled(transfer(tmp_path / "second", url))
+        Client(Config(dir=store.root, remote=(url,), recache=True), {}, lambda fault, hint: None).queue([KEY], [])
+        items, _ = queue.read(store.confined, 1)
+        second.upload(items, no_progress)
+        assert kept[path] == MADE

@@ -38,8 +38,10 @@ def queue_of(config: Config, environ: Mapping[str, str]) -> Callable[[str], obje
         from hipcache.remote import needs, notice, queue
         from hipcache.remote.place import destination_of, place_of
 
+        if needs.missing_packages(config.remote):
+            return
         store = Confined(config.dir, config.umask)
-        if not needs.missing_packages(config.remote) and queue.add(store, [key], [], destination_of(config)):
+        if queue.add(store, [key], [], destination_of(config), anew=config.recache):
             with suppress(OSError):  # no place for a socket: then there is no helper
                 notice.give(place_of(config, environ))
 

@@ -45,12 +45,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Transfer:
-    """`compilers` takes the files of the programs that ran, which the local native program will have to know."""
+    """`compilers` takes the files of the programs that ran, which the local native program will have to know.
+    `_damaged`: contents that came as others; a remote that looks at names and sizes alone says that it has them."""
 
     store: Store
     backend: Backend
     seal: Seal
     compilers: Callable[[Sequence[str]], object] = bool
+    _damaged: set[Blob] = field(default_factory=set)
 
     def fetch(self, keys: Sequence[str], progress: Progress, later: Behind | None = None) -> Tally:
         """`later`: who takes what is not written at once. Raises RemoteError."""
@@ -142,6 +144,8 @@ class Transfer:
                 found[wanted[blob]] = content
             else:
                 tally.errors += 1
+                if blob in wanted:
+                    self._damaged.add(blob)
         return found
 
     # To the remote
@@ -160,10 +164,11 @@ class Transfer:
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
                 named = {name: parcel.blobs[name] for name in needed(record)}
                 parcel.envelopes.append(Envelope(key, record, named, more if carried.is_pass(record) else ()))
-        lacking = self.backend.lacking(parcel.here) if parcel.here else set()
+        lacking = self._lacking(parcel.here, anew=any(item.anew for item in items))
         refused: set[Blob] = set()
         for batch in _batches([blob for blob in parcel.here if blob in lacking]):
             refused.update(self._put(batch, parcel.here))
+            self._damaged.difference_update(batch)
             tally.sent += sum(blob.size for blob in batch if blob not in refused)
             progress(0)
         tally.errors = len(refused)
@@ -176,6 +181,12 @@ class Transfer:
             tally.uploads += 1
             progress(0)
         return tally
+
+    def _lacking(self, here: Mapping[Blob, bytes], *, anew: bool) -> set[Blob]:
+        """What the remote is to get of these; all of them where the user replaces what is stored (RECACHE)."""
+        if anew or not here:
+            return set(here)
+        return self.backend.lacking(here) | {blob for blob in here if blob in self._damaged}
 
     def _put(self, batch: Sequence[Blob], contents: Mapping[Blob, bytes]) -> list[Blob]:
         """Those that are too large for the remote. Raises RemoteError."""

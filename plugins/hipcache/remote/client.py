@@ -150,7 +150,7 @@ class Client:
         """Have the records uploaded, some time. Raises nothing."""
         if self.why_not():
             return
-        added = queue.add(self.store, keys, following, destination_of(self.config))
+        added = queue.add(self.store, keys, following, destination_of(self.config), anew=self.config.recache)
         if added and not self._given_up and self.is_up():
             with suppress(OSError), self.connected() as connection:
                 connection.sendall(queue.TOLD)

@@ -4,9 +4,10 @@
 rename. Users of one store may name different remotes at the same time, or another one from now on, while a helper of
 the one before still lives: a helper takes what is for its own destination (see `place`), and removes what is for
 another and older than seven days. Files of earlier versions have no DESTINATION, and are anybody's. Each is JSON
-{"keys": [key, ...], "next": [key, ...]}. `keys` are those of the records that it has stored, `next` all that it has
-asked for. The records and contents themselves are in the store, as long as they are not evicted. An item leaves when
-all remotes that may be written have it. A destination has at most MOST items: from then on nothing is added.
+{"keys": [key, ...], "next": [key, ...], "anew": bool}. `keys` are those of the records that it has stored, `next` all
+that it has asked for; `anew`, if it is there: contents go out though the remote has them. The records and contents
+themselves are in the store, as long as they are not evicted. An item leaves when all remotes that may be written have
+it. A destination has at most MOST items: from then on nothing is added.
 """
 
 from __future__ import annotations
@@ -38,14 +39,16 @@ class Item:
     name: str
     keys: tuple[str, ...]
     next: tuple[str, ...]
+    anew: bool = False
 
 
-def add(store: Confined, keys: Sequence[str], following: Sequence[str], to: str = "") -> bool:
+def add(store: Confined, keys: Sequence[str], following: Sequence[str], to: str = "", *, anew: bool = False) -> bool:
     """False where it could not be written, or there are too many. `to`: the destination; empty: any."""
     middle = f"{to}-" if to else ""
     name = f"{DIRECTORY}/{_ITEM}{time.time_ns():020d}-{middle}{os.urandom(6).hex()}"
     new = f"{DIRECTORY}/{_NEW}{os.urandom(12).hex()}"
-    content = json.dumps({"keys": list(keys), "next": list(following)}).encode()
+    more = {"anew": True} if anew else {}
+    content = json.dumps({"keys": list(keys), "next": list(following), **more}).encode()
     try:
         if len(content) > _MOST_BYTES or (os.urandom(1)[0] < 8 and len(names(store, to)) >= MOST):
             return False
@@ -101,7 +104,7 @@ def read(store: Confined, most: int, but: Collection[str] = (), to: str = "") ->
             keys, following = tuple(data["keys"]), tuple(data["next"])
             if not all(is_digest(one) for one in (*keys, *following)):
                 raise ValueError("no keys")
-            found.append(Item(name, keys, following))
+            found.append(Item(name, keys, following, data.get("anew") is True))
         except (Strange, ValueError, TypeError, KeyError, RecursionError):
             remove(store, name)
         except FileNotFoundError:
