@@ -13,8 +13,11 @@ from random import Random
 import pytest
 from hip import LAUNCHER, Lab, kernel
 from hipcache import config
+from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import workers
+from hipcache.remote.client import Client
+from hipcache.remote.execution import Executions
 from remote_lab import SECONDS, Server, execution_counts, free_port
 from workers_lab import lab, server, told
 
@@ -119,6 +122,24 @@ def test_where_one_of_several_executors_fails_the_others_have_its_actions(lab: L
     said = told(lab, f"{gone}?prefer&weight=1000 {server.url}?prefer")
     assert f"executor '{gone}'" in said, said
     assert execution_counts(lab) == {"unreachable": 1, "done": 1}
+
+
+def test_slots_are_counted_for_each_executor_wherever_it_is_named(tmp_path: Path) -> None:
+    def executions(*executor: str) -> Executions:
+        settings = Config(dir=tmp_path, executor=executor)
+        return Executions(Client(settings, {"XDG_RUNTIME_DIR": str(tmp_path)}, print), print)
+
+    one = executions("grpc://one:1?jobs=1").attempt()
+    assert one is not None
+    assert executions("grpc://one:1?jobs=1&prefer").attempt() is None, "it is taken"
+    two = executions("grpc://one:1?jobs=1", "grpc://two:1?jobs=1").attempt()
+    assert two is not None
+    assert two[0] == 1
+    other = executions("grpc://one:1?jobs=1&platform=pool:large").attempt()
+    assert other is not None
+    for _, slot in (one, two, other):
+        with slot:
+            continue
 
 
 def compilers_of(lab: Lab) -> int:

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any
 
 from hipcache.errors import ConfigError
+from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from hipcache.remote import needs, workers
 from hipcache.remote.backend import STATUS
@@ -45,6 +46,12 @@ Slot = AbstractContextManager[object]
 def _draw() -> float:
     """Not by Python's module `random`, which takes longer to load than all else here."""
     return (int.from_bytes(os.urandom(6), "big") + 1) / ((1 << 48) + 1)
+
+
+def _name_of_slots(one: Executor) -> str:
+    """The same for all compiles that use these workers, wherever their settings name them."""
+    workers_of = (one.address.scheme, one.address.host, one.address.path, one.platform)
+    return f"executor-{digest_bytes(repr(workers_of).encode())[:16]}-slots"
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class Executions:
                 self.tell(error.message, error.hint)
             return []
         place = runtime_directory(self.client.environ)
-        return [(one, SharedSlots(one.jobs, place, f"executor{number}-slots")) for number, one in enumerate(found)]
+        return [(one, SharedSlots(one.jobs, place, _name_of_slots(one))) for one in found]
 
     @property
     def is_preferred(self) -> bool:
