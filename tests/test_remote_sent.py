@@ -16,6 +16,7 @@ from remote_lab import HAS_CLIENTS, SECONDS
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
+import grpc
 from cas_lab import Cas, serving
 from hipcache.config import Config
 from hipcache.helper.connecting import connect
@@ -139,6 +140,28 @@ def test_a_batch_that_is_refused_for_another_reason_is_a_fault_once() -> None:
             backend.contents([blob_of(content)], no_progress)
         backend.close()
     assert cas.asked == ["BatchReadBlobs", "GetCapabilities"]
+
+
+@pytest.mark.parametrize("size", [10, 4 << 20], ids=["in a batch", "as a stream"])
+def test_a_content_that_the_server_cannot_read_costs_no_other_one(size: int) -> None:
+    good, bad = b"g" * size, b"b" * size
+    cas = Cas(statuses={blob_of(bad).hash: grpc.StatusCode.DATA_LOSS})
+    cas.contents[blob_of(good).hash] = good
+    with serving(cas) as url:
+        backend = connect(parse(url))
+        found = backend.contents([blob_of(bad), blob_of(good)], no_progress)
+        backend.close()
+    assert found.pop(blob_of(good)) == good
+    assert [blob_of(content) == blob for blob, content in found.items()] == [False], "an error, not only a miss"
+
+
+def test_a_content_that_is_denied_is_a_fault_of_the_server() -> None:
+    cas = Cas(statuses={blob_of(b"it").hash: grpc.StatusCode.PERMISSION_DENIED})
+    with serving(cas) as url:
+        backend = connect(parse(url))
+        with pytest.raises(RemoteError):
+            backend.contents([blob_of(b"it")], no_progress)
+        backend.close()
 
 
 KEY, MADE = "ab" * 32, b"what was made" * 1000

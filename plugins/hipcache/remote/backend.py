@@ -60,7 +60,8 @@ class Backend(Protocol):
     def put_result(self, action: Blob, result: bytes) -> None: ...
 
     def contents(self, wanted: Sequence[Blob], progress: Progress) -> dict[Blob, bytes]:
-        """Those that are there. A content may be another one than its name says."""
+        """Those that are there. A content may be another one than its name says, also where the server has it, but
+        cannot read it."""
         ...
 
     def lacking(self, contents: Iterable[Blob]) -> set[Blob]: ...

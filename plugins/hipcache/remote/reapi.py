@@ -25,7 +25,7 @@ with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.interna
     import grpc
 
     from hipcache.remote import reapi_pb2 as pb
-    from hipcache.remote.reapi_errors import as_remote_error, is_status
+    from hipcache.remote.reapi_errors import as_remote_error, is_of_server, is_status
 
 _PIECE = 1 << 20  # bytes of a stream's message
 _MANY = 1000  # digests in one question
@@ -33,6 +33,8 @@ _MANY = 1000  # digests in one question
 _WHOLE = 30
 _SHA256 = 1
 _API, _STREAM = "build.bazel.remote.execution.v2", "google.bytestream.ByteStream"
+# A content that the server has, but cannot read: what comes is another one than its name says.
+_UNREADABLE = b""
 # Statuses of grpc.
 _OK, _NOT_FOUND = 0, 5
 
@@ -128,8 +130,10 @@ class Reapi:
             for one in answer.responses if answer else ():
                 if one.status.code == _OK:
                     found[Blob(one.digest.hash, one.digest.size_bytes)] = bytes(one.data)
-                elif one.status.code != _NOT_FOUND:
+                elif is_of_server(one.status.code):
                     raise RemoteError(UNREACHABLE, f"it answers with status {one.status.code}")
+                elif one.status.code != _NOT_FOUND:
+                    found[Blob(one.digest.hash, one.digest.size_bytes)] = _UNREADABLE
         for blob, stream in streams:
             content = self._streamed(blob, stream, progress)
             if content is not None:
@@ -153,6 +157,8 @@ class Reapi:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
+            if error.code() is grpc.StatusCode.DATA_LOSS:
+                return _UNREADABLE
             raise as_remote_error(error) from error
         return b"".join(parts)
 

@@ -14,6 +14,13 @@ _KINDS: dict[Any, tuple[str, str]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it accepts no more data"),
     grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
 }
+# Of one content in an answer: what they say holds for the whole server, and others for that content alone.
+_OF_SERVER = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
 # In what the library says, in words that change from one version to another and name its own parts: in a user's words,
 # and what to do. The first that is found counts.
 _SIGNS = (
@@ -76,6 +83,10 @@ def is_status(error: RemoteError, code: grpc.StatusCode) -> bool:
     """Did the server answer with it?"""
     cause = error.__cause__
     return isinstance(cause, grpc.RpcError) and cause.code() is code
+
+
+def is_of_server(code: int) -> bool:
+    return code in [one.value[0] for one in _OF_SERVER]
 
 
 def as_remote_error(error: Any) -> RemoteError:
