@@ -161,6 +161,25 @@ def test_one_that_is_open_is_probed_after_a_pause_each_time_a_longer_one() -> No
     assert not breaker.why
 
 
+def test_the_first_pause_is_short_again_after_a_good_time() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+
+    def fault() -> bool:
+        breaker.open("it is away")
+        clock.now += PAUSE
+        probed = breaker.is_to_be_probed()
+        breaker.close()
+        return probed
+
+    assert fault()
+    clock.now += MEMORY / 2
+    assert not fault()
+    for _ in range(3):
+        clock.now += MEMORY + 1
+        assert fault()
+
+
 # What they need here
 
 

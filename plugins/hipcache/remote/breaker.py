@@ -3,8 +3,9 @@
 Closed, fetches go through, and the time that they take beyond what a good remote would is added up: LATENCY, and the
 content at SPEED. Where that comes to BUDGET, or where the remote is at fault, it opens: nothing goes out until a probe
 in the background has found the remote well, first after PAUSE seconds, then after twice as many each time. What is lost
-is forgotten after MEMORY seconds. A fetch that is under way and has lost MOST is given up: some servers send a little
-now and then. Of one for a whole build, nobody expects more than that it goes on.
+is forgotten after MEMORY seconds, and so are the pauses where the remote was well for that long. A fetch that is under
+way and has lost MOST is given up: some servers send a little now and then. Of one for a whole build, nobody expects
+more than that it goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Breaker:
         self._latency, self._budget, self._most = LATENCY * timeout, BUDGET * timeout, MOST * timeout
         self._lock = threading.Lock()
         self._lost, self._counted_to, self._since = 0.0, 0.0, clock()
-        self._pause, self._probe_at = PAUSE, 0.0
+        self._pause, self._probe_at, self._closed_at = PAUSE, 0.0, clock()
 
     def spent(self, began: float, received: int) -> None:
         """A fetch that began then has ended now. Time that several fetches have waited is counted once."""
@@ -56,8 +57,11 @@ class Breaker:
     def open(self, why: str) -> None:
         with self._lock:
             if not self.why:
+                now = self._clock()
+                if now - self._closed_at > self._memory:
+                    self._pause = PAUSE
                 self.why = why
-                self._probe_at = self._clock() + self._pause
+                self._probe_at = now + self._pause
                 self._pause = min(2 * self._pause, MOST_PAUSE)
 
     def is_to_be_probed(self) -> bool:
@@ -73,4 +77,4 @@ class Breaker:
         """The remote is well. A little is left to lose until the memory fades."""
         with self._lock:
             self.why, self._lost = "", self._budget / 2
-            self._since = self._clock()
+            self._since = self._closed_at = self._clock()
