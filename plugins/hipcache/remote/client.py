@@ -12,7 +12,10 @@ number of keys, "questions" to remotes and "answers": numbers, "found": keys of 
 answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
-build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all.
+build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all. A helper that only stood still (a
+machine that slept or swapped, Ctrl-Z) is left alone for MOMENT seconds: then the file has STILL before that name, and
+is as old as if only these were left, so that the native program needs to know one bound. The next good answer removes
+it; another silence after it counts as any fault.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ from hipcache.values import dataclass, field
 
 # Seconds: until the helper has said something, beyond the timeout of the addresses; and for one question.
 SILENCE, LONGEST = 0.2, 60.0
+MOMENT = 15.0
+STILL = b"still "
 _LONGEST_BUILD = 86400.0
 _DOWN_MARK = f"{queue.DIRECTORY}/down"
 _TRIES = 4  # to connect, while others start the helper
@@ -86,6 +91,7 @@ class Client:
     _asked: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _given_up: bool = False
+    _is_marked: bool = False
     _served: str = ""
 
     @property
@@ -114,6 +120,7 @@ class Client:
             for answer in self._ask({"op": "fetch", "keys": wanted, "build": self.build()}):
                 if answer.get("told"):
                     self.tell(*map(str, answer["told"][:2]))
+                self._answered()
                 if answer.get("fetched"):
                     self._served = str(answer.get("from", ""))
                 seconds = time.monotonic() - began
@@ -122,7 +129,7 @@ class Client:
                     return None
                 return Fetched(came, answer["questions"] > answer["answers"], seconds)
         except (OSError, ValueError, TypeError, KeyError) as error:
-            self.give_up(f"its storage helper does not answer: {error}")
+            self.give_up(f"its storage helper does not answer: {error}", still=_is_silence(error))
         return Fetched(fault=True, seconds=time.monotonic() - began)
 
     def prefetch(self, file: str, seconds: float) -> str:
@@ -142,7 +149,7 @@ class Client:
         except _TooLong:
             raise
         except (OSError, ValueError, TypeError, KeyError) as error:
-            self.give_up(f"its storage helper does not answer: {error}")
+            self.give_up(f"its storage helper does not answer: {error}", still=_is_silence(error))
             raise OSError(str(error)) from error
         return ""
 
@@ -188,24 +195,46 @@ class Client:
     def is_up(self) -> bool:
         """May it be asked? A build that has met the fault asks no more, however long it takes."""
         with suppress(OSError):
-            age = abs(time.time() - self.store.status(_DOWN_MARK).st_mtime)
+            age = self._age()
+            self._is_marked = True
             if age < REMOTE_DOWN or (age < _LONGEST_BUILD and self._mark() == self.store.read(_DOWN_MARK, 1 << 10)):
-                self._given_up = True
                 return False
         return True
 
     def _mark(self) -> bytes:
         return self.build().encode() or b"no build"
 
-    def give_up(self, why: str) -> None:
+    def _age(self) -> float:
+        """Of the mark, in seconds. Raises OSError."""
+        return abs(time.time() - self.store.status(_DOWN_MARK).st_mtime)
+
+    def give_up(self, why: str, *, still: bool = False) -> None:
+        """`still`: nothing is wrong with the helper, but that it says nothing."""
         self._given_up = True
         with suppress(OSError):
+            text, old = self._mark(), 0.0
+            if still and not self._was_still():
+                text, old = STILL + text, REMOTE_DOWN - MOMENT
             mark = self.store.keep(_DOWN_MARK, 1 << 10)
             with os.fdopen(mark, "r+b") as file:
                 file.truncate()
-                file.write(self._mark())
-            self.store.touch(_DOWN_MARK)
+                file.write(text)
+            self.store.touch(_DOWN_MARK, time.time_ns() - round(old * 1e9))
+            self._given_up = not old
         self.tell(f"remote '{self._names()}': {why}", "the build continues without it; try 'hipcache doctor'")
+
+    def _was_still(self) -> bool:
+        """Before this silence, in this build, and has it not answered since?"""
+        with suppress(OSError):
+            return self._age() >= REMOTE_DOWN and self.store.read(_DOWN_MARK, 1 << 10) == STILL + self._mark()
+        return False
+
+    def _answered(self) -> None:
+        """It no longer stands still."""
+        with suppress(OSError):
+            if self._is_marked and self.store.read(_DOWN_MARK, 1 << 10).startswith(STILL):
+                self.store.unlink(_DOWN_MARK)
+        self._is_marked = False
 
     def _ask(self, request: dict[str, Any], longest: float = LONGEST) -> Iterator[dict[str, Any]]:
         """The answers. Raises OSError, ValueError."""
@@ -258,3 +287,8 @@ class Client:
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_detached(argv, env={**self.environ, **named}, keep=fds)
+
+
+def _is_silence(error: Exception) -> bool:
+    """The queue of its socket is full where many ask at once."""
+    return isinstance(error, (TimeoutError, BlockingIOError))
