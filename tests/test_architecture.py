@@ -44,6 +44,7 @@ KNOWS_WORKING_DIRECTORY = {
     "launcher.plain",
     "cli.explain",
     "cli.config",
+    "cli.prefetch",
     "config",
     "processes.builders",
 }

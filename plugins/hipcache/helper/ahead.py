@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,7 +69,10 @@ def listed(path: str) -> list[Listed]:
     """The compiles of HIP in a compilation database (https://clang.llvm.org/docs/JSONCompilationDatabase.html). Raises
     HipcacheError."""
     try:
-        with open(path, "rb") as file:
+        # A pipe may never say anything.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise HipcacheError(f"cannot read '{path}': it is not a file", _HINT)
             return chosen(json.loads(file.read().decode("utf-8", "surrogateescape")))
     except OSError as error:
         raise HipcacheError(f"cannot read '{path}': {error.strerror}", _HINT) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -102,8 +101,11 @@ class Fetches:
         behind = None if manifests is None else self._adopting.behind
         return lambda progress: remote.open().fetch(keys, progress, behind)
 
-    def ahead(self, file: str, environ: Mapping[str, str], alive: Alive, build: Breaker) -> dict[str, Any]:
-        """All that the build with these commands needs; the answer as of `client.prefetch`."""
+    def ahead(
+        self, file: str, directory: str, environ: Mapping[str, str], alive: Alive, build: Breaker
+    ) -> dict[str, Any]:
+        """All that the build with these commands needs, which is at home in that directory; the answer as of
+        `client.prefetch`."""
         told: list[str] | None = None
 
         def fetch(keys: Sequence[str], manifests: bool) -> tuple[int, str]:
@@ -113,7 +115,7 @@ class Fetches:
             return answer["hits"], answer["from"]
 
         return {
-            **ahead_of_build(file, self._prefetch(environ, os.path.dirname(file), fetch)),
+            **ahead_of_build(file, self._prefetch(environ, directory, fetch)),
             "told": told,
         }
 

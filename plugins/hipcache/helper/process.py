@@ -150,7 +150,7 @@ class Helper:
             elif request["op"] == "prefetch":
                 build = self.fetches.account(str(request.get("build", "")))
                 environ = {str(name): str(value) for name, value in request["environ"].items()}
-                say(self.fetches.ahead(str(request["file"]), environ, say, build))
+                say(self.fetches.ahead(str(request["file"]), str(request["directory"]), environ, say, build))
             elif request["op"] == "upload":
                 self.uploads.ask()
             elif request["op"] == "execute":
@@ -180,7 +180,7 @@ class Helper:
         if not self.config.prefetch:
             return asks.NO
         file = os.path.join(asked.cwd, asked.argv[0])
-        answer = self.fetches.ahead(file, asked.environ, alive, self.fetches.account(""))
+        answer = self.fetches.ahead(file, os.path.dirname(file), asked.environ, alive, self.fetches.account(""))
         if answer.get("wrong") or answer["told"]:
             return asks.NO
         return asks.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")

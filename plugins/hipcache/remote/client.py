@@ -4,12 +4,13 @@ The helper listens at a socket in the user's runtime directory, whose name has a
 from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
 the socket, and starts a helper that gets both: from that moment on others can connect, and never wait for its start.
 
-Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits":
-number of keys, "questions" to remotes and "answers": numbers, "found": keys of all records that came, "from": name,
-"told": [text, hint] or null}, and before that with as many empty lines as it likes, which say that it is at it.
-{"op": "prefetch", "file": path, "environ": variables, "build": name} is answered with {"text": what it came to,
-"told": as above}, or {"wrong": [text, hint]}, after empty lines. {"op": "upload"} has no answer. {"op": "sync"} is
-answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is told.
+Protocol: lines of JSON. {"op": "fetch", "keys": [...], "build": name} is answered with {"fetched": bool, "hits": number
+of keys, "questions" to remotes and "answers": numbers, "found": keys of all records that came, "from": name, "told":
+[text, hint] or null}, and before that with as many empty lines as it likes, which say that it is at it. {"op":
+"prefetch", "file": path, "directory": of the build, "environ": variables, "build": name} is answered with {"text": what
+it came to, "told": as above}, or {"wrong": [text, hint]}, after empty lines. {"op": "upload"} has no answer. {"op":
+"sync"} is answered with {"left": items, "told": ...} now and then, for the last time when `left` is 0 or something is
+told.
 
 Whatever goes wrong costs the timeout and SILENCE seconds once; then `v1/remote/down` is there, with the name of the
 build, and no compile asks for REMOTE_DOWN seconds, and none of that build at all. A helper that only stood still (a
@@ -132,13 +133,14 @@ class Client:
             self.give_up(f"its storage helper does not answer: {error}", still=_is_silence(error))
         return Fetched(fault=True, seconds=time.monotonic() - began)
 
-    def prefetch(self, file: str, seconds: float) -> str:
+    def prefetch(self, file: str, seconds: float, directory: str = "") -> str:
         """Have all fetched that the build with these commands needs, within that time: what it came to, in words.
-        Raises HipcacheError where the file is at fault, OSError, ValueError where the helper is; the remote's fault is
-        told."""
+        `directory`: where it is at home, if not where the file is. Raises HipcacheError where the file is at fault,
+        OSError, ValueError where the helper is; the remote's fault is told."""
         if self._given_up or not self.is_up():
             return ""
-        asked = {"op": "prefetch", "file": file, "environ": dict(self.environ), "build": self.build()}
+        place = {"file": file, "directory": directory or os.path.dirname(file)}
+        asked = {"op": "prefetch", **place, "environ": dict(self.environ), "build": self.build()}
         try:
             for answer in self._ask(asked, seconds):
                 if answer.get("wrong"):
