@@ -37,6 +37,13 @@ def test_what_workers_make_is_what_this_machine_makes(lab: Lab, flags: list[str]
     assert "note: executor 'grpc://127.0.0.1" in lab.hipcache("explain").out.decode()
 
 
+def test_assembly_that_reads_a_file_is_compiled_here(lab: Lab) -> None:
+    lab.write("step.inc", "s_nop 1\n")
+    lab.write("k.hip", kernel("1") + '__device__ void step() { asm volatile(".include \\"step.inc\\""); }\n')
+    assert lab.compile().outcome == MISS
+    assert execution_counts(lab) == {}
+
+
 @pytest.mark.parametrize("lab", ["15", "19"], indirect=True)
 def test_device_links_go_there_while_no_slot_is_free_here(lab: Lab) -> None:
     program = Program(lab)

@@ -124,7 +124,12 @@ def test_time_macros_are_seen(macro: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['asm(".incbin \\"f\\"");', 'asm(".include \\"f\\"");', '__asm__("\\t.include \\"f\\"");']
+    "text",
+    [
+        *('asm(".incbin \\"f\\"");', 'asm(".include \\"f\\"");', '__asm__("\\t.include \\"f\\"");'),
+        *(f'asm(".{letter}ncbin \\"f\\"");' for letter in ("I", "\\x{69}", "\\o{151}", "\\u0069", "\\u{69}")),
+        *(f'asm(".{letter}ncbin \\"f\\"");' for letter in ("\\U00000069", "\\N{LATIN SMALL LETTER I}")),
+    ],
 )
 def test_assembly_that_reads_a_file_is_seen(text: str) -> None:
     assert scan(text.encode()).assembler_files

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from hip import HIT, Lab, only_15
+from hipcache.inputs import bit_strings
 from hipcache.inputs.includes import scan
 from hipcache.making import unnamed
 from spelled_lab import ONE, TWO, compile_as, differ, project, write
@@ -167,7 +168,7 @@ def test_names_that_show_paths(text: bytes, found: set[str]) -> None:
 def test_a_name_is_found_wherever_it_begins(name: bytes) -> None:
     """In C and in Python alike."""
     noise = random.Random(1)
-    for row in unnamed.rows([name]):
+    for row in bit_strings.rows([name]):
         content = noise.randbytes(noise.randrange(300)) + row + noise.randbytes(noise.randrange(300))
         assert unnamed.in_bitcode(content)
         assert not unnamed.in_bitcode(content.replace(row, b""))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
+from hipcache.inputs import assembly
 from hipcache.inputs.recording import TICK
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.values import dataclass
@@ -34,12 +35,13 @@ class LocalProcess:
             started = session.engine.clock()
             done = session.jobs.run_now(action.label, argv, directory=root, environ=environ)
             set_back = session.jobs.was_set_back(started, done)
+        why_not = self._unsettled(action, started, set_back=set_back) or why_nowhere_else(action, paths)
         text = said(session, done.stderr)
         if text and action.policy.diagnostics is Diagnostics.REFUSED:
             article = "" if " " in action.label else "the "
             raise PassThrough("job_output", f"{article}{action.label} printed: {text[:200]}")
         outputs = {name: Held(path=Path(paths[name])) for name in action.outputs}
-        return Ran(outputs, text, done.work, self._unsettled(action, started, set_back=set_back))
+        return Ran(outputs, text, done.work, why_not)
 
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
         """The reason to think that an input file changed during the run, or nothing; nobody can set a change time
@@ -49,6 +51,13 @@ class LocalProcess:
             if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):
                 return f"'{source.path}' changed while the compiler ran, or just before"
         return ""
+
+
+def why_nowhere_else(action: Action, paths: Mapping[str, str]) -> str:
+    """The reason why what it makes here is not what another directory or machine would make, or nothing. `paths`: of
+    its inputs."""
+    read = [paths[name] for name, _ in action.inputs if name in paths] if action.policy.assembles else []
+    return next((f"{assembly.WHY} ({os.path.basename(path)})" for path in read if assembly.reads_files(path)), "")
 
 
 def places(session: Session, names: Iterable[str], inputs: Inputs) -> dict[str, str]:

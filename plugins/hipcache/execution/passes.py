@@ -69,9 +69,12 @@ class ObservedPass:
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
         made, text = done.output.read_bytes(), os.fsdecode(done.done.stderr)
+        # Its back end reads what the pass has not read: nothing may lead there a second time.
+        assembles = bitcode.reads_files(made, done.output)
+        why_not = why_not or assembles
         if work.bitcode:
             module = bitcode.read(made, front.job.value(Role.CUID))
-            passing = {BITCODE: module.digest, NEUTRAL: module.neutral}
+            passing = {BITCODE: module.digest, NEUTRAL: "" if assembles else module.neutral}
             held[NEUTRAL] = held[BITCODE]
             named = bitcode.names(made, session.files.basedir.path)
         else:

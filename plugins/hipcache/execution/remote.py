@@ -11,7 +11,7 @@ import os
 import time
 from pathlib import Path
 
-from hipcache.execution.local import LocalProcess, places
+from hipcache.execution.local import LocalProcess, places, why_nowhere_else
 from hipcache.execution.session import Session
 from hipcache.inputs.identity import is_script
 from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
@@ -98,6 +98,8 @@ class RemoteProcess:
         read = {one.name for word in words if not isinstance(word, str) for one in word if isinstance(one, Ref)}
         there = [name for name, _ in action.inputs if name in read]
         here = places(self.session, there, inputs)
+        if why_nowhere_else(action, here):
+            return None
         named = {name: f"input-{number}" for number, name in enumerate(there)}
         made = {name: f"output-{number}" for number, name in enumerate(action.outputs)}
         # Not where a process here would write it: an answer may come too late, and be given up.

@@ -47,7 +47,11 @@ PIECES = _parts(_NAMES) - set(_NAMES)
 _RAW_PIECES = frozenset(map(str.encode, PIECES))
 _WORDS_ONLY = re.sub(rb"\W", b" ", bytes(range(256)))
 _SPLICE = pattern(rb"(?:\\|\?\?/)[ \t\v\f\r]*\n")
-_ESCAPED = pattern(rb"\\(?:x([0-9a-fA-F]+)|([0-7]{1,3}))")
+_ESCAPED = pattern(
+    rb"\\(?:(?:x|u(?=\{))\{?([0-9a-fA-F]+)\}?|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|o\{([0-7]+)\}|([0-7]{1,3}))"
+)
+# A character by its Unicode name, which nobody writes for a letter of a directive but to hide it.
+_NAMED = b"\\N{"
 _HEAD = pattern(rb"\.((?:i|in|inc|incb|incbi|incl|inclu|includ)?)(?=[\"),])")
 _TAIL = pattern(rb"[\"(,][ \t]*(ncbin|cbin|bin|in|n|include|nclude|clude|lude|ude|de|e)(?!\w)")
 _LONGEST_DIRECTIVE = len('.include"')
@@ -99,7 +103,9 @@ def assembles_in_pieces(text: bytes, portion: int = portions.SIZE) -> bool:
     tails: set[bytes] = set()
     before = b""
     for part in portions.cut(text, b"\n", portion):
-        plain = _ESCAPED.sub(_character, part)
+        if _NAMED in part:
+            return True
+        plain = _ESCAPED.sub(_character, part).lower()
         whole = _BETWEEN_STRINGS.sub(b"", before + plain)
         if b".incbin" in whole or b".include" in whole:
             return True
@@ -112,5 +118,7 @@ def assembles_in_pieces(text: bytes, portion: int = portions.SIZE) -> bool:
 
 
 def _character(found: re.Match[bytes]) -> bytes:
-    code = int(found.group(1), 16) if found.group(1) else int(found.group(2), 8)
+    *hexadecimal, delimited, octal = found.groups()
+    digits = next(filter(None, hexadecimal), b"")
+    code = int(digits, 16) if digits else int(delimited or octal, 8)
     return bytes([code]) if code < 256 else found.group(0)

@@ -22,7 +22,7 @@ from hipcache.inputs.readset import Status
 from hipcache.values import dataclass
 
 # To be raised with each change of what a scan looks for.
-_FORMAT = "3"
+_FORMAT = "4"
 _MOST_FILES = 2000
 
 

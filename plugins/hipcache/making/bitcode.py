@@ -18,8 +18,10 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 from hipcache import native
+from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import unnamed
 from hipcache.patterns import pattern
@@ -28,6 +30,7 @@ from hipcache.values import dataclass
 
 # The name of each table of virtual functions begins so (Itanium C++ ABI, 5.1.4).
 VTABLE = b"_ZTV"
+_MAGIC = b"BC\xc0\xde"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
 _FUNCTION = 8
@@ -72,6 +75,11 @@ def names(content: bytes, path: str) -> bool:
     """May what it says to a back end show the path? (Where the source lies, it does not say.)"""
     said = native.bitcode(content) if path else None
     return bool(path) and unnamed.shows(content if said is None else said, os.fsencode(path))
+
+
+def reads_files(content: bytes, path: Path) -> str:
+    """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
+    return assembly.WHY if content.startswith(_MAGIC) and assembly.reads_files(path) else ""
 
 
 def may_need(content: bytes) -> bool:

@@ -75,7 +75,7 @@ class Diagnostics(Enum):
 class Policy:
     """`slot`: does it count as a running compiler? `run`: False if it is only looked up. `compress`: store its contents
     compressed (no user gets them)? `remote`: is it worth running on another machine, and does its output depend only on
-    its inputs and its tool?"""
+    its inputs and its tool? `assembles`: does it compile bitcode, whose inline assembly may read other files?"""
 
     cache: Cache = Cache.CONTENT
     diagnostics: Diagnostics = Diagnostics.KEPT
@@ -83,6 +83,7 @@ class Policy:
     run: bool = True
     compress: bool = False
     remote: bool = False
+    assembles: bool = False
 
 
 # For a job of the driver's plan that writes only files.

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hipcache.errors import PassThrough
 from hipcache.execution import host_link
 from hipcache.execution.session import Session
+from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
@@ -83,7 +84,9 @@ def _device_link(
     names = {word: session.jobs.name(word) for word in link.inputs}
     refs = {word: name for word, name in names.items() if name in inputs} | {link.code: CODE}
     command = (link.job.program, *((Ref(refs[word]),) if word in refs else word for word in link.job.arguments))
-    return device_link.action(link.arch, command, session.jobs.name(link.code), parts, tuple(inputs.items()))
+    stored = not any(assembly.reads_files(session.files.resolve(word)) for word in link.inputs if word not in refs)
+    place = session.jobs.name(link.code)
+    return device_link.action(link.arch, command, place, parts, tuple(inputs.items()), stored=stored)
 
 
 def _file(session: Session, name: str, source: str) -> tuple[str, str]:

@@ -185,7 +185,7 @@ class DeviceCode:
             parts=(*self.unit.back, ("bitcode", bitcode)),
             inputs=inputs,
             outputs=(OBJECT,),
-            policy=Policy(compress=not passing, remote=True),
+            policy=Policy(compress=not passing, remote=True, assembles=True),
             missing=_LOST,
             turn=self.turn,
             passing=passing,
@@ -207,7 +207,7 @@ class DeviceCode:
                 inputs=((read, Output(maker, output)),),
                 outputs=(CODE,),
                 # Without LTO a link takes no longer than sending it to another machine.
-                policy=Policy(diagnostics=Diagnostics.REFUSED, remote=self.unit.by_lto),
+                policy=Policy(diagnostics=Diagnostics.REFUSED, remote=self.unit.by_lto, assembles=True),
                 missing=_LOST,
                 turn=self.turn,
             )

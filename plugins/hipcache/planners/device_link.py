@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipcache.model import Action, Output, Policy, Process, Source, Unit, Word
+from hipcache.model import Action, Cache, Output, Policy, Process, Source, Unit, Word
 from hipcache.report.outcome import LINK
 
 CODE = "code"
@@ -20,8 +20,10 @@ def action(
     parts: Sequence[tuple[str, Word]],
     inputs: Sequence[tuple[str, Source]],
     root: str = "",
+    *,
+    stored: bool = True,
 ) -> Action:
-    """`command` writes `CODE` to `place` in the scratch."""
+    """`command` writes `CODE` to `place` in the scratch. `stored`: may what it writes be kept?"""
     return Action(
         id=f"device link of {arch}",
         kind="device link",
@@ -30,7 +32,7 @@ def action(
         parts=tuple(parts),
         inputs=tuple(inputs),
         outputs=(CODE,),
-        policy=Policy(remote=True),
+        policy=Policy(remote=True, assembles=True) if stored else Policy(Cache.NEVER),
         missing="nothing is stored for this device code",
     )
 
