@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hipcache.errors import PassThrough
 from hipcache.execution import host_link
 from hipcache.execution.session import Session
-from hipcache.inputs import assembly
+from hipcache.inputs import assembly, linked
 from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
@@ -93,6 +93,8 @@ def _file(session: Session, name: str, source: str) -> tuple[str, str]:
     try:
         if source:
             return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
-        return f"content of {os.path.basename(name)}", session.files.named(name)
+        content = session.files.named(name)
     except OSError as error:
         raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
+    linked.check(name, session.files.resolve(name))
+    return f"content of {os.path.basename(name)}", content

@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterable
 
 from hipcache.errors import PassThrough
+from hipcache.inputs import linked
 from hipcache.inputs.identity import Identities
 from hipcache.inputs.keys import make_key
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
-from hipcache.planning import backend, inodes
+from hipcache.planning import backend, inodes, lld
 from hipcache.planning.cc1 import MERE_NAMES, Option, Role
 from hipcache.planning.frontend import REPLACED, FrontEnd, keeps_directory
 from hipcache.planning.jobs import Cc1Job, ToolJob
-from hipcache.planning.lld import file_in
 
 Parts = list[tuple[str, str]]
 
@@ -40,8 +40,14 @@ class KeyParts:
     def link(self, job: ToolJob, names: dict[str, str]) -> Parts:
         """The parts for a device link, with the plan's temporary files renamed."""
         parts = [("linker", self.tool(job.program))]
-        for word in job.renamed(names)[1:]:
-            parts += [("linker option", self._portable(word)), *self._file(file_in(word))]
+        inputs = set(lld.inputs(job.arguments)).difference(names)
+        for word, renamed in zip(job.arguments, job.renamed(names)[1:], strict=True):
+            parts.append(("linker option", self._portable(renamed)))
+            if word in inputs:
+                parts.append((f"content of {self._portable(word)}", self._digest(word)))
+                linked.check(word, self._files.resolve(word))
+            else:
+                parts += self._file(lld.value_of(word))
         return parts
 
     def back(self, job: Cc1Job) -> Parts:

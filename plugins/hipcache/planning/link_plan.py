@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob, split
-from hipcache.planning.lld import known_link
+from hipcache.planning.lld import inputs, known_link
 from hipcache.values import dataclass
 
 # Before the words of the user, among which a `--` may end the options.
@@ -31,7 +31,6 @@ _SCRIPT = pattern(r"^#       HIP Object Generator\n(?:(?:#|  |__hip_)[^\n]*\n)*"
 # Since 18 each object has names of its own for the fat binary, after its CUID.
 _NAME = pattern(r"(\b__hip_(?:fatbin|gpubin_handle)_)([0-9a-f]+)\b")
 _UNBUNDLE_OPTIONS = frozenset(["type", "targets", "unbundle", "allow-missing-bundles", "hip-openmp-compatible"])
-_WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def of_jobs(jobs: Iterable[tuple[str, ...]], script: str, messages: str) -> Link
         code = value_after(link, "-o")
         if code not in bundled:
             raise PassThrough("plan", "a device link whose code object is not bundled")
-        devices.append(DeviceLink(bundled.pop(code), link, code, _inputs(link)))
+        devices.append(DeviceLink(bundled.pop(code), link, code, inputs(link.arguments)))
     if bundled:
         raise PassThrough("plan", "the bundle contains a file that no device link writes")
     output = value_after(hosts[0], "-o")
@@ -182,11 +181,6 @@ def _embed(job: ToolJob) -> tuple[str, str]:
     if len(sources) != 1:
         raise PassThrough("plan", "no script for the object that holds the fat binary")
     return sources[0], output
-
-
-def _inputs(link: ToolJob) -> tuple[str, ...]:
-    after = zip(("", *link.arguments), link.arguments, strict=False)
-    return tuple(word for before, word in after if not word.startswith("-") and before not in _WITH_VALUE)
 
 
 def _value(job: ToolJob, name: str) -> str:

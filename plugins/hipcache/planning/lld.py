@@ -13,6 +13,7 @@ _KNOWN = pattern(
     r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
     r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
 )
+_WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 _PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
 
 
@@ -26,9 +27,13 @@ def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
     return arguments
 
 
-def file_in(word: str) -> str:
-    """The part of a word of the device linker that may name a file to read; empty if there is none."""
-    if word.startswith("-"):
-        name, _, value = word.removeprefix("-plugin-opt=").partition("=")
-        return "" if name == "mcpu" else value
-    return "" if word in ("gnu", "elf64_amdgpu", "object", "code object") else word
+def inputs(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that lld takes for files to read, in order."""
+    after = zip(("", *arguments), arguments, strict=False)
+    return tuple(word for before, word in after if not word.startswith("-") and before not in _WITH_VALUE)
+
+
+def value_of(word: str) -> str:
+    """The part of an option of the device linker that may name a file to read; empty if there is none."""
+    name, _, value = word.removeprefix("-plugin-opt=").partition("=")
+    return "" if name == "mcpu" or not word.startswith("-") else value
