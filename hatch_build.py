@@ -47,11 +47,20 @@ LIBRARY = "libhipcache.so"
 WITHOUT_COMPILER = """\
 #!python
 import os, sys
+def restore_locale():
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = [entry[9:] for entry in file.read().split(b"\\0") if entry[:9] == b"LC_CTYPE="]
+    except OSError:
+        return
+    os.environb.pop(b"LC_CTYPE", None)
+    os.environb.update((b"LC_CTYPE", value) for value in given[:1])
 try:
     from hipcache.__main__ import main
 except Exception as error:
     os.write(2, os.fsencode(f"hipcache: cannot start: {error}\\n  install hipcache again\\n"))
     if sys.argv[1:2] and sys.argv[1][:1] != "-" and sys.argv[1] not in "@SUBCOMMANDS@".split():
+        restore_locale()
         os.execvp(sys.argv[1], sys.argv[1:])
     sys.exit(127)
 sys.exit(main())

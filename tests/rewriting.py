@@ -33,10 +33,10 @@ def let_others_in(place: Path) -> None:
             path.chmod(found.st_mode | 0o055)
 
 
-def script(path: Path, text: str) -> Path:
-    """An executable shell script at `path`, which is replaced whole."""
+def script(path: Path, text: str, *, program: str = "/bin/sh") -> Path:
+    """An executable script of the shell, or of `program`, at `path`, which is replaced whole."""
     part = path.with_name(path.name + ".part")
-    part.write_text("#!/bin/sh\n" + text)
+    part.write_text(f"#!{program}\n{text}")
     part.chmod(0o755)
     part.replace(path)
     return path

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, FAILED, LAUNCHER, PASSED_THROUGH, Lab, kernel, let_others_in, only_19, script
+from hip import BARE, CUID, ENGINE_ALONE, FAILED, LAUNCHER, PASSED_THROUGH, Lab, kernel, let_others_in, only_19, script
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -85,6 +87,34 @@ def test_the_users_command_gets_the_signals_dispositions_that_hipcache_got(lab: 
     compiler = script(lab.root / "cxx", "grep SigIgn /proc/$$/status\n")
     plain, cached = lab.run([compiler, "-E"]), lab.hipcache(compiler, "-E")
     assert cached.out == plain.out
+
+
+IN_C = ["env", "-u", "LC_ALL", "-u", "LC_CTYPE", "-u", "LANG"]
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["LC_CTYPE="], ["LC_CTYPE=POSIX"], ["LC_CTYPE=C.UTF-8"], ["LANG=nowhere"]], ids=str
+)
+def test_the_users_command_gets_the_locale_that_hipcache_got(lab: Lab, tmp_path: Path, given: list[str]) -> None:
+    """Python sets LC_CTYPE where the locale is C."""
+    shutil.copy(LAUNCHER[0], tmp_path)
+    script(tmp_path / "hipcache-engine", "import no_such_module\n", program=sys.executable)
+    expected = sorted(lab.run([*IN_C, *given, "env"]).out.splitlines())
+    for way in ([*LAUNCHER], ["HIPCACHE_DISABLE=1", *LAUNCHER], [*ENGINE_ALONE], [str(tmp_path / "hipcache")]):
+        got = lab.run([*IN_C, *given, *way, "env"]).out.splitlines()
+        assert sorted(line for line in got if line != b"HIPCACHE_DISABLE=1") == expected
+
+
+def test_a_compiler_script_gets_the_locale_that_hipcache_got(lab: Lab) -> None:
+    compiler = script(lab.root / "cxx", f's=é\nexec {lab.compiler} -DLENGTH=${{#s}} "$@"\n', program="/bin/bash")
+    lab.write("k.hip", '#include "hip_in_short.hpp"\n__global__ void k(int* a) { *a = LENGTH; }\n')
+    words = [compiler, *lab.words()[1:]]
+    assert lab.run([*IN_C, *words]).status == 0
+    expected = (lab.root / "out.o").read_bytes()
+    for _ in range(2):
+        (lab.root / "out.o").unlink()
+        assert lab.run([*IN_C, *LAUNCHER, *words]).status == 0
+        assert (lab.root / "out.o").read_bytes() == expected
 
 
 # Faults

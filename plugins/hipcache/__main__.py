@@ -18,12 +18,16 @@ SERVED = "--served"
 # New objects after which Python looks for circles that nothing refers to: 700 is its own choice, for which it looks 40
 # times while the modules of a compile are loaded (4 ms).
 _GARBAGE = 100_000
+# Where the locale is C, Python sets LC_CTYPE to the first of these that there is (PEP 538).
+_COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 
 
 def main(argv: list[str] | None = None) -> int:
     _end_by_interrupt()
     gc.set_threshold(_GARBAGE)
     as_program = argv is None
+    if as_program:
+        _restore_locale()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
     if argv is None:
@@ -91,6 +95,17 @@ def _end(status: int) -> None:
     except (OSError, ValueError):
         return
     os._exit(status)
+
+
+def _restore_locale() -> None:
+    """Have LC_CTYPE as it was given: Python's own would reach the compiler. (So would PYTHONCOERCECLOCALE=0.)
+    native/engine.c and hatch_build.py do the same for a package that is not there."""
+    if os.environ.get("LC_CTYPE") not in _COERCED:
+        return
+    with suppress(OSError), open("/proc/self/environ", "rb") as file:
+        given = [entry[9:] for entry in file.read().split(b"\0") if entry[:9] == b"LC_CTYPE="]
+        os.environb.pop(b"LC_CTYPE")
+        os.environb.update((b"LC_CTYPE", value) for value in given[:1])
 
 
 def _end_by_interrupt() -> None:

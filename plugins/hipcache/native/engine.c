@@ -16,9 +16,18 @@
 
 /* Runs the script as Python itself would. It ends with a status: of main() only a half that was cut behind a statement
  * has none. What follows `--served` was delivered before. (Python ignores SIGPIPE and SIGXFSZ; SIGINT is held back, see
- * start_engine. The names of subcommands: some are those of programs, too, and ImageMagick's `import FILE` writes that file.) */
+ * start_engine; Python may have set LC_CTYPE, see __main__.py. The names of subcommands: some are those of programs, too,
+ * and ImageMagick's `import FILE` writes that file.) */
 static const char START[] =
     "import os, sys\n"
+    "def restore_locale():\n"
+    "    try:\n"
+    "        with open('/proc/self/environ', 'rb') as file:\n"
+    "            given = [entry[9:] for entry in file.read().split(b'\\0') if entry[:9] == b'LC_CTYPE=']\n"
+    "    except OSError:\n"
+    "        return\n"
+    "    os.environb.pop(b'LC_CTYPE', None)\n"
+    "    os.environb.update((b'LC_CTYPE', value) for value in given[:1])\n"
     "def start(script, words):\n"
     "    try:\n"
     "        with open(script, 'rb') as file:\n"
@@ -43,6 +52,7 @@ static const char START[] =
     "    for number in signal.SIGPIPE, signal.SIGXFSZ:\n"
     "        signal.signal(number, signal.SIG_DFL)\n"
     "    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])\n"
+    "    restore_locale()\n"
     "    os.execvp(words[0], words)\n"
     "sys.argv = sys.argv[1:]\n"
     "sys.path[0] = os.path.dirname(sys.argv[0])\n"
