@@ -54,6 +54,7 @@ TAKEN = {
     "hip's container": (*HIP, "--iree-rocm-container-type=hip"),
     "amdgpu's container": (*AMDGPU, "--iree-rocm-container-type=auto"),
     "a backend alone": ("--iree-hal-target-backends=rocm", HIP[1]),
+    "one target, given twice": (*HIP, *HIP),
     "the processor beside": (*HIP, f"{DEVICE}local"),
 }
 

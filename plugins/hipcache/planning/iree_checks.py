@@ -42,7 +42,7 @@ def check(arguments: Sequence[str]) -> None:
                 f"--iree-rocm-target={value} is a list, and takes one target",
                 f"run iree-compile once for each: --iree-rocm-target={first}, then --iree-rocm-target={second}",
             )
-    if len(targets) > 1:
+    if len(set(targets)) > 1:
         raise Refused(
             f"--iree-rocm-target is given {len(targets)} times ({', '.join(targets)}), and iree-compile takes the last",
             f"run it once for each target; for this one leave all out but --iree-rocm-target={targets[-1]}",
