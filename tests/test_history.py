@@ -134,6 +134,17 @@ def test_a_variable_that_changed_nothing_is_not_told() -> None:
     assert why(unit(), "found", old, {"PATH": "/b"}, no_reads) == ("found",)
 
 
+def test_of_a_unit_whose_variables_are_inputs_those_are_told_and_no_others() -> None:
+    before = (("option", "a"), ("variable A", "1"), ("variable B", "1"), ("variable C", "1"))
+    now = (("option", "a"), ("variable A", "1"), ("variable B", "2"), ("variable D", "1"))
+    words = why(unit(inputs=now), "found", record(unit(inputs=before), variables={"PATH": "/a"}), {}, no_reads)
+    assert sorted(words) == [
+        "variable 'B' was '1', now '2'",
+        "variable 'C' was '1', now not set",
+        "variable 'D' was not set, now '1'",
+    ]
+
+
 def test_files_are_compared_with_the_last_compile() -> None:
     sets = {"old": reads(a="1", b="1", c="1"), "new": reads(a="1", b="2", d="1")}
     words = why(unit(reads="new"), "found", record(unit(reads="old")), {}, sets.get)

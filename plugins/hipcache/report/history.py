@@ -30,6 +30,8 @@ _MOST_COMMANDS = 4
 _ROUNDING = 1_000_000
 FIRST_COMPILE = "first compile of this object with this store"
 _OTHER_CUID = "the CUID changed (different macros, or a different source or object name)"
+# Begins the names of inputs that are variables (`planners/iree_surroundings`).
+_VARIABLE = "variable "
 _BUNDLED = "the code objects are bundled differently"
 
 # Variables that reach a compile through the driver or the loader.
@@ -170,10 +172,12 @@ def why(
     if before is None:
         return (f"{unit.name} is new for this object",)
     words = [
-        f"variable '{name}' was {_shown(old.variables.get(name))}, now {_shown(variables.get(name))}"
+        _changed(name, old.variables.get(name), variables.get(name))
         for name in VARIABLES
         if old.variables.get(name) != variables.get(name)
     ]
+    if any(name.startswith(_VARIABLE) for name, _ in (*before.inputs, *unit.inputs)):
+        words = []  # those that count are inputs
     inputs = differences(before.inputs, unit.inputs)
     if not inputs:
         words = []  # a variable that changed nothing
@@ -185,23 +189,25 @@ def why(
 def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) -> list[str]:
     """The differences between the named inputs of two keys, in words."""
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    names_gone = {name for name, _ in gone}
+    was, names_come = dict(gone.keys()), {name for name, _ in come}
     words: list[str] = []
     for name, value in come:
         if name in ("compiler", "linker", "bundler"):
             words.append(f"the {name} changed, or a library that it loads")
         elif name.startswith("bitcode "):
-            changed = "changed" if name in names_gone else "is new"
+            changed = "changed" if name in was else "is new"
             words.append(f"device library '{name.removeprefix('bitcode ')}' {changed}")
         elif name.startswith("device code of "):
-            words.append(f"{name} {'changed' if name in names_gone else 'is new'}")
+            words.append(f"{name} {'changed' if name in was else 'is new'}")
         elif name == "text of the source":
             words.append("the source changed")
         elif name == "way of bundling":
             words.append(_BUNDLED)
         elif name.startswith("content of "):
-            changed = "changed" if name in names_gone else "is new"
+            changed = "changed" if name in was else "is new"
             words.append(f"file '{name.removeprefix('content of ')}', which an option names, {changed}")
+        elif name.startswith(_VARIABLE):
+            words.append(_changed(name.removeprefix(_VARIABLE), was.get(name), value))
         elif value.startswith("-cuid="):
             words.append(_OTHER_CUID)
         elif name == "source":
@@ -213,10 +219,12 @@ def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) 
     for name, value in gone:
         if name in ("option", "linker option") and not value.startswith("-cuid="):
             words.append(f"{name} '{value}' is gone")
-        elif name.startswith("device code of ") and not any(name == other for other, _ in come):
+        elif name.startswith("device code of ") and name not in names_come:
             words.append(f"{name} is gone")
-        elif name.startswith(("bitcode ", "content of ")) and not any(name == other for other, _ in come):
+        elif name.startswith(("bitcode ", "content of ")) and name not in names_come:
             words.append(f"'{name.removeprefix('bitcode ').removeprefix('content of ')}' is no longer used")
+        elif name.startswith(_VARIABLE) and name not in names_come:
+            words.append(_changed(name.removeprefix(_VARIABLE), value, None))
     if not words and Counter(old) == Counter(new) and list(old) != list(new):
         words.append("the order of the options changed")
     for follows in (_OTHER_CUID, _BUNDLED):  # from the others
@@ -236,6 +244,10 @@ def _files(old: ReadSet | None, new: ReadSet | None) -> list[str]:
     if len(words) > _MOST_FILES:
         words = [*words[:_MOST_FILES], f"and {len(words) - _MOST_FILES} more files"]
     return words
+
+
+def _changed(name: str, before: str | None, now: str | None) -> str:
+    return f"variable '{name}' was {_shown(before)}, now {_shown(now)}"
 
 
 def _shown(value: str | None) -> str:
