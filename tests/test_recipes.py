@@ -211,6 +211,8 @@ def test_condas_scripts_switch_on_and_off_again() -> None:
     lines = run("sh", "-c", script, env=env).splitlines()
     assert lines == [*(f"{name}=/env/bin/hipcache" for name in LAUNCHERS), f"{LAUNCHERS[0]}=unset"]
     assert "/env" not in run("sh", "-c", script, env={"CONDA_PREFIX": "/env"})
+    mine = {"variable": "mine", "value": "mine"}  # conda sources the scripts in the user's shell
+    assert variables(run("sh", "-c", f"{script}; {shown(*mine)}", env={**env, **mine})).items() >= mine.items()
 
 
 def test_a_dockerfiles_line_mounts_the_store_that_it_names(programs: Path) -> None:
