@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import hipcache
 import pytest
@@ -69,6 +73,28 @@ def test_python_reads_each_recipe(name: str) -> None:
     ast.parse((PACKAGING / name).read_text())
 
 
+class PythonPackage:
+    """Spack's, as far as the recipe needs it."""
+
+
+@pytest.mark.parametrize("home", ["spack_repo.builtin.build_systems.python", "spack.package"], ids=["1.x", "0.2x"])
+def test_spacks_recipe_finds_its_base_class_in_each_version(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    assert issubclass(spacks_recipe(monkeypatch, home), PythonPackage)
+
+
+def spacks_recipe(monkeypatch: pytest.MonkeyPatch, home: str) -> Any:
+    """The class of the recipe, with directives that do nothing. `home`: of the base class."""
+    for name in ("spack.package", home):
+        for part in (name[: at.start()] for at in re.finditer(r"\.|$", name)):
+            monkeypatch.setitem(sys.modules, part, ModuleType(part))
+    directives = {
+        name: lambda *_, **__: lambda method: method for name in ("license", "version", "depends_on", "run_after")
+    }
+    vars(sys.modules["spack.package"]).update(directives)
+    vars(sys.modules[home])["PythonPackage"] = PythonPackage
+    return runpy.run_path(str(PACKAGING / "spack/hipcache/package.py"))["Hipcache"]
+
+
 @pytest.mark.parametrize("name", ["conda/recipe.yaml", "spack/packages.yaml"])
 def test_yaml_is_read(name: str) -> None:
     assert isinstance(yaml.safe_load((PACKAGING / name).read_text()), dict)
@@ -102,6 +128,7 @@ def test_each_recipe_is_of_this_version() -> None:
         "fedora/hipcache.spec": r"Version: +{}",
         "guix/hipcache.scm": r'version "{}"',
         "nix/package.nix": 'version = "{}"',
+        "spack/hipcache/package.py": r'version\("{}"',
         "spack/packages.yaml": "hipcache@{}",
     }.items():
         assert re.search(pattern.format(version), (PACKAGING / name).read_text()), name
