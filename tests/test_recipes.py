@@ -4,6 +4,7 @@ nothing where nobody has switched it on."""
 from __future__ import annotations
 
 import ast
+import os
 import re
 import runpy
 import shutil
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import hipcache
@@ -73,6 +74,12 @@ def test_python_reads_each_recipe(name: str) -> None:
     ast.parse((PACKAGING / name).read_text())
 
 
+def stand_in(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    for name in modules:
+        for part in (name[: at.start()] for at in re.finditer(r"\.|$", name)):
+            monkeypatch.setitem(sys.modules, part, ModuleType(part))
+
+
 class PythonPackage:
     """Spack's, as far as the recipe needs it."""
 
@@ -84,15 +91,41 @@ def test_spacks_recipe_finds_its_base_class_in_each_version(monkeypatch: pytest.
 
 def spacks_recipe(monkeypatch: pytest.MonkeyPatch, home: str) -> Any:
     """The class of the recipe, with directives that do nothing. `home`: of the base class."""
-    for name in ("spack.package", home):
-        for part in (name[: at.start()] for at in re.finditer(r"\.|$", name)):
-            monkeypatch.setitem(sys.modules, part, ModuleType(part))
+    stand_in(monkeypatch, "spack.package", home)
     directives = {
         name: lambda *_, **__: lambda method: method for name in ("license", "version", "depends_on", "run_after")
     }
     vars(sys.modules["spack.package"]).update(directives)
+    vars(sys.modules["spack.package"]).update(filter_file=_filter_file, join_path=os.path.join)
     vars(sys.modules[home])["PythonPackage"] = PythonPackage
     return runpy.run_path(str(PACKAGING / "spack/hipcache/package.py"))["Hipcache"]
+
+
+def _filter_file(regex: str, text: str, path: str) -> None:
+    Path(path).write_text(re.sub(regex, text, Path(path).read_text(), flags=re.MULTILINE))
+
+
+class Spec(dict[str, SimpleNamespace]):
+    def traverse(self, *, root: bool, deptype: str) -> list[SimpleNamespace]:
+        return list(self.values())
+
+
+def test_spacks_engine_finds_what_it_needs_without_pythonpath(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    recipe = spacks_recipe(monkeypatch, "spack.package")()
+    engine = tmp_path / "bin/hipcache-engine"
+    for directory in (engine.parent, tmp_path / "yaml/lib/site-packages"):
+        directory.mkdir(parents=True)
+    engine.write_text("#!/usr/bin/python3\nimport re\nimport sys\nprint(sys.path[-1])\n")
+    python = SimpleNamespace(platlib="lib/site-packages", purelib="lib/none")
+    recipe.prefix = SimpleNamespace(bin=engine.parent)
+    recipe.spec = Spec(
+        {
+            "python": SimpleNamespace(prefix="/no", package=python),
+            "py-pyyaml": SimpleNamespace(prefix=tmp_path / "yaml"),
+        }
+    )
+    recipe.name_dependencies()
+    assert run("/usr/bin/python3", engine) == f"{tmp_path}/yaml/lib/site-packages\n"
 
 
 @pytest.mark.parametrize("name", ["conda/recipe.yaml", "spack/packages.yaml"])

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
+import hipcache
 import pytest
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.helper.process import Helper
 from hipcache.helper.remotes import Remote
-from hipcache.remote import needs, sockets
+from hipcache.remote import client, needs, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
@@ -194,11 +198,29 @@ def test_a_credential_that_was_replaced_needs_another_helper(tmp_path: Path) -> 
     token = tmp_path / "token"
     token.write_text("one")
     config = Config(dir=tmp_path, remote=(f"http://cache/a?token-file={token}",))
-    client = Client(config, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda fault, hint: None)
-    first = client.place()
-    assert client.place() == first
+    asking = Client(config, {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda fault, hint: None)
+    first = asking.place()
+    assert asking.place() == first
     token.write_text("another")
-    assert client.place() != first
+    assert asking.place() != first
+
+
+def test_a_helper_looks_for_packages_where_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spack and Nix write the places of packages into the script of the engine, which is not the helper's."""
+    (tmp_path / "hipcache").mkdir()
+    (tmp_path / "hipcache/__init__.py").touch()
+    (tmp_path / "hipcache/__main__.py").write_text("import sys\ndef main(): print(sys.path)\n")
+    monkeypatch.setattr(hipcache, "__file__", str(tmp_path / "hipcache/__init__.py"))
+    monkeypatch.setattr(sys, "path", ["/places/yaml", "", *sys.path])
+    started: list[list[str]] = []
+    monkeypatch.setattr(client, "start_detached", lambda argv, **_: started.append(argv))
+    starting = Client(Config(dir=tmp_path), {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda fault, hint: None)
+    starting._start(starting.place())
+    words = [sys._base_executable, *started[0][1:]]  # type: ignore[attr-defined]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    found = ast.literal_eval(done.stdout)
+    assert {str(tmp_path), "/places/yaml"} < set(found)
+    assert "" not in found
 
 
 # One build

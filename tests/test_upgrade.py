@@ -10,9 +10,12 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import blake3
 import hip
+import hipcache
 import pytest
-from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, settle
+import yaml
+from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, script, settle
 from hipcache import VERBS, __version__
 from hipcache.shared import KEY_FORMAT
 from hipcache.store.layout import pack_action, unpack_action
@@ -221,6 +224,27 @@ def test_a_package_that_is_not_there_or_not_whole_is_no_lost_build(
     assert (lab.root / "out.o").read_bytes() == expected
     lab.write("k.hip", "no C++\n")
     assert lab.run([program, *lab.words()]).status == lab.run(lab.words()).status == 1
+
+
+@pytest.mark.parametrize("place", ["lib/python{}.{}/site-packages", "lib/python{}.{}/dist-packages", "."])
+def test_a_package_that_pip_puts_beside_its_programs_is_found(lab: Lab, tmp_path: Path, place: str) -> None:
+    """As by `--prefix` and `--target`, with an interpreter that has none of its packages."""
+    packages, programs = tmp_path / place.format(*sys.version_info), tmp_path / "bin"
+    packages.mkdir(parents=True, exist_ok=True)
+    programs.mkdir()
+    for module in (hipcache, yaml, blake3):
+        directory = Path(module.__file__ or "").parent
+        (packages / directory.name).symlink_to(directory)
+    shutil.copy(hip.LAUNCHER[0], programs)
+    start = "import sys\nfrom hipcache.__main__ import main\nsys.exit(main())\n"
+    script(programs / "hipcache-engine", start, program=sys._base_executable)  # type: ignore[attr-defined]
+    env = {"PYTHONPATH": ""}
+    ended = lab.run([str(programs / "hipcache"), *lab.words()], env=env)
+    assert (ended.status, ended.err, lab.counted().outcome) == (0, b"", MISS)
+    shutil.rmtree(packages) if place != "." else (packages / "hipcache").unlink()
+    ended = lab.run([str(programs / "hipcache"), *lab.words("-O1")], env=env)
+    hint = f"reinstall hipcache, where {sys._base_executable} finds it without PYTHONPATH"  # type: ignore[attr-defined]
+    assert (ended.status, ended.err.decode().splitlines()[1].strip()) == (0, hint)
 
 
 def test_a_subcommand_without_its_package_runs_no_program_of_that_name(lab: Lab, tmp_path: Path) -> None:

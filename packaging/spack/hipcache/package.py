@@ -2,6 +2,8 @@
 #
 # SPDX-License-Identifier: MIT
 
+import os
+
 from spack.package import *
 
 try:
@@ -29,6 +31,15 @@ class Hipcache(PythonPackage):
 
     def setup_build_environment(self, env):
         env.set("HIPCACHE_BUILD", "package")
+
+    @run_after("install")
+    def name_dependencies(self):
+        """The launcher starts its engine without PYTHONPATH, by which Spack's Python finds packages."""
+        python = self.spec["python"].package
+        needed = self.spec.traverse(root=False, deptype="run")
+        places = [join_path(one.prefix, lib) for one in needed for lib in sorted({python.platlib, python.purelib})]
+        found = [place for place in places if os.path.isdir(place)]
+        filter_file("^import sys$", f"import sys; sys.path += {found}", join_path(self.prefix.bin, "hipcache-engine"))
 
     def setup_dependent_build_environment(self, env, dependent_spec):
         """A package that depends on hipcache is compiled through it. Spack's `config:ccache` is not: its wrapper is

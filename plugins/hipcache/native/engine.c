@@ -17,7 +17,8 @@
 /* Runs the script as Python itself would. It ends with a status: of main() only a half that was cut behind a statement
  * has none. What follows `--served` was delivered before. (Python ignores SIGPIPE and SIGXFSZ; SIGINT is held back, see
  * start_engine; Python may have set LC_CTYPE, see __main__.py. The names of subcommands: some are those of programs, too,
- * and ImageMagick's `import FILE` writes that file.) */
+ * and ImageMagick's `import FILE` writes that file. PYTHONPATH is not read, see start_engine: with that, `pip install`
+ * makes its package found that it puts into a directory of `--prefix` or `--target`.) */
 static const char START[] =
     "import os, sys\n"
     "def restore_locale():\n"
@@ -28,6 +29,13 @@ static const char START[] =
     "        return\n"
     "    os.environb.pop(b'LC_CTYPE', None)\n"
     "    os.environb.update((b'LC_CTYPE', value) for value in given[:1])\n"
+    "def find_package(top):\n"
+    "    version = 'python%d.%d' % sys.version_info[:2]\n"
+    "    kinds = [(lib, name) for name in ('site', 'dist') for lib in {'lib', sys.platlibdir}]\n"
+    "    places = [f'{top}/{lib}/{version}/{name}-packages' for lib, name in kinds]\n"
+    "    found = [place for place in (*places, top) if os.path.exists(place + '/hipcache/__main__.py')]\n"
+    "    at = next((i for i, place in enumerate(sys.path) if place.endswith('-packages')), len(sys.path))\n"
+    "    sys.path[at:at] = [place for place in found if place not in sys.path]\n"
     "def start(script, words):\n"
     "    try:\n"
     "        with open(script, 'rb') as file:\n"
@@ -46,7 +54,9 @@ static const char START[] =
     "    if not (served or compiles or isinstance(error, (str, ImportError))):\n"
     "        raise error\n"
     "    import signal\n"
-    "    os.write(2, os.fsencode(f'hipcache: cannot start: {error}\\n  reinstall hipcache\\n'))\n"
+    "    is_lost = isinstance(error, ModuleNotFoundError)\n"
+    "    there = f', where {sys.executable} finds it without PYTHONPATH' if is_lost else ''\n"
+    "    os.write(2, os.fsencode(f'hipcache: cannot start: {error}\\n  reinstall hipcache{there}\\n'))\n"
     "    if not compiles:\n"
     "        sys.exit(0 if served else 127)\n"
     "    for number in signal.SIGPIPE, signal.SIGXFSZ:\n"
@@ -56,6 +66,7 @@ static const char START[] =
     "    os.execvp(words[0], words)\n"
     "sys.argv = sys.argv[1:]\n"
     "sys.path[0] = os.path.dirname(sys.argv[0])\n"
+    "find_package(os.path.dirname(sys.path[0]))\n"
     "start(sys.argv[0], sys.argv[1:])\n";
 
 bool is_subcommand(const char *word) {

@@ -54,7 +54,7 @@ _TRIES = 4  # to connect, while others start the helper
 _START = """\
 import sys
 del sys.path[0]
-sys.path.append(sys.argv.pop(1))
+sys.path += [place for place in sys.argv.pop(1).split(":") if place not in sys.path]
 from hipcache.__main__ import main
 sys.exit(main())
 """
@@ -283,9 +283,11 @@ class Client:
             if not lock.take():
                 return sockets.wait_for(place)
             with sockets.bound(place) as listener:
+                # The script of the engine may have added places of packages.
                 root = str(Path(hipcache.__file__).parent.parent)
+                places = os.pathsep.join([root, *filter(os.path.isabs, sys.path)])
                 fds = (lock.fileno(), listener.fileno())
-                argv = [sys.executable, "-E", "-c", _START, root, hipcache.STORAGE_HELPER, *map(str, fds), place]
+                argv = [sys.executable, "-E", "-c", _START, places, hipcache.STORAGE_HELPER, *map(str, fds), place]
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_detached(argv, env={**self.environ, **named}, keep=fds)
