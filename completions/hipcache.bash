@@ -5,6 +5,15 @@ _hipcache() {
         COMPREPLY=($(compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
         return
     fi
+    case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}" in
+        "help "*) words="stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
+        "config get" | "config set" | "config unset") words="dir config_file system_config disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+        "config config" | "config --"*) words="get set unset --json --system --store --project --help" ;;
+    esac
+    if [ -n "$words" ]; then
+        COMPREPLY=($(compgen -W "$words" -- "$current"))
+        return
+    fi
     case ${COMP_WORDS[1]} in
         stats) words="--json --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;

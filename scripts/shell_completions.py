@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hipcache import cli
+from hipcache.settings import SETTINGS
 from subcommands import summaries
 
 
@@ -16,7 +17,9 @@ def _options() -> dict[str, list[str]]:
 
 
 def bash() -> str:
-    cases = "".join(f'        {verb}) words="{" ".join(words)}" ;;\n' for verb, words in _options().items())
+    options = _options()
+    cases = "".join(f'        {verb}) words="{" ".join(words)}" ;;\n' for verb, words in options.items())
+    keys = " ".join(setting.key for setting in SETTINGS)
     first = " ".join([*cli.VERBS, *(option for option in cli.OPTIONS if option.startswith("--"))])
     return f"""\
 # bash completion for hipcache; made by scripts/manual.py.
@@ -24,6 +27,15 @@ _hipcache() {{
     local current=${{COMP_WORDS[COMP_CWORD]}} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{first}" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        return
+    fi
+    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD - 1]}}" in
+        "help "*) words="{" ".join(cli.VERBS)}" ;;
+        "config get" | "config set" | "config unset") words="{keys}" ;;
+        "config config" | "config --"*) words="get set unset {" ".join(options["config"])}" ;;
+    esac
+    if [ -n "$words" ]; then
+        COMPREPLY=($(compgen -W "$words" -- "$current"))
         return
     fi
     case ${{COMP_WORDS[1]}} in

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipcache import cli
-from hipcache.settings import VARIABLES
+from hipcache.settings import SETTINGS, VARIABLES
 
 CHECKOUT = Path(__file__).parent.parent
 sys.path.insert(0, str(CHECKOUT / "scripts"))
@@ -66,3 +66,12 @@ def test_bash_completes_subcommands_and_their_options() -> None:
     assert completed("hipcache", "expl") == ["explain"]
     assert completed("hipcache", "--cm") == ["--cmakedir"]
     assert completed("hipcache", "stats", "--j") == ["--json"]
+    assert completed("hipcache", "help", "expl") == ["explain"]
+
+
+def test_bash_completes_the_words_of_config() -> None:
+    assert completed("hipcache", "config", "s") == ["set"]
+    assert completed("hipcache", "config", "--store", "u") == ["unset"]
+    assert completed("hipcache", "config", "--js") == ["--json"]
+    assert completed("hipcache", "config", "set", "max_") == ["max_size"]
+    assert completed("hipcache", "config", "get", "") == [setting.key for setting in SETTINGS]
