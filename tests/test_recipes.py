@@ -80,6 +80,13 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
             monkeypatch.setitem(sys.modules, part, ModuleType(part))
 
 
+@pytest.mark.parametrize("home", ["mockbuild.file_util", "mockbuild.util"])
+def test_mocks_plugin_finds_what_it_calls_in_each_version(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    stand_in(monkeypatch, "mockbuild.mounts", home)
+    vars(sys.modules["mockbuild.mounts"])["BindMountPoint"] = vars(sys.modules[home])["mkdirIfAbsent"] = str
+    assert runpy.run_path(str(PACKAGING / "fedora/hipcache.py"))["mkdirIfAbsent"] is str
+
+
 class PythonPackage:
     """Spack's, as far as the recipe needs it."""
 

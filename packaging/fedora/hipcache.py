@@ -8,7 +8,11 @@ Into mock's plugins (`/usr/lib/python3*/site-packages/mockbuild/plugins/hipcache
 """
 
 from mockbuild.mounts import BindMountPoint
-from mockbuild.util import mkdirIfAbsent
+
+try:
+    from mockbuild.file_util import mkdirIfAbsent
+except ImportError:  # an older mock
+    from mockbuild.util import mkdirIfAbsent
 
 requires_api_version = "1.1"
 
