@@ -160,6 +160,11 @@ def test_a_failed_export_leaves_the_old_file(shop: Shop, monkeypatch: pytest.Mon
     assert [path.name for path in shop.root.iterdir()] == ["a.tar.gz"]
 
 
+def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(shop: Shop) -> None:
+    assert shop(shop.here, "export", shop.root / "none/a.tar.gz") == 1
+    assert shop.err.splitlines()[0] == f"hipcache: No such file or directory: '{shop.root}/none/a.tar.gz'"
+
+
 def test_progress_is_shown_on_a_terminal_only(shop: Shop) -> None:
     shop.here.put_blob(b"code")
     assert shop(shop.here, "export", shop.file) == 0

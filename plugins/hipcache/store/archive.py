@@ -119,7 +119,11 @@ def _to_write(path: Path) -> Iterator[IO[bytes]]:
     else:
         zstandard = None
     temporary = path.with_name(f".{name}.{random_name()}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
     try:
         with naming(path), open(fd, "wb") as file:
             # Level 3 of both tools: objects are sent, and seldom kept for long.
