@@ -45,6 +45,12 @@ def test_xdg_cache_home_moves_the_store_unless_it_is_relative(tmp_path: Path) ->
     assert config.load({**environ(tmp_path), "XDG_CACHE_HOME": "c"}).dir == tmp_path / ".cache/hipcache"
 
 
+def test_an_empty_home_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no home directory"):
+        config.load({"HOME": ""})
+    assert config.load({"HOME": "", "HIPCACHE_DIR": str(tmp_path)}).dir == tmp_path
+
+
 def test_the_config_file_of_the_user_is_read_where_it_exists(tmp_path: Path) -> None:
     for base, variables in ((tmp_path / ".config", {}), (tmp_path / "x", {"XDG_CONFIG_HOME": str(tmp_path / "x")})):
         file = base / "hipcache/hipcache.yaml"

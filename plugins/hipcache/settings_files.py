@@ -64,7 +64,7 @@ def expand(path: str, environ: Mapping[str, str]) -> str:
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    home = environ.get("HOME") or os.path.expanduser("~")
+    home = environ["HOME"] if "HOME" in environ else os.path.expanduser("~")
     if not home.startswith("/"):
         raise ConfigError("this user has no home directory", "set HOME, or HIPCACHE_DIR and HIPCACHE_CONFIG")
     return Path(home)
