@@ -148,6 +148,14 @@ def test_dumps_are_written_by_iree_compile_itself(iree: Lab) -> None:
     assert iree.counted().reason == "iree_output"
 
 
+@pytest.mark.parametrize("output", ["none/out.vmfb", "."])
+def test_a_module_that_cannot_be_written_is_left_to_iree_compile(iree: Lab, output: str) -> None:
+    command = words(*HIP, output=output)
+    done, plain = iree.hipcache(*command), iree.run(command)
+    assert (done.status, done.out, done.err) == (plain.status, plain.out, plain.err)
+    assert iree.counted().reason == "output"
+
+
 def test_a_module_on_standard_output_is_left_to_iree_compile(iree: Lab) -> None:
     command = [PROGRAM, *HIP, "-", "-o", "-"]
     done = iree.run([*LAUNCHER, *command], stdin=MATMUL.encode())

@@ -130,7 +130,8 @@ def test_a_flag_that_has_no_effect_is_warned_about(lab: Lab) -> None:
 
 def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None:
     lab.warm()
-    for _ in range(2):
-        words = lab.words(output="none/out.o")
+    for output in ("none/out.o", "none/out.o", "."):
+        words = lab.words(output=output)
         plain, cached = lab.run(words), lab.hipcache(*words)
         assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
+        assert lab.counted().reason == "output"

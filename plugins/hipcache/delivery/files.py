@@ -22,7 +22,7 @@ def check_places(paths: Iterable[str]) -> None:
         directory = os.path.dirname(path)
         can_be_made = os.path.isdir(directory) and os.access(directory, os.W_OK)
         if kept or os.path.isdir(path) or not (is_special or can_be_made):
-            raise PassThrough("store", f"'{path}' cannot be written")
+            raise PassThrough("output", f"'{path}' cannot be written")
 
 
 def write(path: Path, content: bytes, *, through_links: bool = False) -> None:
@@ -30,7 +30,7 @@ def write(path: Path, content: bytes, *, through_links: bool = False) -> None:
     try:
         atomic.write_whole(path, content, through_links=through_links)
     except OSError as error:
-        raise PassThrough("store", f"'{path}': {error.strerror}") from error
+        raise PassThrough("output", f"'{path}': {error.strerror}") from error
 
 
 def clean_up(output: str) -> None:

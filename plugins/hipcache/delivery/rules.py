@@ -56,5 +56,5 @@ def write_lists(rule: Rule, passes: Sequence[Sequence[Dependency]]) -> None:
 def _write(rule: Rule, content: bytes) -> None:
     """Write as clang does, which replaces an object, and writes into a dependency file that is there."""
     if os.path.isfile(rule.path) and not os.access(rule.path, os.W_OK):
-        raise PassThrough("store", f"'{rule.path}' cannot be written")
+        raise PassThrough("output", f"'{rule.path}' cannot be written")
     files.write(Path(rule.path), content, through_links=True)

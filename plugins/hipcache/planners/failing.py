@@ -93,4 +93,4 @@ def _remove_rule(path: str) -> None:
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
-        raise PassThrough("store", f"'{path}': {error.strerror}") from error
+        raise PassThrough("output", f"'{path}': {error.strerror}") from error

@@ -31,6 +31,7 @@ ADVICE = {
     "several_sources": "name one source in each command, as build tools do",
     "standard_streams": "name files for input and output",
     "linked_output": "name a regular file with -o, not a link",
+    "output": "check that the directory of the output exists and may be written",
     "response_file": "check that the file after '@' exists and can be read",
     "iree_output": "write one module with -o; write dumps with a separate command",
     "wrapper": 'use clang++ itself, or end the script with: exec clang++ "$@"',

@@ -108,6 +108,7 @@ REASONS = {
     "several_sources": "it has several sources that hipcache cannot compile one by one",
     "standard_streams": "it reads standard input or another stream, or writes standard output",
     "linked_output": "its output is a link, and the bundler writes to the link's target",
+    "output": "an output cannot be written",
     "response_file": "a response file cannot be read",
     "iree_output": "this iree-compile command writes something other than one module",
     "wrapper": "hipcc, or another script in the compiler's place, does more than run clang",
