@@ -107,7 +107,7 @@ def engine_page() -> str:
         "that is written in Python. The program",
         ".B hipcache",
         "serves direct hits itself, and starts the engine for all other commands.",
-        "It looks for the engine in its own directory, then in ../libexec/hipcache.",
+        "It looks for the engine in its own directory, then in ../libexec/hipcache and ../lib/hipcache.",
         "Arguments, environment and exit status are the same.",
         "Do not call it yourself.",
         ".SH SEE ALSO",

@@ -83,8 +83,9 @@ def test_the_example(place: Path, builder: type[Builder], language: str) -> None
 # Where packagers put the parts
 
 
-def test_the_engine_may_stand_in_libexec(tmp_path: Path) -> None:
-    program, engine = tmp_path / "bin/hipcache", tmp_path / "libexec/hipcache/hipcache-engine"
+@pytest.mark.parametrize("place", ["libexec", "lib"])
+def test_the_engine_may_stand_in_libexec_or_lib(tmp_path: Path, place: str) -> None:
+    program, engine = tmp_path / "bin/hipcache", tmp_path / place / "hipcache/hipcache-engine"
     for path in (program, engine):
         path.parent.mkdir(parents=True)
     shutil.copy(LAUNCHER[0], program)
@@ -93,9 +94,9 @@ def test_the_engine_may_stand_in_libexec(tmp_path: Path) -> None:
         return subprocess.run([program, "stats"], capture_output=True, text=True, check=False, timeout=60).stdout
 
     assert said() == ""
-    engine.write_text("#!/bin/sh\necho in libexec: $*\n")
+    engine.write_text("#!/bin/sh\necho elsewhere: $*\n")
     engine.chmod(0o755)
-    assert said() == "in libexec: stats\n"
+    assert said() == "elsewhere: stats\n"
     (tmp_path / "bin/hipcache-engine").write_text("#!/bin/sh\necho beside: $*\n")
     (tmp_path / "bin/hipcache-engine").chmod(0o755)
     assert said() == "beside: stats\n"

@@ -1,5 +1,6 @@
 /* `hipcache COMPILER ARGS...` as people start it: serves a direct hit, becomes the compiler for what is certainly no
- * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in ../libexec/hipcache.
+ * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in
+ * ../libexec/hipcache or ../lib/hipcache.
  *
  * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
@@ -292,7 +293,7 @@ int main(int argc, char **argv) {
         execvp(argv[1], argv + 1);
     start_engine(argv);
     /* An installation without its engine: the build goes on, and a subcommand says what is wrong. */
-    fprintf(stderr, "hipcache: cannot start 'hipcache-engine', which should be beside this program or in ../libexec/hipcache: %s\n", strerror(errno));
+    fprintf(stderr, "hipcache: cannot start 'hipcache-engine', which should be beside this program or in ../libexec/hipcache or ../lib/hipcache: %s\n", strerror(errno));
     if (argc > 1 && argv[1][0] != '-' && !is_subcommand(argv[1]))
         execvp(argv[1], argv + 1);
     fprintf(stderr, "  reinstall hipcache\n");

@@ -185,8 +185,8 @@ def _user(number: int) -> str:
 def _launcher_is_native() -> bool:
     """Was hipcache built with its C parts? Then the program beside this one is no script."""
     here = os.path.dirname(os.path.realpath(sys.argv[0]))
-    in_libexec = os.path.normpath(os.path.join(here, "../../bin"))
-    for directory in dict.fromkeys((here, in_libexec, os.path.dirname(sys.executable))):
+    outside = os.path.normpath(os.path.join(here, "../../bin"))
+    for directory in dict.fromkeys((here, outside, os.path.dirname(sys.executable))):
         try:
             with open(os.path.join(directory, "hipcache"), "rb") as program:
                 return program.read(4) == b"\x7fELF"
