@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hip import HIT, PASSED_THROUGH, Lab
-from programs import Program
+from hip import BARE, HIT, PASSED_THROUGH, Lab, only_19
+from hipcache.errors import PassThrough
+from hipcache.planning import lld
+from programs import RUNTIME, Program
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -85,3 +87,75 @@ def test_so_it_is_in_links_of_relocatable_device_code(lab: Lab, how: str) -> Non
     bitcode(lab, 7)
     second, _ = program.link(*more)
     assert second != first
+
+
+@pytest.mark.parametrize("flags", [("-mllvm",), ("-Xoffload-linker", "-plugin-opt=")], ids=["mllvm", "plugin-opt"])
+def test_a_file_that_an_option_of_llvm_names_is_seen_in_links(lab: Lab, flags: tuple[str, ...]) -> None:
+    program = Program(lab, (), (ARCH,))
+    program.build()
+    option = "-cgscc-inline-replay=replay.txt"
+    words = (*flags, option) if flags[0] == "-mllvm" else (flags[0], flags[1] + option)
+    for word in ("inlined", "will not be inlined"):
+        lab.write("replay.txt", f"two: '_Z5twicei' {word} into 'kernel' at callsite kernel:0:42;\n")
+        _, counted = program.link(*words)
+        assert counted.missed == {"gfx906", "link"}
+    _, counted = program.link(*words)
+    assert counted.outcome == HIT
+
+
+@only_19
+def test_a_file_that_an_option_of_llvm_names_is_left_to_the_new_driver(lab: Lab) -> None:
+    program = Program(lab, ("--offload-new-driver",), (ARCH,))
+    program.build()
+    lab.write("replay.txt", "two: '_Z5twicei' inlined into 'kernel' at callsite kernel:0:42;\n")
+    _, counted = program.link(f"-Wl,-mllvm,-cgscc-inline-replay={lab.root}/replay.txt")
+    assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "linker_option")
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        *[(f"-plugin-opt={word}", True) for word in ("mcpu=gfx906", "O3", "thinlto", "jobs=4", "-mattr=+x")],
+        ("--plugin-opt=mcpu=gfx906", True),
+        *[(f"-plugin-opt={word}", False) for word in ("save-temps", "thinlto-index-only", "emit-asm", "O3x", "obj")],
+        ("--plugin-opt=save-temps", False),
+    ],
+)
+def test_options_of_llds_own_that_write_files_are_left_to_the_compiler(word: str, known: bool) -> None:
+    arguments = ("-flavor", "gnu", word)
+    if known:
+        assert lld.known_link(arguments) == arguments
+        return
+    with pytest.raises(PassThrough):
+        lld.known_link(arguments)
+
+
+@only_19
+def test_a_member_of_a_thin_library_that_gets_device_code(lab: Lab) -> None:
+    """Nothing of the library itself changes."""
+    lab.write("p.hip", USER.replace("dv(p[1])", "3").replace("__device__ int dv(int);\n", "") + "int main() {}\n")
+    lab.write("runtime.cpp", RUNTIME)
+    lab.write("e.cpp", "int e() { return 1; }\n")
+    for name, output in (("runtime", "runtime.o"), ("e", "m.o")):
+        assert lab.run([lab.compiler, "-c", f"{name}.cpp", "-o", output]).status == 0
+    assert lab.run([f"llvm-ar-{lab.version}", "rcsDT", "libx.a", "m.o"]).status == 0
+    words = [lab.compiler, ARCH, "-nogpuinc", "-nogpulib", "-no-hip-rt", "-O2", "-cuid=a", "-x", "hip", "p.hip"]
+    words += ["-x", "none", "runtime.o", "-L.", "-lx", "-o", "out.o"]
+    for _ in range(2):
+        lab.same(words)
+    lab.write("b.hip", '#include "hip_in_short.hpp"\n__device__ int dv(int x) { return x * 3; }\n')
+    compiling = [
+        lab.compiler,
+        ARCH,
+        "-nogpuinc",
+        "-nogpulib",
+        "-O2",
+        "-cuid=b",
+        "-fgpu-rdc",
+        "-c",
+        "b.hip",
+        "-o",
+        "m.o",
+    ]
+    assert lab.run(compiling).status == 0
+    lab.same(words)

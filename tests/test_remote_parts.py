@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
 from hipcache.store.local import LocalStore
-from hipcache.store.seal import Seal
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 
@@ -266,39 +264,3 @@ def test_a_helper_whose_socket_is_another_one_ends_at_once(tmp_path: Path, again
         thread.join(20)
         assert not thread.is_alive()
     assert os.path.exists(place) is again, "what another one has made stays"
-
-
-# Records as a remote has them
-
-needs_protobuf = pytest.mark.skipif(not importlib.util.find_spec("grpc"), reason="the extra 'remote' is not installed")
-
-
-@needs_protobuf
-def test_an_envelope_that_is_cut_or_changed_anywhere_is_damaged() -> None:
-    from hipcache.remote import envelope
-    from hipcache.remote.backend import blob_of
-    from hipcache.remote.envelope import Damaged, Envelope
-
-    kept = Envelope(KEY, json.dumps({"outputs": [OTHER]}).encode(), {OTHER: blob_of(b"x")}, (OTHER,))
-    raw = envelope.pack(kept, Seal())
-    assert envelope.unpack(KEY, raw, Seal()) == kept
-    for size in range(len(raw)):
-        with pytest.raises(Damaged):
-            envelope.unpack(KEY, raw[:size], Seal())
-        flipped = raw[:size] + bytes([raw[size] ^ 1]) + raw[size + 1 :]
-        try:
-            assert envelope.unpack(KEY, flipped, Seal()) == kept, "a part that means nothing"
-        except Damaged:
-            continue
-
-
-@needs_protobuf
-def test_an_envelope_counts_under_its_key_and_with_its_secret_alone() -> None:
-    from hipcache.remote import envelope
-    from hipcache.remote.envelope import Damaged, Envelope
-
-    raw = envelope.pack(Envelope(KEY, b"{}", {}), Seal(b"s" * 32))
-    assert envelope.unpack(KEY, raw, Seal(b"s" * 32)).record == b"{}"
-    for key, seal in ((OTHER, Seal(b"s" * 32)), (KEY, Seal()), (KEY, Seal(b"o" * 32))):
-        with pytest.raises(Damaged):
-            envelope.unpack(key, raw, seal)

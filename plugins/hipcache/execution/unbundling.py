@@ -4,7 +4,8 @@
     lld ... PASS.o ARCHIVE                                                      -> code object
 
 Where the archive is empty the link is the same without it. What the bundler finds depends on the library's content and
-on its own: that it found nothing is kept in the store, an action that holds `_NOTHING`.
+on its own: that it found nothing is kept in the store, an action that holds `_NOTHING`. (Not of a thin archive, which
+only names its members.)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
+from hipcache.inputs import linked
 from hipcache.inputs.keys import make_key
 from hipcache.planning.link_plan import Unbundle
 
@@ -23,7 +25,8 @@ _EMPTY = b"!<arch>\n"
 def check_without_device_code(session: Session, one: Unbundle) -> None:
     """Raises PassThrough if the library has device code for the arch, JobFailed if it is none."""
     key = _key(session, one)
-    if session.shelves.shelf.records([key]).get(key) == _NOTHING:
+    is_whole = linked.is_archive(one.source, session.files.resolve(one.source))
+    if is_whole and session.shelves.shelf.records([key]).get(key) == _NOTHING:
         return
     archive = session.jobs.workdir / "device-code.a"
     words = [word if "output=" not in word else f"-output={archive}" for word in one.job.arguments]
@@ -32,7 +35,8 @@ def check_without_device_code(session: Session, one: Unbundle) -> None:
         raise PassThrough("job_output", f"unbundling of '{one.source}' printed: {os.fsdecode(done.stderr)[:200]}")
     if archive.read_bytes() != _EMPTY:
         raise PassThrough("link", f"library '{one.source}' has device code, and the command compiles and links at once")
-    session.shelves.shelf.put(key, _NOTHING)
+    if is_whole:
+        session.shelves.shelf.put(key, _NOTHING)
 
 
 def _key(session: Session, one: Unbundle) -> str:

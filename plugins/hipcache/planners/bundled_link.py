@@ -18,6 +18,7 @@ from hipcache.inputs.keys import digest_bytes, digest_file
 from hipcache.model import EACH_TIME, Action, Graph, Literal, Output, Process, Ref, Source, Word
 from hipcache.planners import device_link
 from hipcache.planners.device_link import CODE
+from hipcache.planning import lld
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import DeviceLink, LinkPlan, value_after
 
@@ -76,6 +77,9 @@ def _device_link(
         name = session.jobs.name(word)
         if word not in link.inputs:
             parts.append(("linker option", "code object" if word == link.code else word))
+            named = lld.value_of(word)
+            if named and session.files.exists(named):
+                parts.append(_content(session, named))
         elif name in made:
             inputs[name] = made[name]
             parts.append((f"device code of '{os.path.basename(plan.origin(word))}'", (Ref(name),)))
@@ -90,11 +94,17 @@ def _device_link(
 
 
 def _file(session: Session, name: str, source: str) -> tuple[str, str]:
+    if not source:
+        linked.check(name, session.files.resolve(name))
+        return _content(session, name)
     try:
-        if source:
-            return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
-        content = session.files.named(name)
+        return f"device code of '{os.path.basename(source)}'", digest_file(session.files.resolve(name))
     except OSError as error:
         raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
-    linked.check(name, session.files.resolve(name))
-    return f"content of {os.path.basename(name)}", content
+
+
+def _content(session: Session, name: str) -> tuple[str, str]:
+    try:
+        return f"content of {os.path.basename(name)}", session.files.named(name)
+    except OSError as error:
+        raise PassThrough("named_file", f"'{name}': {error.strerror}") from error

@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
+from hipcache.errors import PassThrough
 from hipcache.execution import wrapper_link
 from hipcache.execution.session import Session
 from hipcache.execution.wrapper_link import INPUT
@@ -19,12 +20,19 @@ from hipcache.model import Action, Graph, Literal, Ref, Source, Word
 from hipcache.planners import device_images, device_link, wrapper_tools
 from hipcache.planners.device_images import File
 from hipcache.planners.device_link import CODE
+from hipcache.planning import lld
 from hipcache.planning.wrapper_plan import WrapperPlan
 
 
 def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], columns: int | None) -> Graph:
     """The device link of each arch, keyed with the images that go in, and the link. `sources`: of temporary objects.
     Raises PassThrough."""
+    for word in plan.options:
+        named = lld.value_of(word)
+        if named and session.files.exists(
+            named
+        ):  # by a path that device links, in a directory of their own, may not have
+            raise PassThrough("linker_option", f"{word} names a file")
     files = device_images.read(session, plan)
     archs = device_images.archs_of(files)
     tools = wrapper_tools.keyed(session, plan, archs[0].partition(":")[0])

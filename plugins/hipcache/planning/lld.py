@@ -11,7 +11,8 @@ from hipcache.planning.cc1 import REFUSED_LLVM
 _KNOWN = pattern(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
     r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
-    r"|-plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$)"
+    r"|--?plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]$|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$"
+    r"|(jobs|lto-partitions)=\d+$)"
 )
 _WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 _PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
@@ -22,7 +23,8 @@ def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
     for word in arguments:
         if not _KNOWN.match(word):
             option = _PLUGIN_OPTION.sub("", word, count=1)
-            if option == word or REFUSED_LLVM.search(option):
+            # Without a dash it is one of lld's own: some write files (save-temps, thinlto-index-only, emit-asm).
+            if option == word or not option.startswith("-") or REFUSED_LLVM.search(option):
                 raise PassThrough("linker_option", word)
     return arguments
 
@@ -35,5 +37,5 @@ def inputs(arguments: tuple[str, ...]) -> tuple[str, ...]:
 
 def value_of(word: str) -> str:
     """The part of an option of the device linker that may name a file to read; empty if there is none."""
-    name, _, value = word.removeprefix("-plugin-opt=").partition("=")
+    name, _, value = _PLUGIN_OPTION.sub("", word, count=1).partition("=")
     return "" if name == "mcpu" or not word.startswith("-") else value
