@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hip import BARE, HIT, PASSED_THROUGH, Lab, only_19
+from hip import HIT, PASSED_THROUGH, Lab, only_19
 from hipcache.errors import PassThrough
 from hipcache.planning import lld
 from programs import RUNTIME, Program
