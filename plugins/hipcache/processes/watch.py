@@ -46,6 +46,10 @@ from hipcache.processes.ptrace import (
 from hipcache.processes.syscalls import AT_FDCWD, EXEC, GPUS, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
 from hipcache.values import dataclass, field
 
+# When bash starts, it sees whether it has a terminal (`check_dev_tty` in shell.c), and closes it at once. What a script
+# opens to be read and written has O_CREAT, too, and no O_NONBLOCK.
+_TERMINAL, _BASHS_LOOK = "/dev/tty", os.O_RDWR | os.O_NONBLOCK
+
 Wanted = Callable[[tuple[str, ...]], bool]
 _Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]]
 
@@ -214,7 +218,8 @@ class _Watched:
         if call is EXEC:
             self._becoming[pid] = raw, self._ptrace.argv(pid, arguments[1])
         elif how == READ and flags & OPEN_FLAGS_WRITE:
-            if raw != os.devnull and not raw.startswith(self._ignore + "/"):
+            harmless = raw == os.devnull or (raw == _TERMINAL and flags == _BASHS_LOOK)
+            if not harmless and not raw.startswith(self._ignore + "/"):
                 raise Unobservable(f"it writes '{raw}'")
             raw = ""
         elif how == READ and flags & os.O_DIRECTORY:
