@@ -26,3 +26,21 @@ def test_a_script_of_bash_that_writes_to_the_terminal_is_left_alone(lab: Lab, li
     """There is none in tests."""
     for made in through(lab, f'({line}) 2>/dev/null\nexec CXX "$@"\n', shell="/bin/bash"):
         assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
+
+
+@pytest.mark.parametrize(
+    ("shell", "line"),
+    [
+        ("/bin/sh", "set -- -DX=$$"),
+        ("/bin/sh", "set -- -DX=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')"),
+        ("/bin/sh", "set -- -DX=$(date +%Y)"),
+        ("/bin/sh", "export X=$$; set --"),
+        ("/bin/bash", "set -- -DX=$RANDOM$RANDOM"),
+        ("/bin/bash", "set -- -DX=$((EPOCHSECONDS / 1000))"),
+        ("/bin/bash", "printf -v now '%(%Y)T'; set -- -DX=$now"),
+    ],
+)
+def test_a_script_that_asks_for_the_time_or_at_random_is_left_alone(lab: Lab, shell: str, line: str) -> None:
+    """What it says may be another thing next time, though no path and no variable has changed."""
+    for made in through(lab, f'given=$*\n{line} $given\nexec CXX "$@"\n', shell=shell):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")

@@ -16,7 +16,8 @@ not). A compile that fails is run by hipcc itself, and says all that hipcc says.
 
 A script is looked at in the same way: it may do more after the compile (sign, strip, count), which would be left out
 where clang's own jobs are run. One that becomes clang (`exec clang++ "$@"`) has nothing to do after it. If it hands the
-command on as it is, it is the compiler, and is asked for the plan itself.
+command on as it is, it is the compiler, and is asked for the plan itself. It is run twice, since the watch does not see
+process IDs and random numbers; nor does it see clocks, so that a script that asks for the time is left alone.
 
 Format of what is kept (`answers`): JSON {"argv": [...], "environ": {name: value or null, ...}}, the variables that
 hipcc sets or removes.
@@ -25,13 +26,15 @@ hipcc sets or removes.
 from __future__ import annotations
 
 import json
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
+from hipcache.patterns import pattern
 from hipcache.planning import answers, tools
 from hipcache.planning.command import (
     COMPILES,
@@ -53,6 +56,10 @@ _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
 _COMPILED = (".hip", ".cpp", ".cc", ".cxx", ".C", ".cu")  # as HIP, by hipcc
 _SHELLS = ("sh", "dash", "bash")
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
+# What these say may be the same twice, and another thing next time.
+_CLOCKS = frozenset(["date", "hostname", "uptime"])
+_CLOCKS_OF_SHELLS = pattern(rb"\bEPOCH(?:SECONDS|REALTIME)\b|%\([^)\n]*\)T|\bSECONDS\b")
+_LONGEST = 1 << 20  # bytes of a script
 _NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it does not ask the GPU"
 
 
@@ -103,11 +110,14 @@ def _behind(
     engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner
 ) -> tuple[Unwrapped, tuple[str, ...], Engine]:
     """The command that `program` runs for `argv`, and the engine with the environment of that command."""
-    question = answers.question("wrapper", program, argv, cwd, engine.environ)
+    question = answers.question("wrapper, run twice", program, argv, cwd, engine.environ)
     answer = answers.recall(engine, question)
     if answer is None:
         reached = _ask(engine, program, argv, cwd, runner)
-        text = json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
+        text = _text(engine, reached)
+        twice = is_script(program) and not tools.is_hipcc(program)
+        if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner)):
+            raise PassThrough("wrapper", "it makes another command each time")
         answer = answers.Answer(text, reached.observations)
         answers.remember(engine, question, answer)
     found = json.loads(answer.text)
@@ -117,9 +127,17 @@ def _behind(
 
 
 def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:
+    started = list[str]()
+
+    def compiles(words: tuple[str, ...]) -> bool:
+        started.extend(words[:1])
+        return _compiles(words)
+
     with engine.store.workdir() as scratch:
         env = {**engine.environ, "TMPDIR": str(scratch)}
-        reached = runner.until(_compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
+        reached = runner.until(compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
+    if is_script(program):
+        _check_clocks(program, started)
     if isinstance(reached, str):
         named = "HCC_AMDGPU_TARGET" in engine.environ or any("-arch" in word or "-target=" in word for word in argv)
         raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
@@ -130,6 +148,20 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
         if not _only_waits(words, reached.argv):
             raise PassThrough("wrapper", f"'{words[0]}' continues after the compile")
     return reached
+
+
+def _check_clocks(program: str, started: Iterable[str]) -> None:
+    asks = next((name for name in started if name.rpartition("/")[2] in _CLOCKS), "")
+    if asks:
+        raise PassThrough("wrapper", f"it asks '{asks}'")
+    with open(program, "rb") as file:
+        found = _CLOCKS_OF_SHELLS.search(file.read(_LONGEST))
+    if found:
+        raise PassThrough("wrapper", f"it has '{os.fsdecode(found.group())}', which asks for the time")
+
+
+def _text(engine: Engine, reached: Reached) -> str:
+    return json.dumps({"argv": _compiler(reached), "environ": _changes(engine.environ, reached.environ)})
 
 
 def _compiles(argv: tuple[str, ...]) -> bool:
