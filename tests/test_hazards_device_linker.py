@@ -117,6 +117,7 @@ def test_a_file_that_an_option_of_llvm_names_is_left_to_the_new_driver(lab: Lab)
     [
         *[(f"-plugin-opt={word}", True) for word in ("mcpu=gfx906", "O3", "thinlto", "jobs=4", "-mattr=+x")],
         ("--plugin-opt=mcpu=gfx906", True),
+        ("--plugin-opt=opt-remarks-format=yaml", True),
         *[(f"-plugin-opt={word}", False) for word in ("save-temps", "thinlto-index-only", "emit-asm", "O3x", "obj")],
         ("--plugin-opt=save-temps", False),
     ],

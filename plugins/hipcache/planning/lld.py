@@ -12,7 +12,7 @@ _KNOWN = pattern(
     r"-flavor$|gnu$|-m$|elf64_amdgpu$|--?no-undefined$|-shared$|--lto-(CGO[0-3]|partitions=\d+)$|--(no-)?whole-archive$"
     r"|-o$|[^-]|--fat-lto-objects$|--compress-debug-sections=(none|zlib|zstd)$"
     r"|--?plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]$|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$"
-    r"|(jobs|lto-partitions)=\d+$)"
+    r"|(jobs|lto-partitions)=\d+$|opt-remarks-(format|passes|with-hotness|hotness-threshold)\b)"
 )
 _WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 _PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
