@@ -39,6 +39,7 @@ def as_nobody(lab: Lab, argv: list[str]) -> Ended:
 @only_19
 def test_an_unreadable_file_is_left_to_the_engine(direct: Direct) -> None:
     lab = direct.lab
+    lab.environ["PATH"] = "/usr/bin:/bin"  # directories that both users may look into
     lab.warm()
     lab.root.chmod(0o777)
     (lab.root / "out.o").unlink()
@@ -82,6 +83,7 @@ def test_many_that_refresh_one_record_at_once_leave_a_whole_one(direct: Direct) 
 @only_19
 def test_a_store_that_cannot_be_written_serves_a_clone(direct: Direct) -> None:
     lab = direct.lab
+    lab.environ["PATH"] = "/usr/bin:/bin"  # directories that both users may look into
     lab.warm()
     anew(lab)
     settle()
