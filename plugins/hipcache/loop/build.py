@@ -60,9 +60,9 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                             "internal", "an action of the graph waits for one that the graph does not have"
                         )
                     _take(*pool.next_done(), progress, turns, world)
+            pending.settle(progress)
             if turns.failed:
                 raise turns.failed
-            pending.settle(progress)
             lost = deliver(graph, progress.ends, world.contents)  # 6. Write the outputs.
             if not lost:
                 return progress.ends
