@@ -65,9 +65,10 @@ def test_an_error_that_is_deferred_is_told(prelab: Lab, header: str, body: str, 
     [
         'constexpr std::string_view s("ab"); constexpr auto t = s.substr(1); p[0] = t[0];',
         "constexpr std::wstring_view s(L\"ab\"); constexpr int n = s.find(L'b'); p[0] = n;",
+        'using namespace std::literals; constexpr auto t = "ab"sv.substr(1); p[0] = t[0];',
         'constexpr int n = std::char_traits<wchar_t>::length(L"ab"); p[0] = n;',
     ],
-    ids=["view", "wide view", "traits"],
+    ids=["view", "wide view", "literal", "traits"],
 )
 def test_an_error_in_what_the_compiler_computes_is_told(prelab: Lab, computed: str) -> None:
     """Nothing of it is in the bitcode."""
@@ -90,6 +91,9 @@ def test_an_error_in_what_the_compiler_computes_is_told(prelab: Lab, computed: s
         ("int x = L'a';", True),
         ("std::wstring s;", True),
         ("const wchar_t c;", True),
+        ('using namespace std; auto s = "a"sv;', True),
+        ("std::string_\\\nview s;", True),
+        ("#define VIEW(a) string_##a\n", True),
     ],
 )
 def test_texts_that_may_compute_with_strings(text: str, may: bool) -> None:

@@ -196,6 +196,15 @@ def test_checks_of_none_are_refused(standard: Lab) -> None:
     assert b"'0' is not a positive number" in ended.err
 
 
+@only_19
+def test_a_header_that_clang_lists_by_another_name(standard: Lab) -> None:
+    """A backslash is a slash to it."""
+    standard.write("in\\side.hpp", "#define SIDE 5\n")
+    for number in range(3):
+        done = build(standard, number, body='#include "in\\side.hpp"\nint side() { return SIDE; }\n')
+        assert done.counted.reason != "internal"
+
+
 class Full(Watching):
     """On a disk that has no room for a preamble."""
 

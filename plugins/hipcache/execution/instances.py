@@ -75,7 +75,10 @@ class InstancesInUse:
             return True
         macros = declared.of(header_rules.macros(front))
         users = self._all_declared(self.own.paths(front, made.trace.files))
-        return one.instances.open.is_met(chain([macros], users))
+        try:
+            return one.instances.open.is_met(chain([macros], users))
+        except OSError:  # one of them is gone
+            return True
 
     def _all_declared(self, paths: Iterable[str]) -> Iterable[Declared]:
         for path in paths:

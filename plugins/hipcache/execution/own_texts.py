@@ -32,12 +32,15 @@ class OwnTexts:
         return self._texts[path]
 
     def may_compute(self, front: FrontEnd, files: Iterable[Dependency]) -> bool:
-        """See `deferred.may_compute`: may one of them, or a macro of the command line? Raises OSError."""
+        """See `deferred.may_compute`: may one of them, or a macro of the command line?"""
         return deferred.may_compute(header_rules.macros(front)) or any(
             self._may_compute(path) for path in self.paths(front, files)
         )
 
     def _may_compute(self, path: str) -> bool:
         if path not in self._compute:
-            self._compute[path] = deferred.may_compute(self.text(path))
+            try:
+                self._compute[path] = deferred.may_compute(self.text(path))
+            except OSError:  # it is gone, or clang lists it by another name
+                self._compute[path] = True
         return self._compute[path]

@@ -105,7 +105,7 @@ class PreambleUse:
         if offer.why not in (OPTIONS, OFF):
             says_more = not preamble.may_say(self.work.front, plain.done.stderr)
             self.preambles.telling.note(self.work.front, holds=says_more)
-            if self.work.bitcode:
+            if self.work.bitcode and (offer.ready or offer.wanted or offer.why == UNDEFINED):
                 self.preambles.computing.note(self.work.front, holds=self._may_compute(plain))
         self._follow_up(offer, plain)
         return plain

@@ -28,12 +28,14 @@ _WORD = pattern(rb"[A-Za-z_]\w*")
 _INCLUDE = pattern(rb"^[ \t]*#[ \t]*include\b[^\n]*", re.MULTILINE)
 _OF_STRINGS = pattern(
     rb"\b(?:\w*string_view|char_traits|\w*(?:wchar|WCHAR)\w*|wint_t|w\w*(?:string|stream|regex|match|convert)\w*"
-    rb"|wcout|wcin|wcerr|wclog)\b|\bLR?[\"']"
+    rb"|wcout|wcin|wcerr|wclog|sv)\b|\bLR?[\"']|\bstring_?\s*##|##\s*(?:string|_?view)"
 )
+_SPLICE = pattern(rb"\\[ \t]*\r?\n")
 
 
 def may_compute(text: bytes) -> bool:
     """May a source with this text compute with a string view, or with wide characters?"""
+    text = _SPLICE.sub(b"", text)
     return bool(_OF_STRINGS.search(_INCLUDE.sub(b"", text) if b"string_view" in text else text))
 
 
