@@ -168,6 +168,7 @@ MACROS = {
     "its length": ("", "sizeof(ROOT)"),
     "of another macro": ("", "LENGTH"),
     "pasted": ("#define PASTE(a, b) a##b", "sizeof(PASTE(RO, OT))"),
+    "pasted from a letter": ("#define PASTE(a, b) a##b", "sizeof(PASTE(R, OOT))"),
     "over two lines": ("", "sizeof(RO\\\nOT)"),
     "as a string": ("#define STRING_OF(a) #a\n#define STRING(a) STRING_OF(a)", "sizeof(STRING(PLACE))"),
 }

@@ -16,7 +16,9 @@ def through(lab: Lab, text: str, *, shell: str = "/bin/sh") -> list[Compiled]:
     return [lab.compile() for _ in range(2)]
 
 
-@pytest.mark.parametrize("text", ['exec CXX "$@"\n', 'exec CXX -DVALUE=7 "$@"\n'])
+@pytest.mark.parametrize(
+    "text", ['exec CXX "$@"\n', 'exec CXX -DVALUE=7 "$@"\n', '# SECONDS, or $SECONDS\nMOST_SECONDS=3\nexec CXX "$@"\n']
+)
 def test_a_script_of_bash_is_looked_behind(lab: Lab, text: str) -> None:
     assert through(lab, text, shell="/bin/bash")[1].outcome == HIT
 
@@ -37,10 +39,19 @@ def test_a_script_of_bash_that_writes_to_the_terminal_is_left_alone(lab: Lab, li
         ("/bin/sh", "export X=$$; set --"),
         ("/bin/bash", "set -- -DX=$RANDOM$RANDOM"),
         ("/bin/bash", "set -- -DX=$((EPOCHSECONDS / 1000))"),
+        ("/bin/bash", ". ./sourced; set -- -DX=$now"),
         ("/bin/bash", "printf -v now '%(%Y)T'; set -- -DX=$now"),
     ],
 )
 def test_a_script_that_asks_for_the_time_or_at_random_is_left_alone(lab: Lab, shell: str, line: str) -> None:
     """What it says may be another thing next time, though no path and no variable has changed."""
+    lab.write("sourced", "now=${EPOCHSECONDS%??}\n")
     for made in through(lab, f'given=$*\n{line} $given\nexec CXX "$@"\n', shell=shell):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
+
+
+def test_a_script_behind_another_one_that_asks_for_the_time_is_left_alone(lab: Lab) -> None:
+    clang = LLVM[lab.version] / "bin/clang++"
+    script(lab.root / "inner", f'exec {clang} -DX=$((SECONDS / 100)) "$@"\n', program="/bin/bash")
+    for made in through(lab, 'exec ./inner "$@"\n'):
         assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")

@@ -32,13 +32,14 @@ _READS = frozenset([b"incbin", b"include"])
 _NAMES = (*TIMES, *QUESTIONS, *PLACES)
 
 
-def _parts(names: Iterable[str]) -> frozenset[str]:
+def _parts(names: Iterable[str], *, single: bool = False) -> frozenset[str]:
+    """`single`: also single letters."""
     return frozenset(
         name[start:end]
         for name in names
         for start in range(len(name))
         for end in range(start + 1, len(name) + 1)
-        if end - start > 1 or name[start] == "_"
+        if end - start > 1 or name[start] == "_" or single
     )
 
 
@@ -71,7 +72,7 @@ def pieces(content: bytes) -> frozenset[str]:
 def named(contents: Iterable[bytes], names: Collection[str]) -> str:
     """The first of the names that the texts may have as a word, whole or in pieces; empty if there is none. Words of
     comments and strings count."""
-    parts = frozenset(map(str.encode, {*names, *_parts(names)}))
+    parts = frozenset(map(str.encode, {*names, *_parts(names, single=True)}))
     words: set[str] = set()
     for content in contents:
         for text in {content, _SPLICE.sub(b"", content)}:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +50,7 @@ from hipcache.planning.command import (
 from hipcache.planning.driver_options import why_passed_through
 from hipcache.processes.observe import Reached
 from hipcache.processes.runner import Runner
+from hipcache.processes.syscalls import READ
 from hipcache.values import replace
 
 # Variables that the Perl hipcc sets, and that no compiler reads.
@@ -58,7 +60,11 @@ _SHELLS = ("sh", "dash", "bash")
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
 # What these say may be the same twice, and another thing next time.
 _CLOCKS = frozenset(["date", "hostname", "uptime"])
-_CLOCKS_OF_SHELLS = pattern(rb"\bEPOCH(?:SECONDS|REALTIME)\b|%\([^)\n]*\)T|\bSECONDS\b")
+_CLOCKS_OF_SHELLS = pattern(
+    rb"\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS)\b|\(\([^\n]*\b(?:EPOCHSECONDS|SECONDS)\b|%\([^)\n]*\)T"
+)
+_COMMENT = pattern(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+_OTHERS = pattern(rb"#![^\n]*\b(?:python|perl|ruby|lua|tclsh|node)")
 _LONGEST = 1 << 20  # bytes of a script
 _NO_ARCH = "name the architectures (--offload-arch=, or HCC_AMDGPU_TARGET), so that it does not ask the GPU"
 
@@ -136,8 +142,8 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
     with engine.store.workdir() as scratch:
         env = {**engine.environ, "TMPDIR": str(scratch)}
         reached = runner.until(compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
-    if is_script(program):
-        _check_clocks(program, started)
+    if is_script(program) and not isinstance(reached, str):
+        _check_clocks([program, *(one.path for one in reached.observations if one.how == READ)], started)
     if isinstance(reached, str):
         named = "HCC_AMDGPU_TARGET" in engine.environ or any("-arch" in word or "-target=" in word for word in argv)
         raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
@@ -150,14 +156,26 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
     return reached
 
 
-def _check_clocks(program: str, started: Iterable[str]) -> None:
+def _check_clocks(read: Iterable[str], started: Iterable[str]) -> None:
+    """`read`: the script, and all files that were read meanwhile, scripts of shells among them."""
     asks = next((name for name in started if name.rpartition("/")[2] in _CLOCKS), "")
     if asks:
         raise PassThrough("wrapper", f"it asks '{asks}'")
-    with open(program, "rb") as file:
-        found = _CLOCKS_OF_SHELLS.search(file.read(_LONGEST))
-    if found:
-        raise PassThrough("wrapper", f"it has '{os.fsdecode(found.group())}', which asks for the time")
+    for path in dict.fromkeys(read):
+        found = _CLOCKS_OF_SHELLS.search(_script(path))
+        if found:
+            raise PassThrough("wrapper", f"'{path}' has '{os.fsdecode(found.group())}', which asks for the time")
+
+
+def _script(path: str) -> bytes:
+    """The text of a file that a shell may read; empty for others."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(4)
+            text += b"" if text == b"\x7fELF" else file.read(_LONGEST)
+    except OSError:
+        return b""
+    return b"" if b"\0" in text or _OTHERS.match(text) else _COMMENT.sub(b"", text)
 
 
 def _text(engine: Engine, reached: Reached) -> str:
