@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from grpc_server import listening
 from hipcache.remote import reapi_pb2 as pb
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -97,10 +97,5 @@ class Cas(grpc.GenericRpcHandler):  # type: ignore[misc]
 @contextmanager
 def serving(cas: Cas) -> Iterator[str]:
     """Its address."""
-    server = grpc.server(ThreadPoolExecutor(16), handlers=[cas])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"grpc://127.0.0.1:{port}?timeout=30"
-    finally:
-        server.stop(0).wait(20)
+    with listening(cas, 20) as url:
+        yield f"{url}?timeout=30"

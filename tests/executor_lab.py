@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from grpc_server import listening
 from hipcache.remote import reapi_pb2 as pb
 
 _STREAMS_IN, _STREAMS_OUT = ("Write",), ("Read", "Execute")
@@ -80,14 +80,11 @@ class Liar(grpc.GenericRpcHandler):  # type: ignore[misc]
 @contextmanager
 def lying(liar: Liar) -> Iterator[str]:
     """Its address."""
-    server = grpc.server(ThreadPoolExecutor(16), handlers=[liar])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"grpc://127.0.0.1:{port}"
-    finally:
-        liar.close()
-        server.stop(0).wait(_LONGEST)
+    with listening(liar, _LONGEST) as url:
+        try:
+            yield url
+        finally:
+            liar.close()
 
 
 def result(change: Callable[[Any], object]) -> Callable[[bytes], bytes]:

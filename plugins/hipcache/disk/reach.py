@@ -18,13 +18,6 @@ def may_read(path: str, found: os.stat_result) -> bool:
     return mode & 0o444 == 0o444 or own or os.access(path, os.R_OK, effective_ids=True)
 
 
-def is_as_it_was(path: str, status: tuple[int, ...] | None) -> bool:
-    """Has a file that may be read this status (device, inode, size, both times)? Raises OSError."""
-    found = os.stat(path)
-    now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return now == status and may_read(path, found)
-
-
 def why_not_missing(path: str) -> str:
     """Why lstat(2) does not find `path` missing, in words; empty if it does."""
     try:

@@ -131,7 +131,7 @@ class PreambleUse:
         front = self.work.front
         one, is_new = offer.ready, False
         if offer.wanted and not plain.why_not and preamble.may_say(front, plain.done.stderr):
-            unfit = self._unfit(plain, offer.wanted)
+            unfit = self._unfit(plain, plain.output.read_bytes(), offer.wanted)
             if unfit:  # with it, this pass would not count; another source's may
                 self.preambles.refuse(offer.wanted, unfit, for_now=True)
                 return
@@ -170,7 +170,8 @@ class PreambleUse:
         said = made.done.stderr
         if not preamble.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
-        unfit = UNDEFINED if one.may_hide_error(made.output.read_bytes()) else self._unfit(made, one.candidate)
+        output = made.output.read_bytes()
+        unfit = UNDEFINED if one.may_hide_error(output) else self._unfit(made, output, one.candidate)
         if unfit:
             return unfit
         reads, then = made.trace.reads, one.headers.reads
@@ -181,10 +182,9 @@ class PreambleUse:
             return CHANGED
         return made
 
-    def _unfit(self, made: Attempt, one: Candidate) -> str:
-        """The reason why no pass like that may use that preamble; empty if it may. What is found out about the source
-        is noted."""
-        output = made.output.read_bytes()
+    def _unfit(self, made: Attempt, output: bytes, one: Candidate) -> str:
+        """The reason why no pass like that, with that output, may use that preamble; empty if it may. What is found out
+        about the source is noted."""
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
         if self.work.bitcode:
             return UNDEFINED if bitcode.may_need(output) or self._may_compute(made) else ""

@@ -1,6 +1,6 @@
 """Precompiled preambles (`planning/preamble`) in use: which one a pass may read, and how one is made and trusted.
 
-One is made when a second pass would use it, by one pass at a time (`Preambles.maker`); by the first pass, if several
+One is made when a sixth pass would use it, by one pass at a time (`Preambles.maker`); by the first pass, if several
 sources beside its own begin alike: then a build of them all is under way, or an edit of this one will follow. Where a
 shorter one serves, a longer one is made when it would have saved the passes with the shorter one as many seconds as the
 making takes: then at most twice the least possible is spent (the ski rental problem).

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.disk.reach import may_read
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
@@ -24,6 +25,12 @@ Status = tuple[int, int, int, int, int]
 
 def status_of(found: os.stat_result) -> Status:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def is_as_it_was(path: str, status: Status | None) -> bool:
+    """Has a file that may be read this status? Raises OSError."""
+    found = os.stat(path)
+    return status_of(found) == status and may_read(path, found)
 
 
 @dataclass(frozen=True)

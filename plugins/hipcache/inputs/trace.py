@@ -12,12 +12,12 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from hipcache.disk.reach import is_as_it_was, why_not_missing
+from hipcache.disk.reach import why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, status_of
+from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, is_as_it_was, status_of
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched

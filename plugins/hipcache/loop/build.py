@@ -50,7 +50,6 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                         turns.add(end.bound)
                     else:
                         progress.finish(end)
-                pending.settle(progress)  # 5. Publish results whose readers have ended, before waiting for other keys.
                 if progress.unfinished and not progress.has_ready:  # 4. Run the misses in parallel.
                     for bound in turns.take():
                         inputs = Contents(bound.action, progress.needed(bound.action), world.contents)
@@ -59,6 +58,7 @@ def build(graph: Graph, world: World, ends: dict[str, End] | None = None) -> dic
                         raise PassThrough(
                             "internal", "an action of the graph waits for one that the graph does not have"
                         )
+                    pending.settle(progress)  # 5. Publish results whose readers have ended, before waiting for others.
                     _take(*pool.next_done(), progress, turns, world)
             pending.settle(progress)
             if turns.failed:

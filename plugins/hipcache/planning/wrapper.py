@@ -119,10 +119,13 @@ def _behind(
     question = answers.question("wrapper, run twice", program, argv, cwd, engine.environ)
     answer = answers.recall(engine, question)
     if answer is None:
-        reached = _ask(engine, program, argv, cwd, runner)
+        started = list[str]()
+        reached = _ask(engine, program, argv, cwd, runner, started)
+        if is_script(program):
+            _check_clocks([program, *(one.path for one in reached.observations if one.how == READ)], started)
         text = _text(engine, reached)
         twice = is_script(program) and not tools.is_hipcc(program)
-        if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner)):
+        if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner, [])):
             raise PassThrough("wrapper", "it makes another command each time")
         answer = answers.Answer(text, reached.observations)
         answers.remember(engine, question, answer)
@@ -132,8 +135,8 @@ def _behind(
     return Unwrapped(argv[0], program, answer.observations), tuple(found["argv"]), replace(engine, environ=environ)
 
 
-def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner) -> Reached:
-    started = list[str]()
+def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: Runner, started: list[str]) -> Reached:
+    """Adds the names of all programs that start on the way to `started`."""
 
     def compiles(words: tuple[str, ...]) -> bool:
         started.extend(words[:1])
@@ -142,8 +145,6 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
     with engine.store.workdir() as scratch:
         env = {**engine.environ, "TMPDIR": str(scratch)}
         reached = runner.until(compiles, program, argv, cwd=Path(cwd), env=env, ignore=scratch)
-    if is_script(program) and not isinstance(reached, str):
-        _check_clocks([program, *(one.path for one in reached.observations if one.how == READ)], started)
     if isinstance(reached, str):
         named = "HCC_AMDGPU_TARGET" in engine.environ or any("-arch" in word or "-target=" in word for word in argv)
         raise PassThrough("wrapper", reached if named else f"{reached}; {_NO_ARCH}")
