@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hip import HIT, LLVM, PASSED_THROUGH, Compiled, Lab, script
 
@@ -21,6 +23,21 @@ def through(lab: Lab, text: str, *, shell: str = "/bin/sh") -> list[Compiled]:
 )
 def test_a_script_of_bash_is_looked_behind(lab: Lab, text: str) -> None:
     assert through(lab, text, shell="/bin/bash")[1].outcome == HIT
+
+
+def test_a_script_of_bash_without_shell_is_looked_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in many containers: bash asks for the user's shell, and the C library a daemon first, which is not there."""
+    monkeypatch.delenv("SHELL", raising=False)
+    lab.environ.pop("SHELL", None)
+    assert through(lab, 'exec CXX "$@"\n', shell="/bin/bash")[1].outcome == HIT
+
+
+@pytest.mark.parametrize("place", ["/dev/log", "./answers", "\\0abstract"])
+@pytest.mark.parametrize("kind", ["STREAM", "DGRAM"])
+def test_a_script_that_asks_another_process_is_left_alone(lab: Lab, kind: str, place: str) -> None:
+    asks = f"import socket\ntry: socket.socket(1, socket.SOCK_{kind}).connect('{place}')\nexcept OSError: pass"
+    for made in through(lab, f'{sys.executable} -ISc "{asks}"\nexec CXX "$@"\n'):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
 
 
 @pytest.mark.parametrize("line", ["echo >/dev/tty", "exec 3<>/dev/tty", "exec 3>>/dev/tty"])

@@ -31,13 +31,16 @@ class Call:
 
 
 EXEC = Call(READ, 0)
+SOCKET, CONNECT = Call(STAT, 0), Call(STAT, 1)
 _NOFOLLOW = 0x100
 _X86_64 = {
     2: Call(READ, 0, flags=1),  # open
     4: Call(STAT, 0),  # stat
     6: Call(LINK, 0),  # lstat
     21: Call(STAT, 0),  # access
-    41: None,  # socket
+    41: SOCKET,
+    42: CONNECT,
+    49: None,  # bind
     59: EXEC,  # execve
     80: None,  # chdir
     81: None,  # fchdir
@@ -60,7 +63,9 @@ _AARCH64 = {
     56: Call(READ, 1, 0, flags=2),  # openat
     78: Call(LINK, 1, 0),  # readlinkat
     79: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
-    198: None,  # socket
+    198: SOCKET,
+    200: None,  # bind
+    203: CONNECT,
     221: EXEC,  # execve
     281: None,  # execveat
     291: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx

@@ -43,7 +43,22 @@ from hipcache.processes.ptrace import (
     name_and_value,
     words_of,
 )
-from hipcache.processes.syscalls import AT_FDCWD, EXEC, GPUS, LINK, LIST, MACHINES, OPEN_FLAGS_WRITE, READ, Call, bpf
+from hipcache.processes.sockets import check_socket, connected_to
+from hipcache.processes.syscalls import (
+    AT_FDCWD,
+    CONNECT,
+    EXEC,
+    GPUS,
+    LINK,
+    LIST,
+    MACHINES,
+    OPEN_FLAGS_WRITE,
+    READ,
+    SOCKET,
+    STAT,
+    Call,
+    bpf,
+)
 from hipcache.values import dataclass, field
 
 # When bash starts, it sees whether it has a terminal (`check_dev_tty` in shell.c), and closes it at once. What a script
@@ -209,6 +224,13 @@ class _Watched:
         call = self._calls.get(number)
         if kind != SECCOMP_STOP or call is None:
             raise Unobservable(f"it makes system call {number}")
+        if call is CONNECT:
+            self._note(pid, STAT, connected_to(self._ptrace, pid, arguments))
+        if call is SOCKET:
+            check_socket(arguments)
+        if call is SOCKET or call is CONNECT:
+            self._ptrace.request(CONT, pid)
+            return
         raw = self._ptrace.string(pid, arguments[call.path])
         flags = arguments[call.flags] if call.flags >= 0 else 0
         if call.how_at >= 0:
