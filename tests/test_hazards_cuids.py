@@ -6,7 +6,7 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 from __future__ import annotations
 
 import pytest
-from hip import BARE, CUID, DEVICE_LIBRARIES, HIT, LAUNCHER, MISS, PARTIAL, PASSED_THROUGH, Lab, only_19
+from hip import BARE, CUID, DEVICE_LIBRARIES, HIT, LAUNCHER, MISS, PARTIAL, PASSED_THROUGH, Lab, kernel, only_19
 from hipcache.planning.cuid import make_cuid
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -227,6 +227,12 @@ def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None
     (lab.root / "more.hpp").rename(lab.root / "old.hpp")
     lab.write("more.hpp", header)
     assert lab.compile(*RDC).counted.missed == {"gfx906", "gfx90a", "host"}
+
+
+def test_a_cuid_without_a_value_is_left_to_the_compiler(lab: Lab) -> None:
+    """clang makes one of all words of the command, and `-###` would be one of them."""
+    lab.write("k.hip", kernel("1", "static __attribute__((device)) int s; int *g() { return &s; }"))
+    assert lab.compile("-fgpu-rdc", "-cuid=").counted.reason == "compiler_option"
 
 
 @pytest.mark.archs(2)

@@ -92,6 +92,19 @@ def test_an_override_that_rewrites_words_is_left_to_the_driver(lab: Lab) -> None
         assert made.counted.reason == "plan"
 
 
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [("#^-mllvm", ["-inline-threshold=10"]), ("^-I", ["-Wall"]), ("^-include ^h.h", ["-x", "hip", "-fno-such-option"])],
+)
+def test_an_override_that_would_take_the_next_word_for_its_value_is_left_to_the_driver(
+    lab: Lab, edits: str, words: list[str]
+) -> None:
+    lab.write("h.h", "")
+    clang, *rest = lab.words()
+    made = lab.same([clang, *words, *rest], env={"CCC_OVERRIDE_OPTIONS": edits})
+    assert made.counted.reason == "plan"
+
+
 @pytest.mark.parametrize("more", ["+-S", "+--cuda-device-only", "+-save-temps", "+-flto", "+-MD", "+-gsplit-dwarf"])
 def test_an_override_that_makes_another_kind_of_output_is_obeyed(lab: Lab, more: str) -> None:
     lab.same(lab.words(), env={"CCC_OVERRIDE_OPTIONS": "#" + more})

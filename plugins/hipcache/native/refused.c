@@ -52,6 +52,10 @@ static bool is_to_be_shown(char *const *argv) {
     struct stat found;
     if (!starts(name, "clang") && !starts(name, "amdclang"))
         return false;
+    /* It may put an option first that takes `-###` for its value. */
+    const char *edits = getenv("CCC_OVERRIDE_OPTIONS");
+    if (edits && strchr(edits, '^'))
+        return false;
     for (char *const *word = argv + 1; *word; word++) {
         if (is_listed(*word, other, true) || strcmp(*word, "--") == 0 || strstr(*word, "serialize"))
             return false;

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from hipcache.errors import PassThrough
+from hipcache.planning.driver_options import SEPARATE
 from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.streams import names_stream
 
@@ -14,7 +15,7 @@ from hipcache.planning.streams import names_stream
 def options(text: str, environ: Mapping[str, str]) -> list[str]:
     """Options that are not in the command: of the configuration files that the plan's banner names, and of
     CCC_OVERRIDE_OPTIONS."""
-    words = _edited(environ.get("CCC_OVERRIDE_OPTIONS", ""))
+    words = _edited(_edits(environ))
     for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
         try:
             with open(name, encoding="utf-8", errors="surrogateescape") as file:
@@ -25,12 +26,24 @@ def options(text: str, environ: Mapping[str, str]) -> list[str]:
     return words
 
 
-def _edited(edits: str) -> list[str]:
+def check_edits(environ: Mapping[str, str]) -> None:
+    """Raises PassThrough if CCC_OVERRIDE_OPTIONS puts an option first whose value is the next word: that would be our
+    own `-###`, and the driver would compile."""
+    for edit in _edits(environ):
+        if edit[:1] == "^" and edit[1:] in SEPARATE:
+            raise PassThrough("plan", f"CCC_OVERRIDE_OPTIONS has '{edit}'")
+
+
+def _edits(environ: Mapping[str, str]) -> list[str]:
+    return environ.get("CCC_OVERRIDE_OPTIONS", "").removeprefix("#").split(" ")
+
+
+def _edited(edits: list[str]) -> list[str]:
     """The words that CCC_OVERRIDE_OPTIONS adds to a command (clang/lib/Driver/Driver.cpp: `applyOneOverrideOption`).
     A `#` in front silences what the driver says about the edits. Raises PassThrough for one that may turn any word into
     any other."""
     words: list[str] = []
-    for edit in edits.removeprefix("#").split(" "):
+    for edit in edits:
         if edit.startswith(("+", "^")):
             words.append(edit[1:])
         elif edit and edit[0] not in "xXO":

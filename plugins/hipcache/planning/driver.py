@@ -68,6 +68,7 @@ def answer(
     question = answers.question("plan", program, argv, cwd, engine.environ)
     found = answers.recall(engine, question)
     if found is None:
+        added.check_edits(engine.environ)
         found = run(program, argv, engine, runner, Path(cwd), scratch())
         # The driver asks the machine what `native` means, and not through a path.
         more = added.options(found.text, engine.environ)

@@ -53,6 +53,7 @@ _LEFT = """
     modules             -fmodule* -fcxx-modules -fimplicit-module*
     plugin              -fplugin* -fpass-plugin*
     random_cuid         -fuse-cuid=random
+    compiler_option     -cuid=
 """
 
 # Names a file for all messages. The driver removes it when it starts, also where it only plans, and in the end puts in
