@@ -28,25 +28,44 @@ Variables: ``IREE_COMPILE`` and ``IREE_RUN_MODULE`` (found in ``PATH``), ``HIPCA
 #]=======================================================================]
 
 include_guard(GLOBAL)
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.21...4.0)
 
-# The hipcache beside this module, in PATH, or nothing.
-function(_hipcache_iree_program out)
+# A function sees the variables of the project that calls it, and CMake's cache (-Dprogram=...) where a variable of its
+# own is not set. A command that looks at its result variable, or may leave it unset, gets a name of ours.
+
+# The path of the program that HIPCACHE_PROGRAM names, or of the hipcache beside this module or in PATH; or nothing.
+function(_hipcache_search out)
+  # <prefix>/share/cmake/HipCache belongs to <prefix>/bin, a source checkout to its own .venv.
   file(REAL_PATH "${CMAKE_CURRENT_FUNCTION_LIST_DIR}" here)
   set(beside "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin" "${here}/../../../bin" "${here}/../.venv/bin")
   if(HIPCACHE_PROGRAM)
-    find_program(program NAMES "${HIPCACHE_PROGRAM}" NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+    find_program(_hipcache_found NAMES "${HIPCACHE_PROGRAM}" NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
   else()
-    find_program(program NAMES hipcache HINTS ${beside} NO_CACHE NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
-    if(NOT program)
-      find_program(program NAMES hipcache NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
+    find_program(_hipcache_found NAMES hipcache HINTS ${beside} NO_CACHE NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+    if(NOT _hipcache_found)
+      find_program(_hipcache_found NAMES hipcache NO_CACHE NO_CMAKE_FIND_ROOT_PATH)
     endif()
   endif()
-  if(program)
-    get_filename_component(program "${program}" ABSOLUTE)
+  set(${out} "" PARENT_SCOPE)
+  if(_hipcache_found)
+    get_filename_component(program "${_hipcache_found}" ABSOLUTE)
     set(${out} "${program}" PARENT_SCOPE)
-  else()
-    set(${out} "" PARENT_SCOPE)
-    get_property(said GLOBAL PROPERTY _HIPCACHE_IREE_SAID)
+  endif()
+endfunction()
+
+# A property as get_property() has it; empty if it is not set.
+function(_hipcache_property out)
+  get_property(_hipcache_value ${ARGN})
+  set(${out} "${_hipcache_value}" PARENT_SCOPE)
+endfunction()
+
+# The program, with a warning if there is none.
+function(_hipcache_iree_program out)
+  _hipcache_search(program)
+  set(${out} "${program}" PARENT_SCOPE)
+  if(NOT program)
+    _hipcache_property(said GLOBAL PROPERTY _HIPCACHE_IREE_SAID)
     if(NOT said)
       message(WARNING
         "HipCacheIree: the program 'hipcache' was not found: modules are not cached and not checked.\n"
@@ -61,26 +80,26 @@ function(_hipcache_iree_refuse what hint)
 endfunction()
 
 function(hipcache_iree_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SOURCE;OUTPUT_DIRECTORY" "DEVICES;TARGETS;FLAGS;DEPENDS")
-  if(arg_UNPARSED_ARGUMENTS)
-    _hipcache_iree_refuse("'${arg_UNPARSED_ARGUMENTS}' is none of its words" "Write SOURCE, DEVICES, TARGETS, FLAGS, DEPENDS.")
+  cmake_parse_arguments(PARSE_ARGV 1 _hipcache "" "SOURCE;OUTPUT_DIRECTORY" "DEVICES;TARGETS;FLAGS;DEPENDS")
+  if(_hipcache_UNPARSED_ARGUMENTS)
+    _hipcache_iree_refuse("'${_hipcache_UNPARSED_ARGUMENTS}' is none of its words" "Write SOURCE, DEVICES, TARGETS, FLAGS, DEPENDS.")
   endif()
-  if(NOT arg_SOURCE OR NOT arg_DEVICES)
+  if(NOT _hipcache_SOURCE OR NOT _hipcache_DEVICES)
     _hipcache_iree_refuse("SOURCE or DEVICES is missing" "Write for example SOURCE model.mlir DEVICES hip TARGETS gfx942.")
   endif()
-  foreach(device IN LISTS arg_DEVICES)
+  foreach(device IN LISTS _hipcache_DEVICES)
     if(NOT device MATCHES "^(hip|amdgpu|local)$")
       _hipcache_iree_refuse("unknown device '${device}'" "Known are hip, amdgpu and local.")
-    elseif(NOT device STREQUAL "local" AND NOT arg_TARGETS)
+    elseif(NOT device STREQUAL "local" AND NOT _hipcache_TARGETS)
       _hipcache_iree_refuse("no TARGETS for ${device}" "Write for example TARGETS gfx942 gfx90a.")
     endif()
   endforeach()
-  foreach(target IN LISTS arg_TARGETS)
+  foreach(target IN LISTS _hipcache_TARGETS)
     if(NOT target MATCHES "^[A-Za-z0-9_+:-]+$")
       _hipcache_iree_refuse("'${target}' is no target" "Write one word for each: TARGETS gfx942 gfx90a.")
     endif()
   endforeach()
-  foreach(flag IN LISTS arg_FLAGS)
+  foreach(flag IN LISTS _hipcache_FLAGS)
     if(flag MATCHES "^--?iree-(hal-target-device|hal-target-backends|rocm-target|rocm-container-type)(=|$)")
       _hipcache_iree_refuse("FLAGS has '${flag}', which would make another module" "Say it by DEVICES and TARGETS.")
     endif()
@@ -92,17 +111,17 @@ function(hipcache_iree_module name)
   if(program AND (HIPCACHE OR NOT DEFINED HIPCACHE))
     set(launcher "${program}")
   endif()
-  if(NOT arg_OUTPUT_DIRECTORY)
-    set(arg_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  if(NOT _hipcache_OUTPUT_DIRECTORY)
+    set(_hipcache_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
   endif()
   # The input's name as it is spelled is in the module: a relative one is the same in each checkout.
-  get_filename_component(source "${arg_SOURCE}" ABSOLUTE)
+  get_filename_component(source "${_hipcache_SOURCE}" ABSOLUTE)
   file(RELATIVE_PATH spelled "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
 
   set(modules "")
   set(properties "")
-  foreach(device IN LISTS arg_DEVICES)
-    set(targets "${arg_TARGETS}")
+  foreach(device IN LISTS _hipcache_DEVICES)
+    set(targets "${_hipcache_TARGETS}")
     set(flags "--iree-hal-target-device=${device}")
     if(device STREQUAL "local")
       set(targets "local")
@@ -116,10 +135,10 @@ function(hipcache_iree_module name)
         set(stem "${device}.${target}")
         set(of_target "--iree-rocm-target=${target}")
       endif()
-      set(module "${arg_OUTPUT_DIRECTORY}/${name}.${stem}.vmfb")
+      set(module "${_hipcache_OUTPUT_DIRECTORY}/${name}.${stem}.vmfb")
       add_custom_command(OUTPUT "${module}"
-        COMMAND ${launcher} "${IREE_COMPILE}" ${flags} ${of_target} ${arg_FLAGS} "${spelled}" -o "${module}"
-        DEPENDS "${source}" "${IREE_COMPILE}" ${arg_DEPENDS}
+        COMMAND ${launcher} "${IREE_COMPILE}" ${flags} ${of_target} ${_hipcache_FLAGS} "${spelled}" -o "${module}"
+        DEPENDS "${source}" "${IREE_COMPILE}" ${_hipcache_DEPENDS}
         WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
         COMMENT "Building IREE module ${name}.${stem}.vmfb"
         VERBATIM)
@@ -131,7 +150,7 @@ function(hipcache_iree_module name)
 
   set(made ${modules})
   if(program)
-    set(manifest "${arg_OUTPUT_DIRECTORY}/${name}.iree.json")
+    set(manifest "${_hipcache_OUTPUT_DIRECTORY}/${name}.iree.json")
     add_custom_command(OUTPUT "${manifest}"
       COMMAND "${program}" iree-check --quiet "--manifest=${manifest}" ${modules}
       DEPENDS ${modules}
@@ -144,29 +163,31 @@ function(hipcache_iree_module name)
 endfunction()
 
 function(hipcache_iree_test test)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "MODULE;DEVICE;TARGET;FUNCTION" "ARGS")
-  set(stem "${arg_DEVICE}")
-  if(arg_TARGET)
-    string(APPEND stem "_${arg_TARGET}")
+  cmake_parse_arguments(PARSE_ARGV 1 _hipcache "" "MODULE;DEVICE;TARGET;FUNCTION" "ARGS")
+  set(stem "${_hipcache_DEVICE}")
+  if(_hipcache_TARGET)
+    string(APPEND stem "_${_hipcache_TARGET}")
   endif()
   set(module "")
-  if(TARGET "${arg_MODULE}")
-    get_target_property(module "${arg_MODULE}" "IREE_MODULE_${stem}")
+  if(TARGET "${_hipcache_MODULE}")
+    get_target_property(module "${_hipcache_MODULE}" "IREE_MODULE_${stem}")
   endif()
   if(NOT module)
     message(FATAL_ERROR
-      "hipcache_iree_test: '${arg_MODULE}' has no module for ${arg_DEVICE} ${arg_TARGET}\n"
+      "hipcache_iree_test: '${_hipcache_MODULE}' has no module for ${_hipcache_DEVICE} ${_hipcache_TARGET}\n"
       "Name MODULE, DEVICE and TARGET as in its hipcache_iree_module().")
   endif()
-  set(device "${arg_DEVICE}")
+  set(device "${_hipcache_DEVICE}")
   if(device STREQUAL "local")
     set(device "local-task")
   endif()
   find_program(IREE_RUN_MODULE NAMES iree-run-module DOC "IREE's program that runs a module" REQUIRED)
   set(function "")
-  if(arg_FUNCTION)
-    set(function "--function=${arg_FUNCTION}")
+  if(_hipcache_FUNCTION)
+    set(function "--function=${_hipcache_FUNCTION}")
   endif()
   add_test(NAME "${test}"
-    COMMAND "${IREE_RUN_MODULE}" "--device=${device}" "--module=${module}" ${function} ${arg_ARGS})
+    COMMAND "${IREE_RUN_MODULE}" "--device=${device}" "--module=${module}" ${function} ${_hipcache_ARGS})
 endfunction()
+
+cmake_policy(POP)
