@@ -113,8 +113,11 @@ def _reasons_given() -> dict[str, str]:
     """Each reason that the code gives -> a module that gives it."""
     given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "planning.driver_options")
     given |= dict.fromkeys(REFUSED, "planning.cc1")
-    for name in SOURCES:
-        for node in _nodes(name):
+    nodes = {name: _nodes(name) for name in SOURCES}
+    for path in (ROOT.parent / "hipcache_scons").glob("*.py"):
+        nodes[f"hipcache_scons.{path.stem}"] = tuple(ast.walk(ast.parse(path.read_text())))
+    for name, of_module in nodes.items():
+        for node in of_module:
             if not isinstance(node, ast.Call):
                 continue
             if isinstance(node.func, ast.Name) and node.func.id == "PassThrough" and node.args:
@@ -201,7 +204,7 @@ def test_the_engine_does_not_know_the_working_directory_of_its_process(module: s
     assert not _uses(module, {"getcwd", "getcwdb"})
 
 
-@pytest.mark.parametrize("module", SOURCES)
+@pytest.mark.parametrize("module", [*SOURCES, "hipcache_scons.cached"])
 def test_a_reason_that_a_module_gives_is_listed(module: str) -> None:
     given = {reason for reason, giver in _reasons_given().items() if giver == module}
     assert given <= set(REASONS), f"{module} gives reasons that outcome.REASONS does not have: {given - set(REASONS)}"

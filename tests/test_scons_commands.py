@@ -102,3 +102,50 @@ def test_commands_without_the_compiler_are_left_to_scons(newest: Project) -> Non
     assert (newest.root / "one.os").exists() and Path(newest.root / "two").exists()
     assert newest.outcomes == {}
     assert newest.build().up_to_date
+
+
+# -- the project's own way to run commands
+
+VALUE = '#include "hip_in_short.hpp"\n#include "value.h"\nint value = VALUE;\n'
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        """extra, own = Dir("extra").abspath, env["SPAWN"]
+env["SPAWN"] = lambda sh, escape, name, words, ENV: own(sh, escape, name, words, {**ENV, "CPATH": extra})
+""",
+        'env["SHELL"] = File("shell.sh").abspath\n',
+        'env["SHELL_ENV_GENERATORS"] = [lambda env, target, source, ENV: {**ENV, "CPATH": Dir("extra").abspath}]\n',
+    ],
+    ids=["SPAWN", "SHELL", "SHELL_ENV_GENERATORS"],
+)
+def test_a_project_that_runs_commands_in_its_own_way_runs_the_compile(project: Project, way: str) -> None:
+    project.write({"extra/value.h": "#define VALUE 1\n", "one.hip": VALUE})
+    project.write({"shell.sh": f'#!/bin/sh\nCPATH={project.root}/extra exec sh "$@"\n'})
+    (project.root / "shell.sh").chmod(0o755)
+    project.construct(way + ONE)
+    assert project.build().compiled == ["one.o"]
+    assert project.outcomes == {"passed_through": 1}
+    assert project.build().up_to_date
+
+
+def test_a_compiler_that_only_the_projects_spawn_finds(newest: Project) -> None:
+    """As in a container."""
+    newest.construct(
+        """
+own = env["SPAWN"]
+env["SPAWN"] = lambda sh, escape, name, words, ENV: own(sh, escape, name, [cxx, *words[1:]], ENV)
+cxx, env["HIPCXX"] = env["HIPCXX"], "clang-of-the-container"
+"""
+        + ONE
+    )
+    newest.build()
+    assert (newest.root / "one.o").exists()
+
+
+@pytest.mark.parametrize("shell", ["/bin/bash", "sh"])
+def test_a_usual_shell_is_no_way_of_its_own(newest: Project, shell: str) -> None:
+    newest.construct(f'env["SHELL"] = "{shell}"\n' + ONE)
+    newest.build()
+    assert newest.outcomes == {"miss": 1}

@@ -162,3 +162,20 @@ def test_a_device_link_that_fails_says_what_clang_says(newest: Project) -> None:
     assert built.status == 2
     assert "undefined hidden symbol: twice(int)" in built.err
     assert newest.stats()["compiles"]["failed"] == 1
+
+
+def test_a_link_is_run_in_the_projects_own_way(newest: Project) -> None:
+    write_relocatable(newest)
+    newest.construct(
+        RDC
+        + """
+own = env["SPAWN"]
+def spawn(sh, escape, command, words, variables):
+    open("spawned", "a").write(" ".join(words) + "\\n")
+    return own(sh, escape, command, words, variables)
+env.Program("program", ["main.cpp", "rdc_one.hip", "rdc_two.hip"], SPAWN=spawn)
+"""
+    )
+    newest.build()
+    assert " --hip-link " in (newest.root / "spawned").read_text()
+    assert device_links(newest) == (0, 0)

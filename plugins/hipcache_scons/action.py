@@ -79,7 +79,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         if argv:
             ahead.fetch_once(cache)
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
-            ended = cached.compile(cache, argv, cwd) if argv else None
+            ended = (cached.left_to_scons(env) or cached.compile(cache, argv, cwd)) if argv else None
             if ended and ended.status:
                 return BuildError(errstr=ended.why, status=ended.status)
             if ended and ended.left is None:
@@ -101,7 +101,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
         pass includes; with CC_PRINT_HEADERS every pass adds the headers that it enters to one file."""
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
-        if " " not in compiler and not commands.is_there(compiler, env):
+        if " " not in compiler and not commands.is_there(compiler, env) and not commands.spawned_by(env):
             cached.say(_NO_COMPILER.format(compiler))
             return (), BuildError(errstr=f"no compiler '{compiler}'", status=127, action=self)
         headers = scratch / "headers"

@@ -42,7 +42,7 @@ from hipcache.verify import delivered
 from SCons.Errors import UserError
 from SCons.Util import is_String
 
-from hipcache_scons import dependencies, direct, shadows
+from hipcache_scons import commands, dependencies, direct, shadows
 
 # Taken once, when SCons reads the SConstruct.
 STARTED_WITH = {name: value for name, value in os.environ.items() if name.startswith(("HIPCACHE", "XDG_", "HOME"))}
@@ -110,6 +110,12 @@ def _notice(found: Iterable[Condition]) -> None:
         if condition.identity not in _said:
             _said.add(condition.identity)
             say(f"hipcache: {condition}\n")
+
+
+def left_to_scons(env: Any) -> Ended | None:
+    """For a command that only SCons can run as the project wants it."""
+    variable = commands.spawned_by(env)
+    return Ended(left=PassThrough("scons_spawn", variable)) if variable else None
 
 
 def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:

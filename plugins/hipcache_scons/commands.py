@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from SCons.Node.FS import get_default_fs
+from SCons.Platform.posix import subprocess_spawn
 from SCons.Subst import escape_list
 from SCons.Util import is_String
 
 from hipcache_scons import shell
+
+# These run the words of a command and do nothing else. (Not zsh, which reads ~/.zshenv first.)
+_SHELLS = {f"{directory}{name}" for directory in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash", "dash")}
 
 
 def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tuple[str, ...] | None:
@@ -26,6 +30,17 @@ def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tup
 def escaped(line: Any, env: Any) -> str:
     """The words of a substituted `line` as one text for the shell."""
     return " ".join(escape_list(line, env.get("ESCAPE", lambda word: word)))
+
+
+def spawned_by(env: Any) -> str:
+    """The variable by which the project runs commands in a way of its own: in a container, say, or with other variables
+    than `env["ENV"]`. Empty if SCons runs them as ever."""
+    if env.get("SPAWN") is not subprocess_spawn:
+        return "SPAWN"
+    shell = env.get("SHELL")
+    if shell not in _SHELLS or (shell.endswith("bash") and "BASH_ENV" in env["ENV"]):
+        return "SHELL"
+    return "SHELL_ENV_GENERATORS" if env.get("SHELL_ENV_GENERATORS") else ""
 
 
 def environment(env: Any) -> Mapping[str, str]:

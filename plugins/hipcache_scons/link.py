@@ -29,7 +29,7 @@ class HipLinkAction(LazyAction):  # type: ignore[misc]
         if argv is None or _LINKS_DEVICE_CODE.isdisjoint(argv) or target[0].is_conftest():
             return super().execute(target, source, env, executor)
         cwd = commands.directory()
-        ended = cached.link(cache, argv, cwd)
+        ended = cached.left_to_scons(env) or cached.link(cache, argv, cwd)
         if ended.status:
             return BuildError(errstr=ended.why, status=ended.status, action=self)
         if ended.left is None:
