@@ -148,3 +148,22 @@ def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) ->
     assert project.outcomes == {"passed_through": 1}
     project.write({"system/deep.h": "#define MORE\n"})
     assert project.build().compiled == ["one.o"]
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_actions_before_and_after_a_compile_leave_it_up_to_date(project: Project, cache: bool) -> None:
+    """Their programs are among what the object depends on, in SCons' order."""
+    project.write({"src/one.hip": "int one;\n", "src/two.hip": "int two;\n"})
+    project.construct(f"""
+env["HIPCACHE"] = {cache}
+env.VariantDir("build", "src", duplicate=0)
+env.StaticLibrary("build/abc", ["build/one.hip", "build/two.hip"])
+env.AddPreAction("build/one.o", ["cp $SOURCE copy", lambda target, source, env: None])
+env.AddPostAction("build/one.o", "touch $TARGET")
+env.AddPreAction("build/two.o", "echo before")
+""")
+    assert project.build().compiled == ["build/one.o", "build/two.o"]
+    assert project.build().up_to_date
+    (project.root / "build/one.o").unlink()
+    assert project.build().compiled == ["build/one.o"]
+    assert project.build().up_to_date

@@ -121,8 +121,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         node = flatten([target])[0]  # Configure gives a node without a list around it
         reads = self._read.pop(node, None)
         if reads is not None:
-            programs = super().get_implicit_deps(target, source, env, executor)
-            dependencies.settle(node, source, programs, reads)
+            dependencies.settle(node, source, _programs(node, target, source, env), reads)
         environ = commands.environment(env)
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
         words = shell.split(commands.escaped(lines[0], env)) or ()
@@ -150,6 +149,16 @@ class _Compile(CommandAction):  # type: ignore[misc]
     def execute(self, target: Any, source: Any, env: Any, executor: Any = None) -> Any:
         """In a worker thread."""
         return self._whole.compile(self, target, source, env, executor)
+
+
+def _programs(node: Any, target: Any, source: Any, env: Any) -> list[Any]:
+    """Those of all actions that make `node`, as SCons lists them: AddPreAction and AddPostAction put others beside the
+    compile."""
+    found: list[Any] = []
+    for action in node.get_executor().get_action_list():
+        listed: Any = super(HipAction, action) if isinstance(action, HipAction) else action
+        found += listed.get_implicit_deps(target, source, env)
+    return found
 
 
 def _starts_compiler(action: Any, target: Any, source: Any, env: Any) -> bool:
