@@ -64,6 +64,38 @@ def test_a_failed_compile_fails_its_target_and_keep_going_goes_on(project: Proje
     assert project.build("-k").up_to_date
 
 
+FAILURES = """
+import atexit
+def tell():
+    for failure in GetBuildFailures():
+        print("failed:", type(failure.action).__name__, failure.status, failure.command)
+atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'env.HipObject("bad.hip")',
+        'env["HIPCOM"] = ["true", env["HIPCOM"]]\nenv.HipObject("bad.hip")',
+        'env["HIPCXX"] = "no-such-clang"\nenv.HipObject("bad.hip")',
+        'env.Append(HIPFLAGS=["-fgpu-rdc"], HIPLINKFLAGS=["-no-hip-rt"])\nenv.Program("no_main", "one.hip")',
+    ],
+    ids=["compile", "of several commands", "no compiler", "link"],
+)
+def test_a_failure_has_the_action_and_the_command_of_scons_own(newest: Project, line: str) -> None:
+    newest.write({"bad.hip": "int f() { return undeclared; }\n"})
+    told = []
+    for cache in (True, False):
+        newest.construct(f'env["HIPCACHE"] = {cache}\n{FAILURES}{line}\n')
+        built = newest.try_build()
+        assert built.status == 2
+        told.append([said for said in built.out.splitlines() if said.startswith("failed:")])
+    assert len(told[0]) == 1
+    assert "None" not in told[0][0]
+    assert told[0] == told[1]
+
+
 def test_a_missing_compiler_is_named_with_what_to_do(project: Project) -> None:
     project.construct('env["HIPCXX"] = "no-such-clang"\nenv.HipObject("one.hip")')
     built = project.try_build()

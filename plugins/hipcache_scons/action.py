@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from SCons.Action import CommandAction, LazyAction, ListAction
-from SCons.Errors import BuildError
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
 
@@ -81,7 +80,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
             ended = (cached.left_to_scons(env) or cached.compile(cache, argv, cwd)) if argv else None
             if ended and ended.status:
-                return BuildError(errstr=ended.why, status=ended.status)
+                return commands.failed(command, target, source, env, executor, ended.why, ended.status)
             if ended and ended.left is None:
                 files, result = ended.files, 0
             else:
@@ -103,7 +102,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
         if " " not in compiler and not commands.is_there(compiler, env) and not commands.spawned_by(env):
             cached.say(_NO_COMPILER.format(compiler))
-            return (), BuildError(errstr=f"no compiler '{compiler}'", status=127, action=self)
+            return (), commands.failed(command, target, source, env, executor, f"no compiler '{compiler}'", 127)
         headers = scratch / "headers"
         variables = {**env["ENV"], "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": str(headers)}
         result = CommandAction.execute(command, target, source, env.Override({"ENV": variables}), executor)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from SCons.Errors import BuildError
 from SCons.Node.FS import get_default_fs
 from SCons.Platform.posix import subprocess_spawn
 from SCons.Subst import escape_list
@@ -25,6 +26,13 @@ def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tup
         return None
     argv = shell.split(escaped(lines[0], env))
     return argv if argv and is_there(argv[0], env) else None
+
+
+def failed(action: Any, target: Any, source: Any, env: Any, executor: Any, why: str, status: int) -> BuildError:
+    """What SCons' own action returns when its one command ends with `status`."""
+    lines, _, _ = action.process(target, [node.rfile() for node in source], env, executor)
+    line = escape_list(next(filter(len, lines), []), env.get("ESCAPE", lambda word: word))
+    return BuildError(errstr=why, status=status, action=action, command=line)
 
 
 def escaped(line: Any, env: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from SCons.Action import LazyAction, ListAction
-from SCons.Errors import BuildError
 
 from hipcache_scons import cached, commands
 
@@ -31,7 +30,7 @@ class HipLinkAction(LazyAction):  # type: ignore[misc]
         cwd = commands.directory()
         ended = cached.left_to_scons(env) or cached.link(cache, argv, cwd)
         if ended.status:
-            return BuildError(errstr=ended.why, status=ended.status, action=self)
+            return commands.failed(self, target, source, env, executor, ended.why, ended.status)
         if ended.left is None:
             return 0
         result = super().execute(target, source, env, executor)
