@@ -138,13 +138,57 @@ def test_a_compiler_behind_the_user_on_path_is_found_by_the_whole_path_of_the_li
 
 
 @only_19
-def test_a_link_of_any_other_name_is_hipcache(lab: Lab, program: Path) -> None:
-    links = _link(lab, "links", "hc", program)
-    _link(lab, "links", "hipcache", program)
-    for name in ("hc", "hipcache"):
-        assert lab.run([name, "--version"], env=_path(links)).out.startswith(b"hipcache ")
-        assert lab.run([name, "--cmakedir"], env=_path(links)).out.endswith(b"/cmake\n")
-        assert lab.run([name, *lab.words()], env=_path(links)).status == 0
+@pytest.mark.parametrize("name", ["g++", "c++", "cc", "x86_64-linux-gnu-clang++", "iree-compile", "wrapper.sh"])
+def test_a_link_of_any_name_runs_the_next_program_of_that_name(lab: Lab, program: Path, name: str) -> None:
+    links = _link(lab, "links", name, program)
+    (lab.root / "real").mkdir()
+    script(lab.root / "echo", 'echo real "$@"\n')
+    (lab.root / "echo").rename(lab.root / "real" / name)
+    env = _path(links, lab.root / "real")
+    for words in (["--version"], ["-c", "a.cpp"], ["stats"], []):
+        expected = " ".join(["real", *words]).encode() + b"\n"
+        for command in ([name], [f"{links}/{name}"], [program, name], [program, f"{links}/{name}"]):
+            ended = lab.run([*command, *words], env=env)
+            assert (ended.status, ended.out, ended.err) == (0, expected, b"")
+
+
+@only_19
+def test_a_link_of_any_name_with_no_such_program_says_so(lab: Lab, program: Path) -> None:
+    links = _link(lab, "links", "no-such-g++", program)
+    for words in (["--version"], ["-c", "a.cpp"], []):
+        ended = lab.run(["no-such-g++", *words], env=_path(links))
+        assert (ended.status, ended.out) == (127, b"")
+        assert b"'no-such-g++' is a link to hipcache" in ended.err
+        assert len(ended.err.splitlines()) == 2
+
+
+@only_19
+@pytest.mark.parametrize("name", ["hipcache", "hipcache-1.0", "hipcache1", ".hipcache-wrapped", "amd-hipcache"])
+def test_a_link_with_hipcache_in_its_name_is_hipcache(lab: Lab, program: Path, name: str) -> None:
+    links = _link(lab, "links", name, program)
+    assert lab.run([name, "--version"], env=_path(links)).out.startswith(b"hipcache ")
+    assert lab.run([name, "--cmakedir"], env=_path(links)).out.endswith(b"/cmake\n")
+    assert lab.run([name, *lab.words()], env=_path(links)).status == 0
+
+
+@only_19
+def test_a_copy_of_another_name_is_hipcache(lab: Lab, program: Path) -> None:
+    place = lab.root / "copies"
+    place.mkdir()
+    shutil.copy(program, place / "hc")
+    if program == Path(LAUNCHER[0]):
+        shutil.copy(program.with_name("hipcache-engine"), place)
+    assert lab.run(["hc", "--version"], env=_path(place)).out.startswith(b"hipcache ")
+    assert lab.run([place / "hc", *lab.words()]).status == 0
+
+
+@only_19
+def test_a_first_word_of_any_kind_does_not_hide_hipcache(lab: Lab) -> None:
+    """Some callers give a program a name of their own."""
+    words = ["bash", "-c", f"exec -a launcher {LAUNCHER[0]} --version"]
+    assert lab.run(words, env=_path()).out.startswith(b"hipcache ")
+    module = [sys.executable, "-m", "hipcache", "--version"]
+    assert lab.run(module, env=_path()).out.startswith(b"hipcache ")
 
 
 @only_19

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         command = unmask(sys.argv[0], sys.argv[1:], os.environ)
         if isinstance(command, str):
             print(
-                f"hipcache: every '{command}' on PATH is a link to hipcache\n"
+                f"hipcache: '{command}' is a link to hipcache, and there is no other '{command}' on PATH\n"
                 "  install the compiler, or put its directory on PATH after the directory of the links",
                 file=sys.stderr,
             )

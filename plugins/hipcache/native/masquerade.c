@@ -1,12 +1,17 @@
 /* hipcache under a compiler's name: a link `clang++` to it, in a directory that comes first on PATH, makes every build
  * use it (as ccache's links in /usr/lib/ccache do). The real compiler is the next one of that name on PATH.
  *
+ * A link may have the name of any compiler (`x86_64-linux-gnu-g++`), so each name stands for another program that has no
+ * "hipcache" in it: distributions add a version or a prefix to that. A copy has its name for its own, unless that is a
+ * compiler's.
+ *
  * Another cache may do the same, and its next `clang++` may be this program again. So the compiler that was found is
  * told to all processes below, in a variable ("clang++=/usr/lib/ccache/clang++"): the second search begins
  * behind it, and each one is further on than the one before. PATH itself stays: clang finds linkers there.
  *
  * masquerade.py does the same if there is no native launcher. */
 #define _GNU_SOURCE
+#include "engine.h"
 #include "masquerade.h"
 #include "shared.h"
 
@@ -76,6 +81,10 @@ static bool is_version(const char *text) {
 }
 
 static bool is_compiler_name(const char *name) {
+    static const char *const others[] = {"c++", "cc", "g++", "gcc", "iree-compile", NULL};
+    for (const char *const *other = others; *other; other++)
+        if (starts(name, *other) && is_version(name + strlen(*other)))
+            return true;
     if (strncmp(name, "hipcc", 5) == 0)
         return is_version(name + 5) || strcmp(name + 5, ".pl") == 0 || strcmp(name + 5, ".bin") == 0;
     name += strncmp(name, "amd", 3) == 0 ? 3 : 0;
@@ -83,6 +92,20 @@ static bool is_compiler_name(const char *name) {
         return false;
     name += 5;
     return is_version(name + (strncmp(name, "++", 2) == 0 ? 2 : 0));
+}
+
+/* If this program has that name: does it stand for another one? */
+static bool is_mask(const char *name) {
+    char own[PATH_MAX];
+    if (is_compiler_name(name))
+        return true;
+    return *name && !strstr(name, "hipcache") && own_path(own) && strcmp(name, base_name(own)) != 0;
+}
+
+/* Is that first word the name by which this program was started? Some callers give another one. */
+static bool is_started_as(const char *name) {
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    return started && strcmp(name, base_name(started)) == 0;
 }
 
 /* The place in PATH behind the program `path`, of that name; NULL if it is not on PATH. */
@@ -113,19 +136,21 @@ static bool real_compiler(const char *name, char path[PATH_MAX]) {
     return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told && setenv(PASSED_VARIABLE, told, 1) == 0;
 }
 
-/* The words of the command, the compiler second, where this program is started under a compiler's name, or where the
+/* The words of the command, the compiler second, where this program is started under another's name, or where the
  * compiler that it is given is a link to it. */
 char **unmask(int *argc, char **argv) {
     static char path[PATH_MAX];
     const char *name = base_name(argv[0]);
-    const bool hidden = is_compiler_name(name);
+    const bool hidden = is_compiler_name(name) || (is_started_as(name) && is_mask(name));
     if (!hidden) {
-        if (*argc < 2 || !is_compiler_name(name = base_name(argv[1])) || !which(argv[1], path) || !is_this_program(path))
+        if (*argc < 2 || argv[1][0] == '-' || is_subcommand(argv[1]))
+            return argv;
+        if (!is_mask(name = base_name(argv[1])) || !which(argv[1], path) || !is_this_program(path))
             return argv;
     }
     if (!real_compiler(name, path)) {
-        fprintf(stderr, "hipcache: every '%s' on PATH is a link to hipcache\n"
-                        "  install the compiler, or put its directory on PATH after the directory of the links\n", name);
+        fprintf(stderr, "hipcache: '%s' is a link to hipcache, and there is no other '%s' on PATH\n"
+                        "  install the compiler, or put its directory on PATH after the directory of the links\n", name, name);
         exit(127);
     }
     char **words = calloc((size_t)*argc + 2, sizeof *words);

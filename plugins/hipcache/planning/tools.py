@@ -31,6 +31,12 @@ def is_hipcc(program: str) -> bool:
     return name.startswith("hipcc") and _is_version(name.removeprefix("hipcc").removesuffix(".pl").removesuffix(".bin"))
 
 
+def without_version(name: str) -> str:
+    """`g++` for `g++-12`."""
+    base, _, version = name.rpartition("-")
+    return base if _is_version(f"-{version}") else name
+
+
 def is_iree_compile(program: str) -> bool:
     return _name(program) == "iree-compile"
 
