@@ -232,3 +232,12 @@ def test_a_compiler_that_is_not_there_is_not_counted(lab: Lab, compiler: str) ->
     assert ended.status == 127
     assert os.fsencode(compiler) in ended.err
     assert _nothing_counted(lab, ended)
+
+
+@only_19
+@pytest.mark.parametrize("words", [[""], ["", *COMMAND], ["", "--version"]], ids=len)
+def test_an_empty_compiler_is_told_as_such(lab: Lab, program: Path, words: list[str]) -> None:
+    ended = lab.run([program, *words])
+    assert ended.status == 127
+    assert ended.err == b"hipcache: the compiler is an empty word\n  is a variable such as CXX unset?\n"
+    assert _nothing_counted(lab, ended)

@@ -55,6 +55,9 @@ def main(argv: list[str] | None = None) -> int:
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return run(argv, os.environ, sys.stdout, sys.stderr)
+    if not argv[0]:
+        print("hipcache: the compiler is an empty word\n  is a variable such as CXX unset?", file=sys.stderr)
+        return 127
     if "/" not in argv[0]:
         there = _on_path(argv[0])
         # `stat` is a program, but no compiler: no compiler has anything to do without arguments.
