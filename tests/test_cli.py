@@ -158,7 +158,8 @@ def test_cmakedir_of_a_checkout_is_its_cmake_directory(shell: Shell) -> None:
 
 @pytest.mark.parametrize("tool", sorted(directories.PLACES))
 def test_a_checkout_comes_before_an_installation_and_neither_is_an_error(tmp_path: Path, tool: str) -> None:
-    package, prefix = tmp_path / "src/plugins/hipcache", tmp_path / "usr"
+    prefix = tmp_path / "usr"
+    package = prefix / "src/plugins/hipcache"
     package.mkdir(parents=True)
     installed, in_checkout = directories.PLACES[tool]
     with pytest.raises(HipcacheError, match=f"'{tool}'"):
@@ -167,10 +168,23 @@ def test_a_checkout_comes_before_an_installation_and_neither_is_an_error(tmp_pat
     (prefix / installed).mkdir(parents=True)
     assert directories.find(tool, package, prefix) == prefix / installed
 
-    (tmp_path / "src" / in_checkout).mkdir()
+    (prefix / "src" / in_checkout).mkdir()
     assert directories.find(tool, package, prefix) == prefix / installed, "a bare neighbour is no checkout"
-    (tmp_path / "src/pyproject.toml").touch()
-    assert directories.find(tool, package, prefix) == tmp_path / "src" / in_checkout
+    (prefix / "src/pyproject.toml").touch()
+    assert directories.find(tool, package, prefix) == prefix / "src" / in_checkout
+
+
+@pytest.mark.parametrize("tool", sorted(directories.PLACES))
+def test_files_beside_the_package_come_before_those_of_another_installation(tmp_path: Path, tool: str) -> None:
+    """As `pip install --target` puts them; the record that it leaves leads elsewhere."""
+    package, prefix = tmp_path / "target/hipcache", tmp_path / "usr"
+    package.mkdir(parents=True)
+    installed, _ = directories.PLACES[tool]
+    (prefix / installed).mkdir(parents=True)
+    with pytest.raises(HipcacheError, match=f"'{tool}'"):
+        directories.find(tool, package, prefix)
+    (tmp_path / "target" / installed).mkdir(parents=True)
+    assert directories.find(tool, package, prefix) == tmp_path / "target" / installed
 
 
 def test_the_installers_record_leads_to_another_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,16 @@ def test_cmakedir_is_where_the_wheel_put_the_module(prefix: Path) -> None:
     assert done.stdout == f"{prefix}/share/cmake/HipCache\n"
 
 
+def test_in_a_target_of_pip_the_files_are_those_beside_it(wheel: Path, tmp_path: Path) -> None:
+    """Not those of the hipcache that this Python has."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "--target", str(tmp_path), str(wheel)], check=True)
+    for option, place in (("cmake", "cmake/HipCache"), ("meson", "hipcache/meson"), ("scons", "hipcache/scons")):
+        asked = [tmp_path / "bin" / "hipcache", f"--{option}dir"]
+        done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True)
+        assert done.stdout == f"{tmp_path}/share/{place}\n"
+
+
 @pytest.mark.parametrize("cmake", ["debian", "newest"])
 @pytest.mark.parametrize("way", ["PATH", "CMAKE_PREFIX_PATH"])
 def test_find_package_finds_the_installed_module_and_its_program(

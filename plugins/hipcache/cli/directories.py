@@ -20,16 +20,21 @@ PLACES = {
 
 def find(tool: str, package: Path | None = None, prefix: Path | None = None) -> Path:
     """The directory for `tool` of the installation, or checkout, that this very package belongs to."""
-    package = package or Path(hipcache.__file__).resolve().parent
+    imported = package or Path(hipcache.__file__).parent
+    package, prefix = imported.resolve(), prefix or Path(sys.prefix)
     installed, in_checkout = PLACES[tool]
     checkout = package.parent.parent
     candidates = [checkout / in_checkout] if (checkout / "pyproject.toml").is_file() else []
-    candidates += [base / installed for base in (*_recorded_prefixes(package, installed), prefix or Path(sys.prefix))]
+    # `pip install --target` puts them beside the package, and records that they are elsewhere.
+    candidates += [base / installed for base in (package.parent, *_recorded_prefixes(package, installed))]
+    if imported.is_relative_to(prefix) or package.is_relative_to(prefix.resolve()):
+        candidates.append(prefix / installed)
     for candidate in candidates:
         if candidate.is_dir():
             return candidate
+    places = " or ".join(f"'{candidate}'" for candidate in candidates)
     raise HipcacheError(
-        f"there are no files for '{tool}' in '{candidates[0]}'",
+        f"there are no files for '{tool}' in {places}",
         f"install a hipcache package that has them; this is {hipcache.__version__} in '{package}'",
     )
 
