@@ -241,3 +241,11 @@ def test_an_empty_compiler_is_told_as_such(lab: Lab, program: Path, words: list[
     assert ended.status == 127
     assert ended.err == b"hipcache: the compiler is an empty word\n  is a variable such as CXX unset?\n"
     assert _nothing_counted(lab, ended)
+
+
+@only_19
+def test_settings_behind_hipcache_are_told_their_place(lab: Lab, program: Path) -> None:
+    ended = lab.run([program, "FOO=1", "clang++", *COMMAND])
+    assert ended.status == 127
+    assert b"put it before hipcache: FOO=1 hipcache" in ended.err
+    assert _nothing_counted(lab, ended)

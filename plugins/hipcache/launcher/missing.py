@@ -14,6 +14,7 @@ from hipcache.patterns import pattern
 # By the name of IREE's own package: an index need not have hipcache.
 IREE = "pip install iree-base-compiler (in the source directory of hipcache: pip install '.[iree]')"
 _COMPILERS = pattern(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
+_SETTING = pattern(r"\w+=")
 _IREE_COMPILE = "iree-compile"
 _DOCTOR = "'hipcache doctor' lists the compilers it finds"
 
@@ -23,6 +24,8 @@ def hint(word: str, path: str = "") -> str:
     name = os.path.basename(word)
     if name == _IREE_COMPILE:
         return f"{'put its directory on PATH' if name == word else 'correct the path'}, or install IREE: {IREE}"
+    if _SETTING.match(word):
+        return f"put it before hipcache: {word} hipcache COMPILER ..."
     if name != word:
         return f"correct the path; {_DOCTOR}"
     near = nearest(word, dict.fromkeys((*_compilers(path), _IREE_COMPILE)), 0.7)

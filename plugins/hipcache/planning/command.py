@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.errors import PassThrough, Refused
-from hipcache.planning import assembler
+from hipcache.planning import assembler, tools
 from hipcache.planning.driver_options import (
     SEPARATE,
     SERIALIZE,
@@ -225,6 +225,9 @@ def _refuse(
     hip = [name for name, language in sources if is_hip(name, language)]
     if not hip and not assembles:
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
+    behind = next((name for name, _ in sources if tools.is_clang(name) or tools.is_hipcc(name)), "")
+    if behind:
+        raise PassThrough("not_compiler", f"'{behind}' is behind it")
     if refused:
         raise PassThrough(*refused[0])
     if not output and preprocesses(arguments):

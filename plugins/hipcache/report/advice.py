@@ -28,6 +28,7 @@ ADVICE = {
     "modules": "compile HIP without -fmodules",
     "plugin": "run the plugin in a separate build",
     "random_cuid": "leave out -fuse-cuid=random",
+    "not_compiler": "put hipcache before the compiler: 'env FOO=1 hipcache clang++ ...'",
     "several_sources": "name one source in each command, as build tools do",
     "standard_streams": "name files for input and output",
     "linked_output": "name a regular file with -o, not a link",

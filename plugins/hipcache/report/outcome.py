@@ -105,6 +105,7 @@ REASONS = {
     "modules": "it uses modules",
     "plugin": "it loads a compiler plugin",
     "random_cuid": "it asks for a random CUID",
+    "not_compiler": "its program is no compiler, but one that starts a compiler",
     "several_sources": "it has several sources that hipcache cannot compile one by one",
     "standard_streams": "it reads standard input or another stream, or writes standard output",
     "linked_output": "its output is a link, and the bundler writes to the link's target",
