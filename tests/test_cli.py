@@ -114,6 +114,25 @@ def test_unknown_words_and_options_name_the_nearest_known_one(shell: Shell) -> N
         assert f"did you mean '{nearest}'?" in advice if nearest else "--help" in advice or "did you mean" in advice
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("verify --compile --sample 0", "'0' is not a count"),
+        ("verify --compile --sample=-3", "'-3' is not a count"),
+        ("verify --sample 5", "--sample goes with --compile"),
+        ("verify -p build", "-p goes with --compile"),
+        ("stats --json --markdown", "not allowed with argument --json"),
+        ("doctor --build none", "there is no 'CMakeCache.txt' in 'none'"),
+        ("doctor --build setup.cfg", "there is no 'CMakeCache.txt' in 'setup.cfg'"),
+        ("doctor --brief --build none", "there is no 'CMakeCache.txt' in 'none'"),
+    ],
+)
+def test_arguments_that_would_have_no_effect_are_refused(shell: Shell, words: str, told: str) -> None:
+    assert shell(*words.split()) != 0
+    assert told in shell.err
+    assert shell.out == ""
+
+
 def test_options_may_not_be_abbreviated(shell: Shell) -> None:
     assert shell("stats", "--js") == 2
 

@@ -142,6 +142,11 @@ def module(verb: str) -> Any:
     return importlib.import_module(f"hipcache.cli.{name}")
 
 
+def refuse_alone(option: str, other: str) -> NoReturn:
+    """Raises HipcacheError: the option has an effect only with the other one."""
+    raise HipcacheError(f"{option} goes with {other}", f"add {other}, or leave out {option}")
+
+
 class _UsageError(HipcacheError):
     pass
 

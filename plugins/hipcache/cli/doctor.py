@@ -12,7 +12,7 @@ from hipcache.cli import Session, servers
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
-from hipcache.errors import ConfigError, StoreError
+from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -34,19 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--build",
-        default=".",
+        type=Path,
         metavar="DIRECTORY",
         help="also check the architectures in this build directory's CMakeCache.txt",
     )
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
+    if options.build and not (options.build / "CMakeCache.txt").is_file():
+        hint = "name a build directory that CMake has configured"
+        raise HipcacheError(f"there is no 'CMakeCache.txt' in '{options.build}'", hint)
     if options.brief:
         found = conditions.detect(session.environ)
         for condition in found:
             print(f"{condition.describe()}; {condition.hint}", file=session.out)
         return 1 if found else 0
-    return examine_all(options.compiler, session, Path("/"), Path(options.build))
+    return examine_all(options.compiler, session, Path("/"), options.build or Path())
 
 
 def examine_all(named: list[str], session: Session, root: Path, build: Path) -> int:

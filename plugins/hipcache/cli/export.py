@@ -18,7 +18,7 @@ SUMMARY = "write the store's entries to one file, to import elsewhere"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a new file, named .tar.zst or .tar.gz")
+    parser.add_argument("file", type=Path, metavar="FILE", help="named .tar.zst or .tar.gz; it is replaced")
     parser.add_argument(
         "--since",
         type=Path,

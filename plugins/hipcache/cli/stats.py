@@ -20,8 +20,9 @@ SUMMARY = "show hits and misses for each architecture, and the time saved"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for the summary of a CI job")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--json", action="store_true", help="print JSON")
+    forms.add_argument("--markdown", action="store_true", help="print Markdown, for the summary of a CI job")
     parser.add_argument(
         "--since",
         type=Path,

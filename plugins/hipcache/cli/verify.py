@@ -11,7 +11,7 @@ from pathlib import Path
 from random import sample
 
 from hipcache import config
-from hipcache.cli import Session
+from hipcache.cli import Session, refuse_alone
 from hipcache.cli.screen import Progress, plural
 from hipcache.config import Config
 from hipcache.engine.opening import open_engine
@@ -39,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sample",
-        type=int,
-        default=SAMPLE,
+        type=_count,
         metavar="N",
         help=f"how many objects to recompile, chosen at random (default: {SAMPLE})",
     )
@@ -48,14 +47,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-p",
         dest="build",
         type=Path,
-        default=Path("."),
         metavar="DIR",
-        help=f"the build directory, which has a {compiles.LIST}",
+        help=f"the build directory, which has a {compiles.LIST} (default: .)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a count; write 1, 2 ...")
+    return int(text)
+
+
 def run(options: argparse.Namespace, session: Session) -> int:
+    for option, value in (("--sample", options.sample), ("-p", options.build)):
+        if value and not options.compile:
+            refuse_alone(option, "--compile")
     settings = config.load(session.environ, strict=True)
     if options.compile:
         return _compile(settings, options, session)
@@ -101,14 +108,14 @@ def _as_json(checked: Checked) -> dict[str, object]:
 def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
     engine = open_engine(replace(settings, readonly=True, recache=False), session.environ)
-    listed = compiles.commands(options.build, session.environ)
+    listed = compiles.commands(options.build or Path(), session.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (
         Progress(session.err, "compiles looked at") as progress,
         tempfile.TemporaryDirectory(prefix="hipcache-") as top,
     ):
-        while rest and (wanted := options.sample - _compared(done)) > 0:
+        while rest and (wanted := (options.sample or SAMPLE) - _compared(done)) > 0:
             together, rest = rest[: min(wanted, settings.job_slots)], rest[min(wanted, settings.job_slots) :]
             ended: dict[int, Compared] = {}
             with Pool[int, Compared](stop=engine.runner.kill, patience=_PATIENCE) as pool:
