@@ -2,12 +2,12 @@
 _hipcache() {
     local current=${COMP_WORDS[COMP_CWORD]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        COMPREPLY=($(compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
         return
     fi
     case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}" in
         "help "*) words="stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
-        "config get" | "config set" | "config unset") words="dir config_file system_config disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+        "config get" | "config set" | "config unset") words="dir disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
         "config config" | "config --"*) words="get set unset --json --system --store --project --help" ;;
     esac
     if [ -n "$words" ]; then
@@ -22,7 +22,7 @@ _hipcache() {
         doctor) words="--compiler --brief --build --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
         clear) words="--help" ;;
-        verify) words="--compile --sample --json --help" ;;
+        verify) words="--compile --sample -p --json --help" ;;
         export) words="--since --used-by --help" ;;
         import) words="--help" ;;
         sync) words="--timeout --help" ;;

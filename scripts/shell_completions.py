@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from hipcache import cli
 from hipcache.settings import SETTINGS
+from hipcache.settings_files import NAMES_A_FILE
 from subcommands import summaries
+
+_KEYS = " ".join(setting.key for setting in SETTINGS if setting.key not in NAMES_A_FILE)
+_VERBS = " ".join(cli.VERBS)
+_HELP = "show the subcommands, or the options of one"
 
 
 def _options() -> dict[str, list[str]]:
     found = {}
     for verb, _, actions in summaries():
-        found[verb] = [word for action in actions for word in action.option_strings if word.startswith("--")] + [
-            "--help"
-        ]
+        found[verb] = [*(word for action in actions for word in action.option_strings), "--help"]
     return found
 
 
 def bash() -> str:
     options = _options()
     cases = "".join(f'        {verb}) words="{" ".join(words)}" ;;\n' for verb, words in options.items())
-    keys = " ".join(setting.key for setting in SETTINGS)
-    first = " ".join([*cli.VERBS, *(option for option in cli.OPTIONS if option.startswith("--"))])
+    first = " ".join([*cli.VERBS, "help", *(option for option in cli.OPTIONS if option.startswith("--"))])
     return f"""\
 # bash completion for hipcache; made by scripts/manual.py.
 _hipcache() {{
@@ -30,8 +32,8 @@ _hipcache() {{
         return
     fi
     case "${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD - 1]}}" in
-        "help "*) words="{" ".join(cli.VERBS)}" ;;
-        "config get" | "config set" | "config unset") words="{keys}" ;;
+        "help "*) words="{_VERBS}" ;;
+        "config get" | "config set" | "config unset") words="{_KEYS}" ;;
         "config config" | "config --"*) words="get set unset {" ".join(options["config"])}" ;;
     esac
     if [ -n "$words" ]; then
@@ -48,7 +50,8 @@ complete -o filenames -F _hipcache hipcache
 
 
 def zsh() -> str:
-    verbs = "".join(f"        {_quoted(f'{verb}:{summary}')}\n" for verb, summary, _ in summaries())
+    named = [*((verb, summary) for verb, summary, _ in summaries()), ("help", _HELP)]
+    verbs = "".join(f"        {_quoted(f'{verb}:{summary}')}\n" for verb, summary in named)
     options = "".join(f"        {_quoted(f'{option}:{text}')}\n" for option, text in cli.OPTIONS.items() if text)
     cases = ""
     for verb, _, actions in summaries():
@@ -56,9 +59,11 @@ def zsh() -> str:
             " " + _quoted(f"{word}[{_bare(action.help or '')}]{'' if action.nargs == 0 else ':value:_files'}")
             for action in actions
             for word in action.option_strings
-            if word.startswith("--")
         )
-        cases += f"    {verb}) _arguments{words} '*:file:_files' ;;\n"
+        # The first argument is the subcommand itself.
+        rest = f"'2:command:(get set unset)' '3:key:({_KEYS})'" if verb == "config" else "'*:file:_files'"
+        cases += f"    {verb}) _arguments{words} {rest} ;;\n"
+    cases += f"    help) compadd -- {_VERBS} ;;\n"
     return f"""\
 #compdef hipcache
 # zsh completion for hipcache; made by scripts/manual.py.
@@ -85,12 +90,19 @@ def fish() -> str:
         lines.append(f"complete -c hipcache -n __fish_use_subcommand -a {verb} -d {_quoted(summary)}")
         for action in actions:
             for word in action.option_strings:
-                if word.startswith("--"):
-                    required = "" if action.nargs == 0 else " -r"
-                    lines.append(
-                        f"complete -c hipcache -n '__fish_seen_subcommand_from {verb}' -l {word[2:]}{required}"
-                        f" -d {_quoted(action.help or '')}"
-                    )
+                name = f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}"
+                required = "" if action.nargs == 0 else " -r"
+                lines.append(
+                    f"complete -c hipcache -n '__fish_seen_subcommand_from {verb}' {name}{required}"
+                    f" -d {_quoted(action.help or '')}"
+                )
+    commands = "__fish_seen_subcommand_from get set unset"
+    lines += [
+        f"complete -c hipcache -n __fish_use_subcommand -a help -d {_quoted(_HELP)}",
+        f"complete -c hipcache -n '__fish_seen_subcommand_from help' -f -a '{_VERBS}'",
+        f"complete -c hipcache -n '__fish_seen_subcommand_from config; and not {commands}' -f -a 'get set unset'",
+        f"complete -c hipcache -n '__fish_seen_subcommand_from config; and {commands}' -f -a '{_KEYS}'",
+    ]
     for option, text in cli.OPTIONS.items():
         if text:
             lines.append(f"complete -c hipcache -n __fish_use_subcommand -l {option[2:]} -d {_quoted(text)}")

@@ -105,7 +105,11 @@ def test_config_set_leaves_the_file_as_it_is_where_the_words_are_wrong(shell: Sh
     for words, told in (
         (("set", "max_size", "huge"), "'huge' is not a size"),
         (("set", "max_sise", "1G"), "did you mean 'max_size'?"),
-        (("set", "config_file", "/x"), "unknown setting 'config_file'"),
+        (("set", "config_file", "/x"), "set HIPCACHE_CONFIG in the environment"),
+        (("unset", "HIPCACHE_CONFIG"), "set HIPCACHE_CONFIG in the environment"),
+        (("set", "jobs", "99999999999999999"), "up to 999999999"),
+        (("--system", "get", "jobs"), "go with set and unset"),
+        (("--store",), "go with set and unset"),
         (("set", "remote", "http://c/d"), "several lines"),
         (("set", "jobs"), "set KEY VALUE"),
         (("put", "jobs", "1"), "set KEY VALUE"),
@@ -179,6 +183,22 @@ def test_a_file_that_is_not_there_is_no_fault_of_permissions(shell: Shell) -> No
     LocalStore(shell.dir, max_bytes=0).put_blob(b"x")
     assert shell("import", "none.tar.gz") == 1
     assert shell.err.splitlines() == ["hipcache: No such file or directory: 'none.tar.gz'", "  check its name"]
+
+
+def test_the_settings_that_name_a_file_are_shown(shell: Shell, tmp_path: Path) -> None:
+    own = {"HIPCACHE_CONFIG": str(tmp_path / "own.yaml")}
+    (tmp_path / "own.yaml").touch()
+    for name in ("HIPCACHE_CONFIG", "config_file"):
+        assert shell("config", "get", name, **own) == 0
+        assert shell.out == f"{tmp_path}/own.yaml\n"
+
+
+def test_an_empty_value_is_told_as_none(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / ".config/hipcache/hipcache.yaml"
+    assert shell("config", "set", "max_size", "5G") == 0
+    assert shell("config", "set", "max_size", "") == 0
+    assert (shell.out, shell.err) == (f"max_size is no longer set, in '{file}'\n", "")
+    assert file.read_text() == ""
 
 
 def test_config_set_writes_through_a_link(shell: Shell, tmp_path: Path) -> None:

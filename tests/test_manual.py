@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hipcache import cli
 from hipcache.settings import SETTINGS, VARIABLES
+from hipcache.settings_files import NAMES_A_FILE
 
 CHECKOUT = Path(__file__).parent.parent
 sys.path.insert(0, str(CHECKOUT / "scripts"))
@@ -18,6 +19,7 @@ import man_pages  # noqa: E402
 import manual  # noqa: E402
 
 FILES = manual.files()
+KEYS = [setting.key for setting in SETTINGS if setting.key not in NAMES_A_FILE]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -74,4 +76,33 @@ def test_bash_completes_the_words_of_config() -> None:
     assert completed("hipcache", "config", "--store", "u") == ["unset"]
     assert completed("hipcache", "config", "--js") == ["--json"]
     assert completed("hipcache", "config", "set", "max_") == ["max_size"]
-    assert completed("hipcache", "config", "get", "") == [setting.key for setting in SETTINGS]
+    assert completed("hipcache", "config", "get", "") == KEYS
+
+
+def test_bash_completes_short_options_and_help() -> None:
+    assert completed("hipcache", "verify", "-p") == ["-p"]
+    assert completed("hipcache", "hel") == ["help"]
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_completes_the_words_of_config_and_help() -> None:
+    def offered(line: str) -> list[str]:
+        script = f"source {CHECKOUT}/completions/hipcache.fish; complete -C '{line}'"
+        words = ["fish", "--no-config", "-c", script]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+        return [line.partition("\t")[0] for line in done.stdout.splitlines()]
+
+    assert offered("hipcache config s") == ["set"]
+    assert offered("hipcache config set max_") == ["max_size"]
+    assert sorted(offered("hipcache config get ")) == sorted(KEYS)
+    assert offered("hipcache help expl") == ["explain"]
+    assert offered("hipcache hel") == ["help"]
+    assert "-p" in offered("hipcache verify -")
+
+
+def test_zsh_knows_the_words_of_config_and_help() -> None:
+    text = FILES[CHECKOUT / "completions/_hipcache"]
+    assert f"'2:command:(get set unset)' '3:key:({' '.join(KEYS)})'" in text
+    assert f"help) compadd -- {' '.join(cli.VERBS)} ;;" in text
+    assert "'help:" in text
+    assert "'-p[" in text

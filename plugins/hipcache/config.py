@@ -171,7 +171,7 @@ def _flag(written: Text, environ: Mapping[str, str]) -> bool:
 def _count(written: Text, environ: Mapping[str, str]) -> int:
     text = written.text.strip()
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        _bad_value(written, "is not a count", "write 0, 1, 2 ...; 0 means one for each available core")
+        _bad_value(written, "is not a count", "write 0, 1, 2 ... up to 999999999; 0 means one for each available core")
     return int(text)
 
 

@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
+    if options.scope is not USER and options.command[:1] not in (["set"], ["unset"]):
+        hint = "'hipcache config' shows each value and the file that it comes from"
+        raise ConfigError("--system, --store and --project go with set and unset", hint)
     if options.command:
         return _one(options, session)
     settings = config.load(session.environ, strict=True)
@@ -98,18 +101,20 @@ def _plain(value: object) -> object:
 def _one(options: argparse.Namespace, session: Session) -> int:
     name, *rest = options.command
     found = config_file.setting(rest[0], options.scope)
+    variable = next(variable for variable, known in VARIABLES.items() if known is found)
     if name == "get":
         settings = config.load(session.environ, strict=True)
-        value = _values(settings)[found.variable]
-        print(json.dumps(_plain(value)) if options.json else _show(found.variable, value, settings), file=session.out)
+        value = _values(settings)[variable]
+        print(json.dumps(_plain(value)) if options.json else _show(variable, value, settings), file=session.out)
         return 0
     path = config_file.place(options.scope, session.environ, os.getcwd())
-    config_file.write(found.key, rest[1] if name == "set" else "", session.environ, path, options.scope)
-    told = f"{found.key}: {rest[1]}" if name == "set" else f"{found.key} is no longer set"
+    content = rest[1] if name == "set" else ""
+    config_file.write(found.key, content, session.environ, path, options.scope)
+    told = f"{found.key}: {content}" if content else f"{found.key} is no longer set"
     print(f"{told}, in '{path}'", file=session.out)
-    if session.environ.get(found.variable):
-        print(f"hipcache: the environment variable {found.variable} is set, and overrides the file", file=session.err)
-    elif name == "set":
+    if session.environ.get(variable):
+        print(f"hipcache: the environment variable {variable} is set, and overrides the file", file=session.err)
+    elif content:
         with suppress(ConfigError):  # of another file
             origin = config.load(session.environ).origins[found.key]
             if not origin.startswith(f"{path}:"):

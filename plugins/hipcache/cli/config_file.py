@@ -10,15 +10,16 @@ from hipcache import config, settings_files
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError
 from hipcache.remote import address, workers
-from hipcache.settings import PREFIX, SETTINGS, Setting, nearest
-from hipcache.settings_files import NAMES_A_FILE, PROJECT, STORE, SYSTEM, USER, Scope
+from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
+from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.shared import PROJECT_SETTINGS
 
 
 def setting(name: str, scope: Scope = USER) -> Setting:
     """The setting of that name, written as a key (`max_size`) or as a variable. `scope`: of the file that it is for.
     Raises ConfigError."""
-    known = {found.key: found for found in SETTINGS if found.key not in NAMES_A_FILE}
+    known = {found.key: found for found in SETTINGS}
+    known |= {variable.removeprefix(PREFIX).lower(): found for variable, found in VARIABLES.items()}
     key = name.removeprefix(PREFIX).lower()
     if key not in known:
         allowed = [one for one, found in known.items() if settings_files.allows(scope, found)]
