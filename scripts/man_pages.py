@@ -84,7 +84,9 @@ def hipcache_page() -> str:
         *entry("/etc/hipcache.yaml", "The system-wide configuration file; the store and a project may have one, too."),
         *entry("~/.cache/hipcache", "The store. You can delete it whenever no compile is running."),
         ".SH EXIT STATUS",
-        "The compiler's exit status. A subcommand returns 0, 1 for a fault, or 2 for wrong usage.",
+        "The compiler's exit status; 126 if the compiler cannot be run, 127 if there is no such compiler. A subcommand"
+        " returns 0, 1 for a fault, 2 for wrong usage, or 130 if it is interrupted. A first word that is neither a"
+        " subcommand nor a program gives 2 if it is nearly a subcommand, and 127 otherwise.",
         ".SH SEE ALSO",
         r".BR hipcache\-engine (1),",
         ".BR hipcache.yaml (5)",

@@ -59,6 +59,31 @@ def test_an_option_of_ccache_is_answered_with_the_word_for_it(lab: Lab, option: 
     assert ended.err.decode() == f"hipcache: unknown option '{option}'\n  here it is '{told}'\n"
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("-M5G", "hipcache config set max_size SIZE"),
+        ("-F0", "number of files"),
+        ("-kmax_size", "hipcache config get KEY"),
+        ("-omax_size=5G", "hipcache config set KEY VALUE"),
+        ("-zs", "hipcache stats --zero"),
+        ("-Cz", "hipcache clear"),
+        ("-vv", "hipcache stats"),
+        ("--trim-max-size=5G", "hipcache gc --max-size SIZE"),
+        ("--json", "hipcache stats --json"),
+        ("--verbose", "HIPCACHE_LOG"),
+        ("--", "leave it out"),
+    ],
+)
+def test_options_in_one_word_and_those_of_others_are_known(option: str, told: str) -> None:
+    assert told in (hint(option) or "")
+
+
+@pytest.mark.parametrize("option", ["-std=c++17", "-MD", "-MMD", "-fgpu-rdc", "-O2", "-save-temps", "-out.o"])
+def test_an_option_of_a_compiler_is_none_of_a_cache(option: str) -> None:
+    assert hint(option) is None
+
+
 def test_no_server_is_to_be_started(lab: Lab) -> None:
     assert b"needs no server" in lab.hipcache("--start-server").err
 

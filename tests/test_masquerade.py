@@ -208,7 +208,7 @@ def _nothing_counted(lab: Lab, ended: Ended) -> bool:
 
 
 @only_19
-@pytest.mark.parametrize("words", [["stast"], ["stast", "--json"], ["docter"], ["clera"], ["hlep"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["stast"], ["stast", "--json"], ["docter"], ["clera"], ["STATS"]], ids=" ".join)
 def test_a_slip_in_a_verb_is_no_compile_and_names_the_nearest(lab: Lab, words: list[str]) -> None:
     ended = lab.hipcache(*words)
     assert ended.status == 2
@@ -217,7 +217,7 @@ def test_a_slip_in_a_verb_is_no_compile_and_names_the_nearest(lab: Lab, words: l
 
 
 @only_19
-@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], ["help", "stats"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], ["help", "stats"], ["help", "help"]], ids=" ".join)
 def test_help_is_shown_and_is_no_compile(lab: Lab, words: list[str]) -> None:
     ended = lab.hipcache(*words)
     assert ended.status == 0

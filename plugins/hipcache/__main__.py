@@ -148,7 +148,7 @@ def _say_unknown(word: str, near: str) -> int:
 def _nearest_subcommand(word: str, likeness: float) -> str:
     from hipcache.errors import nearest
 
-    return nearest(word, (*VERBS, "help"), likeness)
+    return nearest(word.lower(), (*VERBS, "help"), likeness)
 
 
 if __name__ == "__main__":

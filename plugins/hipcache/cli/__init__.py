@@ -92,6 +92,8 @@ def _dispatch(argv: Sequence[str], session: Session) -> int:
     word, rest = argv[0], list(argv[1:])
     if word == "help":
         # As git and cargo have it.
+        if rest[:1] == ["help"]:
+            rest = []
         if rest and rest[0] not in VERBS:
             near = _hint_for(rest[0], VERBS, "hipcache --help")
             return _wrong_usage(f"there is no subcommand '{rest[0]}'", near, session)
