@@ -170,10 +170,14 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str], set[str], list[str]]] = {
 }
 
 
+def words(lab: Lab, top: Path, *more: str) -> list[str]:
+    flags = ("-Ifirst", "-I.", f"--rocm-device-lib-path={top}/bitcode", *more)
+    return [word for word in lab.words(*flags) if word != "-nogpulib"]
+
+
 def explained(lab: Lab, top: Path, *more: str, env: dict[str, str] | None = None) -> dict[str, list[str]]:
     """What `explain` tells after a compile: each unit that missed, and why."""
-    flags = ("-Ifirst", "-I.", f"--rocm-device-lib-path={top}/bitcode", *more)
-    assert lab.same([word for word in lab.words(*flags) if word != "-nogpulib"], env=env).status == 0
+    assert lab.same(words(lab, top, *more), env=env).status == 0
     told = lab.hipcache("explain", "out.o").out.decode()
     assert lab.hipcache("explain").out.decode() == told
     why: list[tuple[str, list[str]]] = []
@@ -210,6 +214,19 @@ def test_a_file_that_differs_is_named_in_words(kept: Lab, tmp_path: Path, what: 
 def test_what_differs_in_the_command_is_named_in_words(kept: Lab, tmp_path: Path, what: str) -> None:
     more, env, units, why = COMMANDS[what]
     assert explained(kept, tmp_path, *more, env=env) == dict.fromkeys(units, why)
+
+
+def test_after_an_error_or_a_left_compile_a_miss_has_its_own_cause(kept: Lab, tmp_path: Path) -> None:
+    source = (kept.root / "k.hip").read_text()
+    kept.write("k.hip", f"{source}#error here\n")
+    assert kept.same(words(kept, tmp_path)).status != 0
+    assert kept.hipcache("explain", "out.o").out.splitlines()[0].endswith(b": failed")
+    kept.write("k.hip", source)
+    assert explained(kept, tmp_path) == {}
+    assert b": hit\n  gfx906  hit\n" in kept.hipcache("explain", "out.o").out
+    assert kept.hipcache("inspect", "out.o").status == 0
+    assert kept.same(words(kept, tmp_path, "-save-temps")).status == 0
+    assert explained(kept, tmp_path, "-DMORE=1") == {unit: ["option '-D MORE=1' is new"] for unit in ALL}
 
 
 def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,42 @@ def test_a_record_cut_at_any_length_counts_as_none(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_loses_only_the_explanation(tmp_path: Path) -> None:
     (tmp_path / "v1").touch()
     assert not history_in(tmp_path).save(record())
+
+
+# After compiles that failed or were left to the compiler
+
+
+def left(when: float, *command: str, end: str = "failed") -> Record:
+    return Record("/b/k.o", when, command, "/b", end, "", "host ended with status 1", (), {}, ())
+
+
+@pytest.mark.parametrize("end", ["failed", "passed_through"])
+@pytest.mark.parametrize("command", [("clang++", "-c"), ("clang++", "-c", "-other")])
+def test_a_miss_is_explained_by_the_last_compile_that_hipcache_did(
+    tmp_path: Path, end: str, command: tuple[str, ...]
+) -> None:
+    history, failed = history_in(tmp_path), left(2.5, *command, end=end)
+    for one in (record(unit()), failed):
+        assert history.save(one)
+    assert history.load("/b/k.o") == history.last() == failed
+    assert history.compared("/b/k.o") == record(unit())
+
+
+def test_many_failed_commands_do_not_push_out_what_the_next_miss_is_compared_with(tmp_path: Path) -> None:
+    history = history_in(tmp_path)
+    history.save(record(unit()))
+    for number in range(9):
+        history.save(left(2.5 + number, "clang++", f"-D{number}"))
+    assert history.compared("/b/k.o") == record(unit())
+    assert len(list((tmp_path / "v1/history").glob("*/*"))) == 5
+
+
+def test_a_direct_hit_after_a_failure_of_the_same_command_is_a_hit_with_its_units(tmp_path: Path) -> None:
+    """It sets the time of the record that the direct record names (`History.name`)."""
+    history, kept = history_in(tmp_path), record(unit())
+    for one in (kept, left(2.5, *kept.command)):
+        history.save(one)
+    os.utime(tmp_path / "v1" / History.name(kept), (3.5, 3.5))
+    found = history.load("/b/k.o")
+    assert found is not None
+    assert (found.when, found.outcome, found.detail, [one.hit for one in found.units]) == (3.5, "hit", "", [True])

@@ -54,6 +54,10 @@ class Engine:
         """The last compile of `path`."""
         return self.history.load(path) if self.history else None
 
+    def compared(self, path: str) -> Record | None:
+        """The compile of `path` with which the next one is compared."""
+        return self.history.compared(path) if self.history else None
+
     def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:
         """Put an action into the store. Only speed is lost if that cannot be done; what must be kept says so."""
         with suppress(StoreError):

@@ -65,7 +65,7 @@ def _save(history: History, come: _Come) -> None:
     from hipcache.report.outcome import HIT
 
     notes = (f"results came from remote '{come.remote}'",)
-    old = history.load(come.object)
+    old = history.compared(come.object)
     units = tuple(replace(unit, hit=True, why=()) for unit in old.units) if old else ()
     variables = old.variables if old else {}
     history.save(

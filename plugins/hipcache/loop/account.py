@@ -50,7 +50,7 @@ def of(session: Session, graphs: Sequence[Graph], ends: Mapping[str, End], path:
 
 def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, CompileOutcome]:
     """The outcome of each unit, and why it missed, compared with the last compile of this object or program."""
-    old = session.engine.last(path) if any(one.missed for one in units) else None
+    old = session.engine.compared(path) if any(one.missed for one in units) else None
     told = [_explained(session, one, old) for one in units]
     hits, jobs = sum(unit.hit for unit in told), sum(bool(unit.frontend) for unit in told)
     end = HIT if all(one.hit for one in units) else PARTIAL if hits or jobs else MISS

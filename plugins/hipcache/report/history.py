@@ -1,8 +1,9 @@
 """The history: the last compile of each object, with all inputs of its units, to explain why the next one misses.
 
 A directory for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path, with a
-file for each of its last commands, named by the digest of that. Replaced by rename; a file that does not read counts
-as none. The modification time is the compile's: a direct hit sets it, and leaves the record as it is.
+file for each of its last commands, named by the digest of that. A command that failed or was left to the compiler has
+another file, with ".left" behind the digest: what it was made from before stays. Replaced by rename; a file that does
+not read counts as none. The modification time is the compile's: a direct hit sets it, and leaves the record as it is.
 
 Format: zlib-compressed JSON of `Record`, with "format": 1.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import ReadSet
-from hipcache.report.outcome import HIT
+from hipcache.report.outcome import FAILED, HIT, PASSED_THROUGH
 from hipcache.store.layout import HISTORY
 from hipcache.store.local import LocalStore
 from hipcache.store.notes import Notes
@@ -25,7 +26,8 @@ from hipcache.values import asdict, dataclass, replace
 
 _FORMAT = 1
 _MOST_FILES = 4
-_MOST_COMMANDS = 4
+_MOST_COMMANDS = 4  # of either kind
+_LEFT = ".left"
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
 FIRST_COMPILE = "first compile of this object with this store"
@@ -93,13 +95,26 @@ class History:
         place = _place(record)
         if not self._notes.put(place, pack_json({"format": _FORMAT, **asdict(record)}), when=record.when):
             return False
-        for _, old in sorted(self._notes.listing(os.path.dirname(place)), reverse=True)[_MOST_COMMANDS:]:
+        kind = [
+            (used, name)
+            for used, name in self._notes.listing(os.path.dirname(place))
+            if name.endswith(_LEFT) == place.endswith(_LEFT)
+        ]
+        for _, old in sorted(kind, reverse=True)[_MOST_COMMANDS:]:
             self._notes.remove(old)
         return True
 
     def load(self, path: str) -> Record | None:
         """The last record of the object at absolute `path`."""
         return self._newest(self._notes.listing(_name(path)))
+
+    def compared(self, path: str) -> Record | None:
+        """The record of it that explains why the next compile misses: the last one with units, if there is any."""
+        last = self.load(path)
+        if last is None or last.units:
+            return last
+        made = [(used, name) for used, name in self._notes.listing(_name(path)) if not name.endswith(_LEFT)]
+        return self._newest(made) or last
 
     def each(self) -> Iterator[Record]:
         """The last record of each object whose name is known."""
@@ -146,7 +161,8 @@ class History:
 
 def _place(record: Record) -> str:
     command = digest_bytes("\0".join([record.directory, *record.command]).encode("utf-8", "surrogateescape"))
-    return f"{_name(record.object) if record.object else 'unnamed'}/{command[:16]}"
+    kind = _LEFT if record.outcome in (FAILED, PASSED_THROUGH) else ""
+    return f"{_name(record.object) if record.object else 'unnamed'}/{command[:16]}{kind}"
 
 
 def _name(path: str) -> str:
