@@ -12,7 +12,8 @@ from hipcache.cache.entries import Entry
 from hipcache.cli import Session, dispatch
 from hipcache.store import archive
 from hipcache.store.layout import pack_action
-from hipcache.store.local import NO_SEAL, LocalStore
+from hipcache.store.local import LocalStore
+from hipcache.store.seal import NO_SEAL
 
 KEY, OTHER, THIRD = "0123456789abcdef" * 4, "fedcba9876543210" * 4, "ab" * 32
 UNIT = b'{"outputs":[],"passing":[],"text":"","seconds":1}'

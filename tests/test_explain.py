@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, DEVICE_LIBRARIES, LLVM, Lab, kernel, script, toolchain
+from hip import ARCHS, DEVICE_LIBRARIES, HIT, LLVM, MISS, Lab, kernel, script, toolchain
 from hipcache.cli.explain import describe
 from hipcache.report.history import Record
 from hipcache.report.outcome import OUTCOMES, REASONS
@@ -227,6 +227,21 @@ def test_after_an_error_or_a_left_compile_a_miss_has_its_own_cause(kept: Lab, tm
     assert kept.hipcache("inspect", "out.o").status == 0
     assert kept.same(words(kept, tmp_path, "-save-temps")).status == 0
     assert explained(kept, tmp_path, "-DMORE=1") == {unit: ["option '-D MORE=1' is new"] for unit in ALL}
+
+
+def test_settings_that_keep_results_apart_are_named(lab: Lab) -> None:
+    lab.write("key", "k" * 32).chmod(0o600)
+    lab.warm()
+    causes = {
+        "HIPCACHE_RECACHE": ("1", "HIPCACHE_RECACHE is set: no hits are served"),
+        "HIPCACHE_NAMESPACE": ("n1", "the namespace was not set, now 'n1' (HIPCACHE_NAMESPACE)"),
+        "HIPCACHE_KEY": (f"{lab.root}/key", "the key of the store changed (HIPCACHE_KEY)"),
+    }
+    for name, (value, cause) in causes.items():
+        assert lab.compile(env={name: value}).outcome == MISS
+        told = lab.hipcache("explain", "out.o").out.decode()
+        assert {line.strip() for line in told.splitlines() if line.startswith("   ")} == {cause}
+        assert lab.compile().outcome == HIT
 
 
 def test_an_object_that_is_not_known_is_an_error_that_says_so(lab: Lab) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.history import History, Record, UnitRecord, differences, why
 from hipcache.store.local import LocalStore
+from hipcache.values import replace
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
 CUID = "the CUID changed (different macros, or a different source or object name)"
@@ -146,6 +147,23 @@ def test_of_a_unit_whose_variables_are_inputs_those_are_told_and_no_others() -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        (("", ""), ("n1", ""), ["the namespace was not set, now 'n1' (HIPCACHE_NAMESPACE)"]),
+        (("n1", "k"), ("", "k"), ["the namespace was 'n1', now not set (HIPCACHE_NAMESPACE)"]),
+        (("n1", ""), ("n1", "k"), ["the key of the store changed (HIPCACHE_KEY)"]),
+        (("n1", "k"), ("n1", "k"), ["found"]),
+    ],
+)
+def test_a_namespace_or_key_that_changed_is_the_cause(
+    before: tuple[str, str], now: tuple[str, str], words: list[str]
+) -> None:
+    namespace, key = before
+    old = replace(record(unit()), namespace=namespace, key=key)
+    assert list(why(unit(), "found", old, {}, no_reads, *now)) == words
+
+
 def test_files_are_compared_with_the_last_compile() -> None:
     sets = {"old": reads(a="1", b="1", c="1"), "new": reads(a="1", b="2", d="1")}
     words = why(unit(reads="new"), "found", record(unit(reads="old")), {}, sets.get)
@@ -226,6 +244,16 @@ def test_many_failed_commands_do_not_push_out_what_the_next_miss_is_compared_wit
         history.save(left(2.5 + number, "clang++", f"-D{number}"))
     assert history.compared("/b/k.o") == record(unit())
     assert len(list((tmp_path / "v1/history").glob("*/*"))) == 5
+
+
+def test_a_miss_is_explained_within_its_namespace_if_possible(tmp_path: Path) -> None:
+    history, ours = history_in(tmp_path), record(unit())
+    theirs = replace(ours, namespace="n1", when=2.5)
+    for one in (ours, theirs):
+        history.save(one)
+    assert history.load("/b/k.o") == theirs
+    assert history.compared("/b/k.o") == ours
+    assert history.compared("/b/k.o", "n2") == theirs
 
 
 def test_a_direct_hit_after_a_failure_of_the_same_command_is_a_hit_with_its_units(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_verify_takes_no_record_of_a_secret_for_damaged(tmp_path: Path) -> None:
 def test_a_secret_is_any_file_of_this_user_that_others_cannot_read(tmp_path: Path) -> None:
     file = secret_file(tmp_path / "key")
     found = open_store(Config(dir=tmp_path, key=file)).seal
-    assert found == Seal(blake3(file.read_bytes(), derive_key_context=seal.CONTEXT).digest())
+    assert found.secret == blake3(file.read_bytes(), derive_key_context=seal.CONTEXT).digest()
     assert seal.read(None) == Seal()
 
 

@@ -19,7 +19,7 @@ from hip import ENGINE_ALONE, HIT, MISS, Lab, kernel, know_tools, only_19, scrip
 from hipcache import VERBS, __version__
 from hipcache.shared import KEY_FORMAT
 from hipcache.store.layout import pack_action, unpack_action
-from hipcache.store.local import NO_SEAL
+from hipcache.store.seal import NO_SEAL
 
 pytestmark = [only_19, pytest.mark.archs(1)]
 

@@ -52,7 +52,7 @@ def find(
         variables,
         terminal=os.isatty(2),
         resident=config.resident,
-        secret=engine.secret,
+        secret=engine.seal.secret,
     )
 
 

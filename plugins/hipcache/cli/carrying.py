@@ -38,7 +38,8 @@ from hipcache.store.layout import (
     pack_action,
     unpack_action,
 )
-from hipcache.store.local import NO_SEAL, LocalStore
+from hipcache.store.local import LocalStore
+from hipcache.store.seal import NO_SEAL
 from hipcache.verify import named
 
 Progress = Callable[[int], object]

@@ -16,6 +16,7 @@ from hipcache.processes.runner import Runner
 from hipcache.processes.slots import Slots
 from hipcache.report.history import History, Record
 from hipcache.store import Store
+from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
-    unseen; `secret`: that of the store's records (`store.seal`); `remote`: gives the client of a remote cache, which is
+    unseen; `seal`: that of the store's records; `remote`: gives the client of a remote cache, which is
     loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
     `preambles`: one use of a precompiled preamble in so many is checked (0: none is used)."""
 
@@ -40,7 +41,7 @@ class Engine:
     basedir: str = ""
     recache: bool = False
     racy: float = RACY
-    secret: bytes = b""
+    seal: Seal = NO_SEAL
     remote: Callable[[], Client] | None = None
     queue: Callable[[str], object] = bool
     preambles: int = 0
@@ -56,7 +57,7 @@ class Engine:
 
     def compared(self, path: str) -> Record | None:
         """The compile of `path` with which the next one is compared."""
-        return self.history.compared(path) if self.history else None
+        return self.history.compared(path, self.seal.namespace, self.seal.key) if self.history else None
 
     def keep_for_speed(self, key: str, record: bytes, *, own: bool = False) -> None:
         """Put an action into the store. Only speed is lost if that cannot be done; what must be kept says so."""

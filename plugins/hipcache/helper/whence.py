@@ -17,6 +17,7 @@ from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from hipcache.report.history import History
+    from hipcache.store.seal import Seal
 
 # Seconds; a build asks for many compiles at once, and its hits are not to share the processor with this.
 _LATER = 2.0
@@ -57,19 +58,20 @@ class Whence:
             come, self._waiting = self._waiting, []
         history = History(self.store.notes(HISTORY))
         for one in come:
-            _save(history, one)
+            _save(history, one, self.store.seal)
 
 
-def _save(history: History, come: _Come) -> None:
+def _save(history: History, come: _Come, seal: Seal) -> None:
     from hipcache.report.history import Record
     from hipcache.report.outcome import HIT
 
     notes = (f"results came from remote '{come.remote}'",)
-    old = history.compared(come.object)
+    seals = seal.namespace, seal.key
+    old = history.compared(come.object, *seals)
     units = tuple(replace(unit, hit=True, why=()) for unit in old.units) if old else ()
     variables = old.variables if old else {}
     history.save(
-        Record(come.object, come.when, come.command, come.directory, HIT, "", "", notes, variables, units),
+        Record(come.object, come.when, come.command, come.directory, HIT, "", "", notes, variables, units, *seals),
     )
 
 

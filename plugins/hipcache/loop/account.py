@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hipcache import native
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
-from hipcache.report.history import VARIABLES, Record, UnitRecord, why
+from hipcache.report.history import RECACHED, VARIABLES, Record, UnitRecord, why
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.values import dataclass, replace
 
@@ -71,8 +71,8 @@ def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) 
     engine, command = session.engine, session.command
     notes = dict.fromkeys([*session.notes, *session.served, *([native.OUTDATED] if native.is_outdated() else [])])
     variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}
-    made = engine.clock()
-    return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units))
+    made, seals = engine.clock(), (engine.seal.namespace, engine.seal.key)
+    return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units), *seals)
 
 
 def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
@@ -101,4 +101,8 @@ def _ended(unit: Unit, ends: Mapping[str, End]) -> Ended:
 def _explained(session: Session, one: Ended, old: Record | None) -> UnitRecord:
     if not one.missed:
         return one.unit
-    return replace(one.unit, why=why(one.unit, one.missed, old, session.engine.environ, session.shelves.reads.get))
+    engine = session.engine
+    if engine.recache:
+        return replace(one.unit, why=(RECACHED,))
+    seals = engine.seal.namespace, engine.seal.key
+    return replace(one.unit, why=why(one.unit, one.missed, old, engine.environ, session.shelves.reads.get, *seals))

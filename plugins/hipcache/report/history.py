@@ -1,18 +1,19 @@
 """The history: the last compile of each object, with all inputs of its units, to explain why the next one misses.
 
 A directory for each object in `<HIPCACHE_DIR>/v1/history/`, named by the digest of the object's absolute path, with a
-file for each of its last commands, named by the digest of that. A command that failed or was left to the compiler has
-another file, with ".left" behind the digest: what it was made from before stays. Replaced by rename; a file that does
-not read counts as none. The modification time is the compile's: a direct hit sets it, and leaves the record as it is.
+file for each of its last commands, named by the digest of that (and of the namespace and key). A command that failed or
+was left to the compiler has another file, with ".left" behind the digest: what it was made from before stays. Replaced
+by rename; a file that does not read counts as none. The modification time is the compile's: a direct hit sets it, and
+leaves the record as it is.
 
-Format: zlib-compressed JSON of `Record`, with "format": 1.
+Format: zlib-compressed JSON of `Record`, with "format": 1; `namespace` and `key` may be missing.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.disk.inflating import pack_json, unpack_json
@@ -30,6 +31,7 @@ _MOST_COMMANDS = 4  # of either kind
 _LEFT = ".left"
 # Nanoseconds that a time may lose in a file system.
 _ROUNDING = 1_000_000
+RECACHED = "HIPCACHE_RECACHE is set: no hits are served"
 FIRST_COMPILE = "first compile of this object with this store"
 _OTHER_CUID = "the CUID changed (different macros, or a different source or object name)"
 # Begins the names of inputs that are variables (`planners/iree_surroundings`).
@@ -60,7 +62,8 @@ class UnitRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """One compile. `when`: seconds of the epoch; `object`: absolute path, empty if it is not known."""
+    """One compile. `when`: seconds of the epoch; `object`: absolute path, empty if it is not known; `namespace` and
+    `key`: as `Seal` of the store's records has them."""
 
     object: str
     when: float
@@ -72,6 +75,8 @@ class Record:
     notes: tuple[str, ...]
     variables: dict[str, str]
     units: tuple[UnitRecord, ...]
+    namespace: str = ""
+    key: str = ""
 
 
 class History:
@@ -108,13 +113,15 @@ class History:
         """The last record of the object at absolute `path`."""
         return self._newest(self._notes.listing(_name(path)))
 
-    def compared(self, path: str) -> Record | None:
-        """The record of it that explains why the next compile misses: the last one with units, if there is any."""
-        last = self.load(path)
-        if last is None or last.units:
-            return last
-        made = [(used, name) for used, name in self._notes.listing(_name(path)) if not name.endswith(_LEFT)]
-        return self._newest(made) or last
+    def compared(self, path: str, namespace: str = "", key: str = "") -> Record | None:
+        """The record of it that explains why the next compile misses: the last one with units, one of this namespace
+        and key if possible."""
+        other: Record | None = None
+        for record in self._records(one for one in self._notes.listing(_name(path)) if not one[1].endswith(_LEFT)):
+            if record.units and (record.namespace, record.key) == (namespace, key):
+                return record
+            other = other or (record if record.units else None)
+        return other or self.load(path)
 
     def each(self) -> Iterator[Record]:
         """The last record of each object whose name is known."""
@@ -127,15 +134,17 @@ class History:
         """The compile that ended last."""
         return self._newest([file for one in self._notes.directories() for file in self._notes.listing(one)])
 
-    def _newest(self, files: list[tuple[int, str]]) -> Record | None:
+    def _newest(self, files: Iterable[tuple[int, str]]) -> Record | None:
+        return next(self._records(files), None)
+
+    def _records(self, files: Iterable[tuple[int, str]]) -> Iterator[Record]:
         for used, name in sorted(files, reverse=True):
             record = self._read(name)
             if record is not None and used > int(record.when * 1e9) + _ROUNDING:
                 units = tuple(replace(unit, hit=True, why=()) for unit in record.units)
-                return replace(record, when=used / 1e9, outcome=HIT, notes=(), units=units)
-            if record is not None:
-                return record
-        return None
+                yield replace(record, when=used / 1e9, outcome=HIT, notes=(), units=units)
+            elif record is not None:
+                yield record
 
     def _read(self, name: str) -> Record | None:
         try:
@@ -160,7 +169,9 @@ class History:
 
 
 def _place(record: Record) -> str:
-    command = digest_bytes("\0".join([record.directory, *record.command]).encode("utf-8", "surrogateescape"))
+    apart = [one for one in (record.namespace, record.key) if one]
+    words = [*apart, record.directory, *record.command]
+    command = digest_bytes("\0".join(words).encode("utf-8", "surrogateescape"))
     kind = _LEFT if record.outcome in (FAILED, PASSED_THROUGH) else ""
     return f"{_name(record.object) if record.object else 'unnamed'}/{command[:16]}{kind}"
 
@@ -175,10 +186,13 @@ def why(
     old: Record | None,
     variables: Mapping[str, str],
     read_set: Callable[[str], ReadSet | None],
+    namespace: str = "",
+    key: str = "",
 ) -> tuple[str, ...]:
     """Why `unit` missed, in words: the differences from the last compile of its object.
 
-    `found`: the reason that the lookup gave; `read_set` gets a read set from the store.
+    `found`: the reason that the lookup gave; `read_set` gets a read set from the store; `namespace`, `key`: as in
+    `Record`.
     """
     if old is None:
         return (f"{FIRST_COMPILE}; {found}" if found else FIRST_COMPILE,)
@@ -197,9 +211,20 @@ def why(
     inputs = differences(before.inputs, unit.inputs)
     if not inputs:
         words = []  # a variable that changed nothing
-    words += inputs
+    words = [*_seals(old, namespace, key), *words, *inputs]
     words += _files(read_set(before.reads) if before.reads else None, read_set(unit.reads) if unit.reads else None)
     return tuple(words) or (found,)
+
+
+def _seals(old: Record, namespace: str, key: str) -> list[str]:
+    """What keeps the results of one from the other."""
+    words = []
+    if old.namespace != namespace:
+        was, now = (_shown(name or None) for name in (old.namespace, namespace))
+        words.append(f"the namespace was {was}, now {now} (HIPCACHE_NAMESPACE)")
+    if old.key != key:
+        words.append("the key of the store changed (HIPCACHE_KEY)")
+    return words
 
 
 def differences(old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]) -> list[str]:

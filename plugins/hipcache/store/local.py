@@ -33,11 +33,10 @@ from hipcache.store.layout import (
 )
 from hipcache.store.notes import Notes
 from hipcache.store.puts import Puts
-from hipcache.store.seal import Seal
+from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
 
-NO_SEAL = Seal()
 # The use of a blob that is opened, and not copied, is noted once in so many seconds.
 _NOTED = 3600
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from hipcache import shared
 from hipcache.disk.hashing import blake3
 from hipcache.errors import StoreError
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 CONTEXT = shared.SEAL_CONTEXT
 NAME_DOMAIN = shared.terminated(shared.SEALED_NAME_DOMAIN)
@@ -36,9 +36,12 @@ _HINT = "make one with: (umask 077; head -c 32 /dev/urandom > FILE), and give it
 
 @dataclass(frozen=True)
 class Seal:
-    """`secret`: empty if records carry none."""
+    """`secret`: empty if records carry none. `namespace`: its name; `key`: a name for the key file's secret, which does
+    not give it away."""
 
     secret: bytes = b""
+    namespace: str = ""
+    key: str = ""
 
     def name(self, key: str) -> str:
         """The name of the file of `key`'s record."""
@@ -49,16 +52,19 @@ class Seal:
         if not namespace:
             return self
         material = self.secret + namespace.encode("ascii")
-        return Seal(blake3(material, derive_key_context=shared.NAMESPACE_CONTEXT).digest())
+        return Seal(blake3(material, derive_key_context=shared.NAMESPACE_CONTEXT).digest(), namespace, self.key)
 
     def digest(self, content: bytes) -> bytes:
         return blake3(content, key=self.secret).digest() if self.secret else blake3(content).digest()
 
 
+NO_SEAL = Seal()
+
+
 def read(path: Path | None) -> Seal:
     """The seal with the secret in that file, or none. Raises StoreError."""
     if path is None:
-        return Seal()
+        return NO_SEAL
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
@@ -75,7 +81,8 @@ def read(path: Path | None) -> Seal:
         why = f"has {len(secret)} bytes; it must have {LEAST} to {MOST}"
     if why:
         raise StoreError(f"the key of the store, '{path}', {why}", _HINT)
-    return Seal(blake3(secret, derive_key_context=CONTEXT).digest())
+    seal = Seal(blake3(secret, derive_key_context=CONTEXT).digest())
+    return replace(seal, key=seal.name(""))
 
 
 def _why_not(found: os.stat_result) -> str:
