@@ -143,6 +143,24 @@ def test_root_in_the_store_of_another_user_is_noted_by_the_doctor(lab: Lab) -> N
     assert f"'{lab.store}/v1/blobs' in the store belongs to user {SOMEBODY}".encode() in lab.hipcache("doctor").out
 
 
+def test_a_store_that_cannot_be_created_is_told_by_compiles_and_by_the_doctor(lab: Lab) -> None:
+    """Rights do not show it: nobody makes a directory in /proc, nor one with such a long name."""
+    for place, why in (("/proc/hipcache", b"No such file"), (str(lab.root / ("a" * 300)), b"File name too long")):
+        env = {"HIPCACHE_DIR": place}
+        for said in (1, 0):
+            ended = lab.hipcache(*lab.words(), env=env)
+            assert (ended.status, ended.err.count(b"nothing new is cached"), ended.err.count(why)) == (0, said, said)
+        told = lab.hipcache("doctor", env=env)
+        assert (told.status, os.fsencode(f"store '{place}' ") in told.out, why in told.out) == (1, True, True)
+
+
+def test_a_link_to_a_store_that_is_gone_says_so(lab: Lab) -> None:
+    (lab.root / "scratch").symlink_to("/none/at/all")
+    for place in ("scratch", "scratch/store"):
+        told = lab.hipcache("doctor", "--brief", env={"HIPCACHE_DIR": str(lab.root / place)}).out
+        assert f"the target of link '{lab.root}/scratch', '/none/at/all', does not exist; create it".encode() in told
+
+
 def test_a_read_only_file_system_is_told(lab: Lab, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     ended = lab.hipcache(*lab.words(), env={"HIPCACHE_DIR": str(small_disk / "store")})

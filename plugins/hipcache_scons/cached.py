@@ -155,8 +155,7 @@ def _guarded(
         left = pass_through_after(error)
         if left.reason == "internal":
             telling.log_fault(cache.config, error)
-        elif left.reason == "store_full":
-            _notice([conditions.full(cache.config, left.detail)])
+        _notice(conditions.of_left(cache.config, left))
         return Ended(left=left)
 
 

@@ -193,7 +193,7 @@ def _check_store(settings: config.Config) -> Iterator[Check]:
     if settings.readonly:
         yield Check(NOTE, f"{text}; it is read-only ({settings.origins['readonly']})")
         return
-    problems = list(conditions.of_store(settings))
+    problems = list(conditions.of_store(settings)) or list(conditions.of_new_store(settings))
     if not problems:
         yield Check(OK, text)
     yield from (Check(FAULT, condition.message, condition.hint) for condition in problems)

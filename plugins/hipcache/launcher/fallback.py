@@ -31,8 +31,7 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
     left = pass_through_after(error)  # the user's compile comes first; the fault is counted and logged
     if left.reason == "internal":
         telling.log_fault(call.config, error)
-    if left.reason == "store_full":  # it has room by now for all but this compile
-        notices.tell([conditions.full(call.config, left.detail)], call.environ)
+    notices.tell(conditions.of_left(call.config, left), call.environ)
     leave(call, left)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from hipcache import config, native
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
-from hipcache.errors import ConfigError, StoreError
-from hipcache.store import seal, space
+from hipcache.errors import ConfigError, PassThrough, StoreError
+from hipcache.store import access, seal, space
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, Layout
 from hipcache.values import dataclass
@@ -34,7 +34,10 @@ KINDS = {
     "native_missing": "hits are slower, and less is shared",
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
+_TARGET = "create it, or set HIPCACHE_DIR to another directory"
+_ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
 _LOCKED = "a stopped process, or another user's process, holds it ('lslocks' shows which)"
+_LINK = "the target of link"
 _AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
@@ -94,7 +97,8 @@ def of_store(settings: Config) -> Iterator[Condition]:
     place = os.fspath(settings.dir)
     denied = _denied(place)
     if denied:
-        yield Condition("store_not_writable", f"store '{place}' cannot be written: {denied}", _WRITABLE, place)
+        hint = _TARGET if denied.startswith(_LINK) else _WRITABLE
+        yield Condition("store_not_writable", f"store '{place}' cannot be written: {denied}", hint, place)
         return
     layout = Layout(settings.dir)
     for path in dict.fromkeys((layout.tmp, layout.blobs, layout.actions)):  # each may be a mount of its own
@@ -102,6 +106,27 @@ def of_store(settings: Config) -> Iterator[Condition]:
         if lacking:
             yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
             return
+
+
+def of_left(settings: Config, left: PassThrough) -> Iterator[Condition]:
+    """What the end of a compile tells of the store that could not be seen before."""
+    place = os.fspath(settings.dir)
+    if left.reason == "store_full":  # it has room by now for all but that compile
+        yield full(settings, left.detail)
+    # `of_key` and `of_store` were told.
+    elif (
+        left.reason == "store"
+        and not os.path.isdir(Layout(settings.dir).tmp)
+        and not any((*of_key(settings), *of_store(settings)))
+    ):
+        yield Condition("store_not_writable", f"store '{place}': {left.detail}", _ELSEWHERE, place)
+
+
+def of_new_store(settings: Config) -> Iterator[Condition]:
+    """The same before any compile, but a directory is made for it, and removed: for the doctor."""
+    error, place = access.why_not_created(Confined(settings.dir)), os.fspath(settings.dir)
+    if error:
+        yield Condition("store_not_writable", f"store '{place}' cannot be created: {error.strerror}", _ELSEWHERE, place)
 
 
 def full(settings: Config, message: str) -> Condition:
@@ -148,6 +173,8 @@ def _denied(place: str) -> str:
     while not os.path.lexists(nearest):
         nearest = os.path.dirname(nearest)
     for path in there or [nearest]:
+        if os.path.islink(path) and not os.path.exists(path):
+            return f"{_LINK} '{path}', '{os.readlink(path)}', does not exist"
         if not os.path.isdir(path):
             return f"'{path}' is not a directory"
         if not os.access(path, os.W_OK | os.X_OK):

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
+from pathlib import Path
 
 from hipcache.disk.confined import Confined
+
+
+def why_not_created(store: Confined) -> OSError | None:
+    """The error of the first write into a store that is not there: rights do not tell it of /proc, for example. A
+    directory is made in its place, and removed."""
+    try:
+        base = Path(store.base)
+        nearest = next(path for path in (base, *base.parents) if path.exists())
+        if nearest != base:
+            os.rmdir(tempfile.mkdtemp(prefix=".hipcache-", dir=nearest))
+    except OSError as error:
+        return error
+    return None
 
 
 def is_private(store: Confined) -> bool:
