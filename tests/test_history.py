@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.report.history import History, Record, UnitRecord, differences, why
+from hipcache.report.causes import differences, why
+from hipcache.report.history import History, Record, UnitRecord
 from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
@@ -127,13 +128,36 @@ def test_a_variable_that_changed_an_input_is_told_first() -> None:
 
 
 def test_a_variable_that_was_not_set_is_told_so() -> None:
-    words = why(unit(inputs=INPUTS[:1]), "found", record(unit()), {"CPATH": "/b"}, no_reads)
+    words = why(unit(inputs=(*INPUTS, ("option", "-I/b"))), "found", record(unit()), {"CPATH": "/b"}, no_reads)
     assert words[0] == "variable 'CPATH' was not set, now '/b'"
 
 
 def test_a_variable_that_changed_nothing_is_not_told() -> None:
     old = record(unit(), variables={"PATH": "/a"})
     assert why(unit(), "found", old, {"PATH": "/b"}, no_reads) == ("found",)
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "differs", "told"),
+    [
+        ("PATH", "/a:/opt/tools", ("option", "-DX=1"), False),
+        ("PATH", "/a:/opt/tools", ("compiler", "c2"), True),
+        ("PATH", "/a:/", ("option", "-DX=1"), False),
+        ("LD_PRELOAD", "/b.so", ("compiler", "c2"), True),
+        ("ROCM_PATH", "/opt/rocm", ("option", "-DX=1"), False),
+        ("ROCM_PATH", "/opt/rocm/", ("option", "-internal-isystem /opt/rocm/include"), True),
+        ("ROCM_PATH", "/opt/rocm", ("bitcode ocml.bc", "b2"), True),
+        ("CPATH", "/a:/b", ("option", "-I/a"), False),
+        ("CPATH", "/a:", ("option", "-I."), True),
+        ("CCC_OVERRIDE_OPTIONS", "+-DX=1", ("option", "-D X=1"), True),
+    ],
+)
+def test_a_variable_is_told_only_where_what_differs_can_come_from_it(
+    name: str, now: str, differs: tuple[str, str], told: bool
+) -> None:
+    old = record(unit(), variables={name: "/a"})
+    words = why(unit(inputs=(*INPUTS, differs)), "found", old, {name: now}, no_reads)
+    assert any(word.startswith(f"variable '{name}'") for word in words) == told
 
 
 def test_of_a_unit_whose_variables_are_inputs_those_are_told_and_no_others() -> None:

@@ -13,7 +13,8 @@ from hipcache.cli.explain_target import another_store, of_target, unknown
 from hipcache.errors import HipcacheError
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
-from hipcache.report.history import FIRST_COMPILE, History, Record, UnitRecord
+from hipcache.report.causes import FIRST_COMPILE
+from hipcache.report.history import History, Record, UnitRecord
 
 SUMMARY = "show why each unit of an object hit or missed"
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hipcache import native
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
-from hipcache.report.history import RECACHED, VARIABLES, Record, UnitRecord, why
+from hipcache.report.causes import RECACHED, VARIABLES, why
+from hipcache.report.history import Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
 from hipcache.values import dataclass, replace
 
