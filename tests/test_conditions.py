@@ -86,6 +86,15 @@ def test_stats_and_doctor_say_it_each_time(lab: Lab, broken: tuple[dict[str, str
             assert status in (None, ended.status)
 
 
+@pytest.mark.parametrize("kind", ["remote", "executor"])
+def test_an_address_that_is_none_is_told_whatever_is_installed(lab: Lab, kind: str) -> None:
+    env = {f"HIPCACHE_{kind.upper()}": "cache:9092"}
+    for words in (["stats"], ["doctor", "--brief"], ["doctor"]):
+        said = lab.hipcache(*words, env=env).out
+        assert f"{kind} 'cache:9092' begins with none of grpc, ".encode() in said, words
+        assert b"pip install" not in said
+
+
 def test_a_healthy_set_up_says_nothing(lab: Lab) -> None:
     for expected in (MISS, HIT):
         assert lab.compile().outcome == expected  # with plain clang's bytes on standard error

@@ -45,7 +45,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
         hint = "name a build directory that CMake has configured"
         raise HipcacheError(f"there is no 'CMakeCache.txt' in '{options.build}'", hint)
     if options.brief:
-        found = conditions.detect(session.environ)
+        try:
+            found = servers.conditions_under(config.load(session.environ))
+        except ConfigError as error:
+            found = (conditions.of_wrong_settings(error),)
         for condition in found:
             print(f"{condition.describe()}; {condition.hint}", file=session.out)
         return 1 if found else 0

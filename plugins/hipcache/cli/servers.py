@@ -1,14 +1,35 @@
-"""The checks of remotes and executors for `hipcache doctor`."""
+"""The checks of remotes and executors for `hipcache doctor`, and the conditions that their addresses are."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
-from hipcache.remote import needs
+from hipcache.errors import ConfigError
+from hipcache.remote import address, needs, workers
 from hipcache.remote.workers import NONE
+from hipcache.report import conditions
+from hipcache.report.conditions import Condition
+
+
+def conditions_under(settings: Config) -> tuple[Condition, ...]:
+    """Those of `conditions.under`, and addresses that are none."""
+    return (*conditions.under(settings), *(() if settings.disable else _wrong_addresses(settings)))
+
+
+def _wrong_addresses(settings: Config) -> Iterator[Condition]:
+    parsers: tuple[tuple[str, tuple[str, ...], Callable[[str], object]], ...] = (
+        ("remote", settings.remote, address.parse),
+        ("executor", tuple(text for text in settings.executor if text != NONE), workers.parse),
+    )
+    for kind, texts, parse in parsers:
+        for text in texts:
+            try:
+                parse(text)
+            except ConfigError as error:
+                yield Condition(kind, error.message, error.hint)
 
 
 def check(settings: Config) -> Iterator[Check]:
@@ -16,6 +37,10 @@ def check(settings: Config) -> Iterator[Check]:
     try:
         named = [*settings.remote, *(text for text in settings.executor if text != NONE)]
         missing = needs.missing_packages(named) if named else []
+        wrong = list(_wrong_addresses(settings)) if missing else []
+        if wrong:  # nobody knows what those need
+            yield from (Check(FAULT, condition.message, condition.hint) for condition in wrong)
+            return
         if missing:
             yield Check(FAULT, f"remotes and executors need {', '.join(missing)}", f"pip install {' '.join(missing)}")
             return

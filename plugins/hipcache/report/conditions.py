@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config, native
+from hipcache import native
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, PassThrough, StoreError
@@ -62,16 +62,8 @@ class Condition:
         return f"{self.describe()}\n  {self.hint}"
 
 
-def detect(environ: Mapping[str, str]) -> tuple[Condition, ...]:
-    """All conditions under these variables; none if the user has switched hipcache off."""
-    try:
-        settings = config.load(environ)
-    except ConfigError as error:
-        return (of_wrong_settings(error),)
-    return under(settings)
-
-
 def under(settings: Config) -> tuple[Condition, ...]:
+    """All conditions; none if the user has switched hipcache off."""
     if settings.disable:
         return ()
     unknown = [Condition("unknown_variable", *warning.split("; ", 1)) for warning in settings.warnings]
