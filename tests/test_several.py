@@ -72,6 +72,17 @@ def test_other_outputs_are_plain_clangs_too(sources: Lab, end: str) -> None:
     assert both(sources, *end.split(), "-x", "hip", "k.hip", "l.hip").counted == {HIT: 2}
 
 
+@pytest.mark.parametrize("dots", ["./", ".//", "././/"])
+@pytest.mark.parametrize("end", ["-c -MD -MP", "-c -MMD -MF all.d", "-c -MD --offload-host-only"])
+def test_the_rule_names_a_source_as_clang_does(sources: Lab, dots: str, end: str) -> None:
+    """Once, without a dot in front."""
+    for named in (f"{dots}l.hip",), (f"{dots}k.hip", f"{dots}l.hip"):
+        made = [both(sources, *end.split(), *named) for _ in range(3)]
+        rules = {text for one in made for name, text in one.files.items() if name.endswith(".d")}
+        assert b"./" not in b"".join(rules)
+        assert made[2].counted == {HIT: len(named)}
+
+
 def test_what_changed_is_compiled_alone(sources: Lab) -> None:
     first = both(sources, "-c", "k.hip", "l.hip")
     sources.write("value.hpp", "#define VALUE 4\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hipcache.errors import PassThrough
 from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
-from hipcache.inputs.observing import Observed
+from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.making import depfile
 from hipcache.model import Dependency
@@ -53,10 +52,11 @@ def read_files(
 ) -> tuple[list[str], frozenset[str] | None]:
     """(all files that the pass read, the source first; those that are no system headers, None if not known).
     `headers`: of the preamble that it used."""
+    source = plain(front.source)  # as in clang's dependency file
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         if front.all_headers:
-            return depfile.union([[front.source], headers.read if headers else (), listed]), None
+            return depfile.union([[source], headers.read if headers else (), listed]), None
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
@@ -70,13 +70,12 @@ def read_files(
             found = list(filter(observed.has_read, found)) or found
         if not found:
             raise PassThrough("job_output", f"'{name}' was read, but does not exist")
-        # As in the dependency file: without a leading ./
-        entered += [re.sub(r"^(?:\./+)+", "", path) for path in found]
+        entered += map(plain, found)
     # A file of -include has no edge in the graph.
     places = ("", *search.quote, *search.angled)
     for name in front.included:
         entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
-    return depfile.union([[front.source], listed, entered]), frozenset([front.source, *listed])
+    return depfile.union([[source], listed, entered]), frozenset([source, *listed])
 
 
 def check_streams(read: list[str]) -> None:
