@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hip import FULL
-from hipcache.inputs import pasted
+from hipcache.inputs import includes, pasted
 from hipcache.inputs.includes import Scan, scan, scan_macro
 
 
@@ -147,6 +147,14 @@ def test_names_that_are_no_text_are_kept() -> None:
 def test_a_macro_that_asks_for_a_header_is_computed() -> None:
     assert scan_macro("HAS=__has_include(<x>)").asks_computed
     assert not scan_macro("HAS=1").asks_computed
+
+
+def test_a_macro_is_scanned_once_for_all_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lexed: list[bytes] = []
+    lex = includes.lexed.lex
+    monkeypatch.setattr(includes.lexed, "lex", lambda content: lexed.append(content) or lex(content))
+    assert scan_macro("ONCE=__TIME__") == scan_macro("ONCE=__TIME__")
+    assert lexed == [b"ONCE=__TIME__"]
 
 
 # Names in pieces

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from blake3 import blake3
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
+from hipcache.planning import cc1, spelling
+from hipcache.planning.jobs import Cc1Job
 
 
 def test_a_digest_is_64_lower_case_hexadecimal_digits() -> None:
@@ -32,6 +34,28 @@ def test_no_two_lists_of_inputs_collide_by_concatenation() -> None:
 
 def test_the_order_of_inputs_counts() -> None:
     assert make_key("k", [("a", "1"), ("b", "2")]).digest != make_key("k", [("b", "2"), ("a", "1")]).digest
+
+
+class Pair(tuple[str, str]):
+    """An input that counts with how many it is compared."""
+
+    compared = 0
+    __hash__ = tuple.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Pair.compared += 1
+        return tuple.__eq__(self, other)
+
+
+def test_the_key_for_every_spelling_compares_no_input_with_all_macros() -> None:
+    macros = [f"-DM{number}" for number in range(100)]
+    job = Cc1Job("clang", cc1.parse(("-cc1", "-emit-obj", *macros, "-cuid=1", "-x", "hip", "k.hip")))
+    spelled = spelling.of(job, "/w")
+    assert spelled
+    front = make_key("pass", [Pair(("option", macro)) for macro in reversed(macros)])
+    key = spelling.key(front, job, spelled, str)
+    assert [text for _, text in key.inputs] == sorted(macros)
+    assert Pair.compared <= len(macros)
 
 
 def test_the_inputs_stay_readable() -> None:

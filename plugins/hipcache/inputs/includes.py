@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 
 from hipcache import shared
 from hipcache.inputs import directives, lexed, pasted, portions, shown
@@ -158,6 +159,8 @@ def _unclear(flags: int, code: set[str], strings: bytes) -> str:
     return ""
 
 
+# All passes of a command, and most commands of a build, have the same. More than one command has.
+@lru_cache(maxsize=1 << 15)
 def scan_macro(value: str) -> Scan:
     """The scan of a macro on the command line: what it may do in the text that uses it."""
     raw = os.fsencode(value)

@@ -195,6 +195,6 @@ def key(front: Key, job: Cc1Job, spelling: Spelling, portable: Callable[[str], s
     macros = [("option", portable(" ".join(one.text))) for one in job.options if one.role is Role.MACRO]
     defined = [re.split(r"[=(]", one.value)[0] for one in job.options if one.role is Role.MACRO]
     if len(set(defined)) == len(defined):
-        ordered = iter(sorted(macros))
-        inputs = [next(ordered) if pair in macros else pair for pair in inputs]
+        ordered, unordered = iter(sorted(macros)), frozenset(macros)  # some builds have thousands
+        inputs = [next(ordered) if pair in unordered else pair for pair in inputs]
     return make_key(f"{front.kind} however spelled", [pair for pair in inputs if pair])
