@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from direct_lab import Direct, direct
-from hip import HIT, LAUNCHER, Lab, only_19, settle
+from hip import ENGINE_ALONE, HIT, LAUNCHER, Lab, only_19, settle
+from hipcache import config
+from hipcache.errors import ConfigError
+from hipcache.settings import VARIABLES
 
 __all__ = ["direct"]
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -21,6 +24,43 @@ def test_settings_that_ask_for_more_are_the_engines_affair(direct: Direct, setti
     for _ in range(2):
         direct.lab.compile(env=env)
         assert not direct.ask(env=env)
+
+
+def is_right(variable: str, text: str) -> bool:
+    try:
+        config.check(VARIABLES[variable], text, {})
+    except ConfigError:
+        return False
+    return True
+
+
+@only_19
+def test_a_wrong_value_is_told_and_no_hit_is_served(direct: Direct) -> None:
+    """As the engine reads it. Of these variables a record says nothing."""
+    lab = direct.lab
+    before = lab.warm()
+    for variable, texts in {
+        "HIPCACHE_VERIFY": (
+            *("0", " 0 ", "0/5", "\t0 /\n000000005 ", "1/999999999", "0.01", "abc", "1 in 100", "10%", "2", "5/1"),
+            *("-1", "+0", "1/0", "0/0", "/1", "0/", "0//1", "0/1/1", "0000000000", "0/1x", "\u0660", " "),
+        ),
+        "HIPCACHE_PREFETCH": ("0", "No", "on", "TRUE", "x", "2", "yess"),
+        "HIPCACHE_RESIDENT": ("0", "oFF", "false", "x", "2", "maybe"),
+        "HIPCACHE_LOG": ("/dev/null", "log"),
+        "HIPCACHE_STATS_LOG": ("/dev/null", "log"),
+        "HIPCACHE_LOG_FORMAT": ("text", "json", "xml", "Text"),
+        "HIPCACHE_NAMESPACE": ("a b",),
+    }.items():
+        for text in texts:
+            assert direct.ask(env={variable: text}) == is_right(variable, text), (variable, text)
+    for variable, text in ("HIPCACHE_VERIFY", "10%"), ("HIPCACHE_PREFETCH", "x"):
+        said = [lab.run([*LAUNCHER, *lab.words()], env={variable: text}).err for _ in range(2)]
+        assert (len(said[0].splitlines()), said[1]) == (2, b"")
+        assert f"nothing is cached: environment variable '{variable}': '{text}' is n" in said[0].decode()
+    late = lab.run([*ENGINE_ALONE, "--served", *lab.words()], env={"HIPCACHE_VERIFY": "10 %"})
+    assert (late.status, len(late.err.splitlines())) == (0, 2)
+    assert b"'10 %' is not a fraction" in late.err
+    assert lab.compile().object == before.object
 
 
 @only_19

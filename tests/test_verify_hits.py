@@ -176,8 +176,9 @@ def test_a_share_of_none_compares_nothing_and_a_bad_one_is_told(lab: Lab) -> Non
 
 
 @only_19
-def test_the_share_of_a_config_file_is_the_launchers_too(lab: Lab) -> None:
-    env = {"HIPCACHE_CONFIG": str(lab.write(lab.root.parent / "hipcache.yaml", "verify: 1/1\n"))}
+@pytest.mark.parametrize("text", ["verify: 1/1\n", "verify: '1/1' # all of them\n"])
+def test_the_share_of_a_config_file_is_the_launchers_too(lab: Lab, text: str) -> None:
+    env = {"HIPCACHE_CONFIG": str(lab.write(lab.root.parent / "hipcache.yaml", text))}
     lab.warm(env=env)
     by_engine = verified(lab)["same"]
     compile_again(lab, env)

@@ -33,8 +33,8 @@ def compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
 
 def compare_served(call: Call) -> int:
     """The same for a command that was just a direct hit."""
-    engine = open_engine(call.config, call.environ)
     try:
+        engine = open_engine(call.config, call.environ)
         commands = kinds.read(tuple(call.argv), call.cwd, call.environ, call.config)
         commands, engine = kinds.unwrapped(engine, commands, call.argv, call.cwd)
     except HipcacheError as error:

@@ -33,7 +33,12 @@ def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
     from hipcache.launcher import checking
 
-    return checking.compare_served(Call(argv, os.getcwd(), environ, settings.load(environ)))
+    try:
+        config = settings.load(environ)
+    except ConfigError as fault:
+        notices.tell([conditions.of_wrong_settings(fault)], environ)
+        return 0
+    return checking.compare_served(Call(argv, os.getcwd(), environ, config))
 
 
 def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:

@@ -26,21 +26,32 @@ static bool below(char path[PATH_MAX], const char *variable, const char *below_h
     return home[0] == '/' && snprintf(path, PATH_MAX, "%s/%s/hipcache%s", home, below_home, rest) < PATH_MAX;
 }
 
-static bool is_yes(const char *word) {
-    static const char *const words[] = {"1", "true", "yes", "on"};
+/* A flag as config.py reads it. False where it is none, and where it has spaces around it. */
+static bool take_flag(const char *word, bool *flag) {
+    static const char *const words[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasecmp(word, words[i]) == 0)
-            return true;
+            return *flag = i % 2, true;
     return false;
 }
 
-/* As config.py reads it; none if it is no share: the engine says so. */
-static void share_of(const char *text, settings *found) {
-    char more;
-    found->part = 0, found->of = 1;
-    const int read = sscanf(text, "%9lu / %9lu %c", &found->part, &found->of, &more);
-    if ((read != 2 && (read != 1 || strchr(text, '/'))) || found->of == 0)
-        found->part = 0, found->of = 1;
+/* A number and the spaces around it; what follows, or NULL. */
+static const char *take_number(const char *text, unsigned long *number) {
+    char digits[10];
+    int end = 0;
+    if (sscanf(text, " %9[0-9] %n", digits, &end) != 1)
+        return NULL;
+    *number = strtoul(digits, NULL, 10);
+    return text + end;
+}
+
+/* A share as config.py reads it; false where it is none. */
+static bool take_share(const char *text, settings *found) {
+    found->of = 1;
+    const char *rest = take_number(text, &found->part);
+    if (rest && *rest == '/')
+        rest = take_number(rest + 1, &found->of);
+    return rest && !*rest && found->of && found->part <= found->of;
 }
 
 /* Of a remote, which the engine alone asks; a plain one, so that it is no part of something longer. */
@@ -99,15 +110,15 @@ static bool read_line(const char *line, const char *const *allowed, settings *fo
     if (strcmp(key, "log_format") == 0 || strcmp(key, "HIPCACHE_LOG_FORMAT") == 0)
         return set_format(&found->logs, words);
     if (strcmp(key, "resident") == 0 || strcmp(key, "HIPCACHE_RESIDENT") == 0)
-        found->resident = is_yes(words);
-    else if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
-        share_of(words, found);
+        return take_flag(words, &found->resident);
+    if (strcmp(key, "verify") == 0 || strcmp(key, "HIPCACHE_VERIFY") == 0)
+        return take_share(words, found);
     return true;
 }
 
 /* The settings of a config file, if all of its lines are of the plainest kind. `allowed`: the keys that it may have;
- * NULL: any. `unsealed`, `unlogged`: certainly, none of its lines is that of the key, or of a log. */
-static bool read_file(const char *file, const char *const *allowed, settings *found, bool *unsealed, bool *unlogged) {
+ * NULL: any. `unsealed`, `unnoted`: certainly, none of its lines is that of the key, or of what follows a hit. */
+static bool read_file(const char *file, const char *const *allowed, settings *found, bool *unsealed, bool *unnoted) {
     static char text[MOST_CONFIG + 2];
     bool named = false;
     const int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -120,7 +131,7 @@ static bool read_file(const char *file, const char *const *allowed, settings *fo
     found->remote = found->remote || (good && strcasestr(text, "remote"));
     found->forbids = found->forbids || !good || strcasestr(text, "disable") || strcasestr(text, "readonly") || strcasestr(text, "recache");
     *unsealed = good && !strcasestr(text, "key") && !strcasestr(text, "namespace") && !strchr(text, '\\');
-    *unlogged = good && !strcasestr(text, "log") && !strchr(text, '\\');
+    *unnoted = good && !strcasestr(text, "log") && !strcasestr(text, "verify") && !strchr(text, '\\');
     for (char *line = text, *end; good && *line; line = end) {
         end = line + strcspn(line, "\n");
         if (*end)
@@ -133,23 +144,23 @@ static bool read_file(const char *file, const char *const *allowed, settings *fo
 /* A file of this machine's, or of this user's; false where the engine must read it. `number`: among the statuses. */
 static bool take_file(const char *file, uint8_t number, settings *found) {
     struct stat status;
-    bool unsealed, unlogged;
+    bool unsealed, unnoted;
     if (lstat(file, &status) != 0)
         return true;
     found->file = true;
     found->silent = found->silent && S_ISREG(status.st_mode) && status.st_size == 0;
     append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
-    if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unlogged))
+    if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unnoted))
         return true;
     found->resident = false; /* what stands there, only the engine can read */
-    return value("HIPCACHE_DIR")[0] && unlogged && (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
+    return value("HIPCACHE_DIR")[0] && unnoted && (unsealed || (value("HIPCACHE_KEY")[0] && value("HIPCACHE_NAMESPACE")[0]));
 }
 
 /* A store's, or a project's. */
 static bool take_foreign(const char *file, const struct stat *status, const char *const *allowed, settings *found) {
-    bool unsealed, unlogged;
+    bool unsealed, unnoted;
     found->file = true, found->silent = false;
-    return status->st_size == 0 || read_file(file, allowed, found, &unsealed, &unlogged);
+    return status->st_size == 0 || read_file(file, allowed, found, &unsealed, &unnoted);
 }
 
 static bool take_store(settings *found) {
@@ -194,6 +205,14 @@ static bool find_store(settings *found) {
     return found->store[0] || below(found->store, "XDG_CACHE_HOME", ".cache", "");
 }
 
+/* Those that a record leaves out, since they change no output (direct/variables.py). */
+static bool find_choices(settings *found) {
+    const char *resident = value("HIPCACHE_RESIDENT"), *verify = value("HIPCACHE_VERIFY"), *prefetch = value("HIPCACHE_PREFETCH");
+    bool prefetches;
+    return (!resident[0] || take_flag(resident, &found->resident)) && (!verify[0] || take_share(verify, found)) &&
+           (!prefetch[0] || take_flag(prefetch, &prefetches));
+}
+
 bool find_settings(settings *found) {
     char file[PATH_MAX];
     const char *system = value("HIPCACHE_SYSTEM_CONFIG"), *user = value("HIPCACHE_CONFIG");
@@ -209,11 +228,7 @@ bool find_settings(settings *found) {
     if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, found) ||
         !take_file(file, 1, found) || !find_store(found) || !take_store(found) || !take_project(found))
         return false;
-    if (value("HIPCACHE_RESIDENT")[0])
-        found->resident = is_yes(value("HIPCACHE_RESIDENT"));
-    if (value("HIPCACHE_VERIFY")[0])
-        share_of(value("HIPCACHE_VERIFY"), found);
-    return find_secret(found) && find_logs(&found->logs);
+    return find_choices(found) && find_secret(found) && find_logs(&found->logs);
 }
 
 bool has_settings(bool but_file) {
