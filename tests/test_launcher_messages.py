@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, DEVICE_LIBRARIES, FAILED, FULL, HIT, LAUNCHER, Lab, in_terminal, kernel
+from hip import ARCHS, DEVICE_LIBRARIES, ENGINE_ALONE, FAILED, FULL, HIT, LAUNCHER, Lab, in_terminal, kernel
 
 TERMINFO = [f"{place}/terminfo/{letter}/xterm" for place in ("/lib", "/usr/share") for letter in ("x", "78")]
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -135,3 +135,16 @@ def test_an_output_directory_that_is_not_there_is_clangs_error(lab: Lab) -> None
         plain, cached = lab.run(words), lab.hipcache(*words)
         assert (cached.status, cached.out, cached.err) == (plain.status, plain.out, plain.err)
         assert lab.counted().reason == "output"
+
+
+def test_where_messages_cannot_be_written_no_object_is_left(lab: Lab) -> None:
+    """Else make would take it for a good one."""
+    lab.write("k.hip", WARNS)
+    lab.warm("-Wall")
+    ended = []
+    for launcher in ((), LAUNCHER, ENGINE_ALONE, ("env", "HIPCACHE_RECACHE=1", *LAUNCHER)):
+        (lab.root / "out.o").unlink(missing_ok=True)
+        done = lab.run(["sh", "-c", 'exec "$@" 2>/dev/full', "sh", *launcher, *lab.words("-Wall")])
+        ended.append((done.status, (lab.root / "out.o").exists()))
+    assert ended == [(1, False)] * 4
+    assert lab.compile("-Wall").outcome == HIT

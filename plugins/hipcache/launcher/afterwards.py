@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hipcache import config as settings
 from hipcache.launcher.call import Call
-from hipcache.launcher.ending import become
+from hipcache.launcher.ending import become_again
 from hipcache.planning.command import Command
 from hipcache.report import telling
 from hipcache.report.outcome import HIT
@@ -27,7 +27,7 @@ def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> N
         if messages:
             telling.say(messages)
     except OSError:
-        become(call.argv)
+        become_again(call.argv, [one.record.object for one in done])
     for command, one in zip(commands, done, strict=True):
         telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -93,6 +95,16 @@ def become(argv: list[str]) -> NoReturn:
         what = f"hipcache: cannot run the compiler '{argv[0]}': {error.strerror}"
         print(f"{what}\n  {missing.hint(argv[0])}", file=sys.stderr)
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def become_again(argv: list[str], outputs: Iterable[str]) -> NoReturn:
+    """The same after all was delivered. The command may fail and leave what is there, which make would take for a good
+    object: so `outputs` go first, but for links, which may be the system's (/dev/stderr)."""
+    for path in outputs:
+        with suppress(OSError):
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                os.unlink(path)
+    become(argv)
 
 
 def _become_script(argv: list[str]) -> None:

@@ -203,6 +203,13 @@ static bool find(const settings *set, const request *asked, record *found) {
             direct_find(asked, found));
 }
 
+/* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one. */
+static void withdraw(const record *found) {
+    char path[PATH_MAX];
+    for (size_t number = 0; direct_output(found, number, path); number++)
+        unlink(path);
+}
+
 /* True if everything was there, and is where the build wants it. */
 static bool serve(const settings *set, char *const *argv) {
     record found;
@@ -222,6 +229,8 @@ static bool serve(const settings *set, char *const *argv) {
     PHASE("outputs");
     sigprocmask(SIG_SETMASK, &before, NULL);
     const bool said = done && say(found.messages);
+    if (done && !said)
+        withdraw(&found);
     if (said) {
         direct_count(&asked, &found);
         logs_append(&set->logs, &(ended_compile){set->directory, argv, found.began, found.counted, &found});
