@@ -203,11 +203,14 @@ static bool find(const settings *set, const request *asked, record *found) {
             direct_find(asked, found));
 }
 
-/* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one. */
+/* Where what it said cannot be written, a compile fails: make would take an object that is there for a good one. Devices
+ * and links stay, which may be the system's. */
 static void withdraw(const record *found) {
     char path[PATH_MAX];
+    struct stat status;
     for (size_t number = 0; direct_output(found, number, path); number++)
-        unlink(path);
+        if (lstat(path, &status) == 0 && S_ISREG(status.st_mode))
+            unlink(path);
 }
 
 /* True if everything was there, and is where the build wants it. */
