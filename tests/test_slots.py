@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hipcache.processes import slots
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from most_at_once import most_at_once
 
@@ -76,6 +81,71 @@ def test_a_holder_that_is_killed_gives_its_slot_back(tmp_path: Path) -> None:
         pass
 
 
+# Those who hold slots, and are stopped
+
+
+STOPPED = """\
+import os, signal, sys
+from hipcache.processes.slots import SharedSlots
+
+with SharedSlots(1, sys.argv[1]).hold():
+    print("held", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.fixture
+def stop(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Let one more process take the slot, and stop."""
+    stopped: list[subprocess.Popen[str]] = []
+
+    def one() -> None:
+        process = subprocess.Popen([sys.executable, "-c", STOPPED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        stopped.append(process)
+        assert process.stdout
+        assert select.select([process.stdout], [], [], 60)[0], "it waits for the slot"
+        assert process.stdout.readline() == "held\n"
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+
+    yield one
+    for process in stopped:
+        process.kill()
+        process.communicate()
+
+
+def is_had(those: SharedSlots) -> bool:
+    """Without a wait for ever."""
+    end = time.monotonic() + 30
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise TimeoutError
+
+    with contextlib.suppress(TimeoutError), those.hold(check):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_those_who_are_stopped_hold_up_nobody(count: int, tmp_path: Path, stop: Callable[[], None]) -> None:
+    """Ctrl-Z in one terminal after the other. Behind them all one compiler runs at a time."""
+    for _ in range(count):
+        stop()
+    assert is_had(SharedSlots(1, str(tmp_path)))
+    with SharedSlots(1, str(tmp_path)).attempt() or pytest.fail("who does not wait waits for ever for another one"):
+        assert SharedSlots(1, str(tmp_path)).attempt() is None
+
+
+def test_there_is_an_end_to_substitutes(
+    tmp_path: Path, stop: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "_SUBSTITUTES", 1)
+    for _ in range(2):
+        stop()
+    with SharedSlots(1, str(tmp_path)).hold(), SharedSlots(1, str(tmp_path)).hold():
+        pass
+
+
 def test_without_a_place_for_the_file_each_process_counts_for_itself(tmp_path: Path) -> None:
     assert most_at_once(SharedSlots(2, str(tmp_path / "gone"))) <= 2
 
@@ -89,11 +159,11 @@ def test_without_a_directory_nothing_is_written_into_the_working_directory(
 
 
 def test_a_slot_is_given_back_after_an_error(tmp_path: Path) -> None:
-    slots = SharedSlots(1, str(tmp_path))
+    shared = SharedSlots(1, str(tmp_path))
     for _ in range(2):
-        with pytest.raises(KeyError), slots.hold():
+        with pytest.raises(KeyError), shared.hold():
             raise KeyError
-    with slots.hold():
+    with shared.hold():
         pass
 
 
@@ -126,8 +196,8 @@ def test_who_is_told_to_end_while_it_waits_takes_no_slot(tmp_path: Path) -> None
     def check() -> None:
         raise Told
 
-    slots = SharedSlots(1, str(tmp_path))
-    with slots.hold(), pytest.raises(Told), SharedSlots(1, str(tmp_path)).hold(check):
+    shared = SharedSlots(1, str(tmp_path))
+    with shared.hold(), pytest.raises(Told), SharedSlots(1, str(tmp_path)).hold(check):
         pass
-    with slots.hold(check):  # free at once: nobody was waited for
+    with shared.hold(check):  # free at once: nobody was waited for
         pass

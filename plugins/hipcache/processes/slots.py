@@ -3,7 +3,8 @@
 A slot is one byte of a file in the user's runtime directory, locked while a compiler runs (`disk/locks.py`): the
 kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
 each: eight bytes with the process id, little-endian. The slots of a process that is stopped (Ctrl-Z in another
-terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile.
+terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile,
+that one has a third, and so on.
 
 Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
 it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
@@ -25,8 +26,9 @@ from typing import Protocol
 
 from hipcache.disk import locks
 
-_PAUSE = 0.01
-_CHECK = 100  # pauses between two checks whether those who hold the slots are stopped
+_PAUSE = 0.01  # seconds
+_CHECK = 1.0  # seconds between two checks whether those who hold the slots are stopped
+_SUBSTITUTES = 100  # of one slot; if they are all taken, too, a compiler runs without one
 _HOLDER = struct.Struct("<Q")
 
 
@@ -53,6 +55,7 @@ class SharedSlots:
         self.limit = limit
         self._path = os.path.join(directory, f"{name}-{limit}") if directory else ""
         self._own = threading.BoundedSemaphore(limit)
+        self._next_check = 0.0
 
     @contextlib.contextmanager
     def hold(self, check: Check = lambda: None) -> Iterator[None]:
@@ -76,29 +79,44 @@ class SharedSlots:
             with contextlib.suppress(OSError):  # else this process counts for itself
                 fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 held.callback(os.close, fd)
-                if not self._try(fd, check_stopped=False):
+                if not self._try(fd):
                     return None
             return held.pop_all()
 
     def _take(self, fd: int, check: Check) -> None:
-        tries = 0
         with contextlib.suppress(OSError):  # a file system without such locks: this process counts for itself
-            while not self._try(fd, check_stopped=tries % _CHECK == _CHECK - 1):
+            while not self._try(fd):
                 check()
                 time.sleep(_PAUSE)
-                tries += 1
 
-    def _try(self, fd: int, *, check_stopped: bool) -> bool:
-        for slot in range(self.limit):
-            if locks.try_lock(fd, slot):
-                os.pwrite(fd, _HOLDER.pack(os.getpid()), slot * _HOLDER.size)
+    def _try(self, fd: int) -> bool:
+        if any(self._lock(fd, slot) for slot in range(self.limit)):
+            return True
+        now = time.monotonic()
+        if now < self._next_check:
+            return False
+        self._next_check = now + _CHECK
+        return any(self._substitute(fd, slot) for slot in range(self.limit))
+
+    def _substitute(self, fd: int, byte: int) -> bool:
+        """Take the place of a holder that is stopped, or of its substitute's if that is stopped, too."""
+        for _ in range(_SUBSTITUTES):
+            if not self._is_stopped(fd, byte):
+                return False
+            byte += self.limit
+            if self._lock(fd, byte):
                 return True
-        if check_stopped:
-            holders = os.pread(fd, self.limit * _HOLDER.size, 0)
-            for slot, (holder,) in enumerate(_HOLDER.iter_unpack(holders[: len(holders) // 8 * 8])):
-                if locks.is_stopped(holder) and locks.try_lock(fd, self.limit + slot):
-                    return True
-        return False
+        return True
+
+    def _lock(self, fd: int, byte: int) -> bool:
+        if not locks.try_lock(fd, byte):
+            return False
+        os.pwrite(fd, _HOLDER.pack(os.getpid()), byte * _HOLDER.size)
+        return True
+
+    def _is_stopped(self, fd: int, byte: int) -> bool:
+        row = os.pread(fd, _HOLDER.size, byte * _HOLDER.size)
+        return len(row) == _HOLDER.size and locks.is_stopped(_HOLDER.unpack(row)[0])
 
 
 class Jobserver:
