@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import struct
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hipcache.disk import locks
 from hipcache.processes import slots
 from hipcache.processes.slots import SharedSlots, runtime_directory
 from most_at_once import most_at_once
@@ -113,15 +115,19 @@ def stop(tmp_path: Path) -> Iterator[Callable[[], None]]:
         process.communicate()
 
 
+class Told(Exception):
+    pass
+
+
 def is_had(those: SharedSlots) -> bool:
     """Without a wait for ever."""
     end = time.monotonic() + 30
 
     def check() -> None:
         if time.monotonic() > end:
-            raise TimeoutError
+            raise Told
 
-    with contextlib.suppress(TimeoutError), those.hold(check):
+    with contextlib.suppress(Told), those.hold(check):
         return True
     return False
 
@@ -144,6 +150,32 @@ def test_there_is_an_end_to_substitutes(
         stop()
     with SharedSlots(1, str(tmp_path)).hold(), SharedSlots(1, str(tmp_path)).hold():
         pass
+
+
+@pytest.mark.parametrize("row", ["another process", "no process", "nothing"])
+def test_who_is_not_confirmed_by_the_kernel_holds_up_nobody_for_long(
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a stopped compile in another container, whose number is none here, or another process's."""
+    monkeypatch.setattr(slots, "_CHECK", 0.02)  # 1 s
+    monkeypatch.setattr(locks, "UNCONFIRMED", 0.1)  # 10 s
+    fd = os.open(tmp_path / "slots-1", os.O_RDWR | os.O_CREAT, 0o600)
+    for byte in (0, 1):
+        assert locks.try_lock(fd, byte)
+        if row != "nothing":
+            os.pwrite(fd, struct.pack("<Q", os.getppid() if row == "another process" else 1 << 30), 8 * byte)
+    assert is_had(SharedSlots(1, str(tmp_path)))
+    os.close(fd)
+
+
+def test_who_is_confirmed_by_the_kernel_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_CHECK", 0.02)  # 1 s
+    monkeypatch.setattr(locks, "UNCONFIRMED", 0.1)  # 10 s
+    other = SharedSlots(1, str(tmp_path))
+    with SharedSlots(1, str(tmp_path)).hold():
+        for _ in range(50):
+            assert other.attempt() is None
+            time.sleep(0.01)
 
 
 def test_without_a_place_for_the_file_each_process_counts_for_itself(tmp_path: Path) -> None:
@@ -190,9 +222,6 @@ def test_a_runtime_directory_that_cannot_be_made_is_passed_over(tmp_path: Path) 
 
 
 def test_who_is_told_to_end_while_it_waits_takes_no_slot(tmp_path: Path) -> None:
-    class Told(Exception):
-        pass
-
     def check() -> None:
         raise Told
 

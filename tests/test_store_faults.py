@@ -1,8 +1,9 @@
-"""The local store where the disk refuses, where a put is interrupted, and without locks."""
+"""The local store where the disk refuses, where a put is interrupted, without locks, and with those of others."""
 
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hipcache.disk import locks
 from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
 from hipcache.store import entries as entries_module
-from hipcache.store import output
+from hipcache.store import output, work
 from hipcache.store.local import LocalStore
 from local_store import CONTENT, KEY, files, root, store
 
@@ -209,3 +210,29 @@ def test_everything_works_where_the_file_system_has_no_locks(
     store.collect()
     store.clear()
     assert store.size().entries == 0
+
+
+# Locks that do not come free
+
+
+@pytest.mark.parametrize("row", ["another process", "no process"])
+def test_a_holder_that_the_kernel_does_not_confirm_is_not_waited_for_long(
+    row: str, root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped compile in another container: its number is none here, or another process's."""
+    monkeypatch.setattr(locks, "_CHECK", 0.02)  # 1 s
+    monkeypatch.setattr(locks, "UNCONFIRMED", 0.1)  # 10 s
+    monkeypatch.setattr(work, "_PATIENCE", 30.0)  # half an hour
+    store.put_action(KEY, CONTENT)
+    with store.lock(KEY):
+        pass
+    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    assert locks.try_lock(fd, offset)
+    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid() if row == "another process" else 1 << 30), offset % 4096 * 16)
+    told: list[float] = []
+    waits = LocalStore(root, max_bytes=0)
+    waits.work.on_timeout = told.append
+    with waits.lock(KEY):
+        assert told
+        assert told[0] < 30
+    os.close(fd)

@@ -83,7 +83,7 @@ def waits(root: Path, told: int) -> bool:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "_CHECK", 0.02)  # 1 s
-    monkeypatch.setattr(locks, "_OTHERS", 0.1)  # 10 s
+    monkeypatch.setattr(locks, "UNCONFIRMED", 0.1)  # 10 s
 
 
 @pytest.mark.usefixtures("soon")

@@ -7,10 +7,11 @@ who locked a byte last: a table of 4096 rows (`byte u64, process id u64`, little
 Two keys that share a row overwrite each other, then a stopped holder may go unseen: rare, and it ends with the stop.
 
 Who may open the file can hold each lock, and also a lock for reading keeps others out. So who may only read a store
-gets no lock file (confined.py), and every wait has a bound, after which the compile goes on without the lock. In a
-store that others write, the row may be a lie, so who waits asks the kernel: /proc/PID/fdinfo lists the locks of an
-open file (proc_pid_fdinfo(5)), and only this user's own processes can be asked, or by root all. A process of this
-user that holds the byte is one more compile of theirs, and worth a long wait; of all others the wait is a short one.
+gets no lock file (confined.py), and every wait has a bound, after which the compile goes on without the lock. The row
+may be a lie in a store that others write, and names a process that we cannot see if that is in another container or on
+another machine. So who waits asks the kernel: /proc/PID/fdinfo lists the locks of an open file (proc_pid_fdinfo(5)),
+and only this user's own processes can be asked, or by root all. A process of this user that holds the byte is one more
+compile of theirs, and worth a long wait; of all others the wait is a short one.
 
 Rejected: classic POSIX locks (the process holds them: threads do not exclude each other, and closing *any*
 descriptor of the file drops them); flock(2) (a file for each key, and somebody has to delete them); a file made with
@@ -34,9 +35,9 @@ _ROWS = 4096
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02  # seconds
 _CHECK = 1.0  # seconds until the lock is first checked for a stopped holder, and between such checks
 _UNKNOWN = 5.0  # seconds to wait for a holder that has not written its row
-# For another user's process in a shared store: about what a unit takes. Who waits as long as the work would take, and
+# For a process that the kernel does not confirm: about what a unit takes. Who waits as long as the work would take, and
 # then does it, has lost at most as much again.
-_OTHERS = 10.0
+UNCONFIRMED = 10.0
 
 # l_type, l_whence, l_start, l_len, l_pid of `struct flock`; native alignment, and l_pid has to be 0.
 _FLOCK = struct.Struct("hhqqi4x")
@@ -100,24 +101,30 @@ def held(
     *,
     wait: bool = True,
     patience: float,
-    shared: bool = False,
     on_timeout: Callable[[float], object] = bool,
 ) -> Iterator[bool | None]:
     """Hold one byte of `fd`, an open file of our own, which is closed at the end.
 
     Gives False: held at once, or there are no locks here; True: held after a wait, or not held because the one who
-    holds it is stopped, does not say who it is, is another user's process (`shared`: others may write the store), or
-    has not come to its end within `patience` seconds (`on_timeout`, with the seconds waited); None: not held, because
-    it is taken and `wait` is False.
+    holds it is stopped, does not say who it is, is no process of this user's that the kernel confirms, or has not come
+    to its end within `patience` seconds (`on_timeout`, with the seconds waited); None: not held, because it is taken
+    and `wait` is False.
     """
     waited: bool | None = False
-    begun = time.monotonic()
+    begun, doubted = time.monotonic(), 0
 
     def give_up(seconds: float) -> bool:
+        nonlocal doubted
         holder = _holder(fd, offset)
         if not holder:
             return seconds >= _UNKNOWN
-        return is_stopped(holder) or (shared and seconds >= _OTHERS and not is_held_by(holder, fd, offset))
+        if is_stopped(holder):
+            return True
+        if seconds < UNCONFIRMED - _CHECK or is_held_by(holder, fd, offset):
+            return False
+        # Not at the first time: it may have let go of the byte just then.
+        last, doubted = doubted, holder
+        return last == holder
 
     try:
         try:

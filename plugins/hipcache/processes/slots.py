@@ -4,7 +4,8 @@ A slot is one byte of a file in the user's runtime directory, locked while a com
 kernel frees it when its process dies. There are as many bytes as compilers may run. The file's content tells who holds
 each: eight bytes with the process id, little-endian. The slots of a process that is stopped (Ctrl-Z in another
 terminal) would hold up every other one: each has a second byte behind all the first ones, its substitute meanwhile,
-that one has a third, and so on.
+that one has a third, and so on. A process that the kernel does not confirm (`locks.is_held_by`: in another container,
+say) may be stopped as well: after a while its slots have substitutes, too.
 
 Where MAKEFLAGS names a jobserver (GNU make manual, "POSIX Jobserver Interaction"; ninja 1.13 and later offer one too),
 it decides instead: the process owns one job already, each further one takes a token and gives it back. Where this
@@ -56,6 +57,8 @@ class SharedSlots:
         self._path = os.path.join(directory, f"{name}-{limit}") if directory else ""
         self._own = threading.BoundedSemaphore(limit)
         self._next_check = 0.0
+        # The process that holds a byte, and since when it counts as running (seconds of the monotonic clock).
+        self._holders: dict[int, tuple[int, float]] = {}
 
     @contextlib.contextmanager
     def hold(self, check: Check = lambda: None) -> Iterator[None]:
@@ -96,12 +99,12 @@ class SharedSlots:
         if now < self._next_check:
             return False
         self._next_check = now + _CHECK
-        return any(self._substitute(fd, slot) for slot in range(self.limit))
+        return any(self._substitute(fd, slot, now) for slot in range(self.limit))
 
-    def _substitute(self, fd: int, byte: int) -> bool:
+    def _substitute(self, fd: int, byte: int, now: float) -> bool:
         """Take the place of a holder that is stopped, or of its substitute's if that is stopped, too."""
         for _ in range(_SUBSTITUTES):
-            if not self._is_stopped(fd, byte):
+            if not self._is_stopped(fd, byte, now):
                 return False
             byte += self.limit
             if self._lock(fd, byte):
@@ -114,9 +117,21 @@ class SharedSlots:
         os.pwrite(fd, _HOLDER.pack(os.getpid()), byte * _HOLDER.size)
         return True
 
-    def _is_stopped(self, fd: int, byte: int) -> bool:
+    def _is_stopped(self, fd: int, byte: int, now: float) -> bool:
+        """Is the holder of the byte stopped, as far as can be known?"""
         row = os.pread(fd, _HOLDER.size, byte * _HOLDER.size)
-        return len(row) == _HOLDER.size and locks.is_stopped(_HOLDER.unpack(row)[0])
+        holder = _HOLDER.unpack(row)[0] if len(row) == _HOLDER.size else 0
+        if locks.is_stopped(holder):
+            return True
+        known, since = self._holders.get(byte, (holder, now))
+        if known != holder:
+            since = now
+        elif now - since >= locks.UNCONFIRMED:
+            if not locks.is_held_by(holder, fd, byte):
+                return True
+            since = now
+        self._holders[byte] = holder, since
+        return False
 
 
 class Jobserver:

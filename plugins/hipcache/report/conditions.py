@@ -36,7 +36,7 @@ KINDS = {
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
-_LOCKED = "a stopped process, or another user's process, holds it ('lslocks' shows which)"
+_LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
 _LINK = "the target of link"
 _AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 

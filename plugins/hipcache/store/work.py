@@ -15,7 +15,7 @@ from hipcache.store.faults import as_store_error
 from hipcache.store.layout import LOCKS, TMP, make
 
 # Seconds to wait for a compile of this user's that makes the same: its process is known, lives, and is not stopped. For
-# what may be another's, see `locks`.
+# all others, see `locks`.
 _PATIENCE = 1800.0
 # After it did not come free once; and for another upkeep, which takes seconds.
 _NO_PATIENCE, _UPKEEP_PATIENCE = 0.1, 10.0
@@ -33,7 +33,6 @@ class Work:
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
         self._confined = entries.confined
-        self._is_shared: bool | None = None
         self._patience = _PATIENCE
         self.on_timeout: Callable[[float], object] = bool
 
@@ -51,16 +50,8 @@ class Work:
         if fd < 0:
             yield False
             return
-        if self._is_shared is None:
-            self._is_shared = not access.is_private(self._confined)
-        with locks.held(
-            fd,
-            locks.key_offset(key),
-            wait=wait,
-            patience=self._patience,
-            shared=self._is_shared,
-            on_timeout=self._give_up,
-        ) as waited:
+        offset, patience = locks.key_offset(key), self._patience
+        with locks.held(fd, offset, wait=wait, patience=patience, on_timeout=self._give_up) as waited:
             yield waited
 
     @contextmanager
