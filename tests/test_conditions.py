@@ -52,12 +52,15 @@ BY_SETTINGS = {
     "no key": ({"HIPCACHE_KEY": "{root}/key"}, b"cannot read the key of the store, '{root}/key'", b"umask 077"),
     "key": ({"HIPCACHE_KEY": "{root}/k.hip"}, b"the key of the store, '{root}/k.hip', ", b"umask 077"),
     "a file": ({"HIPCACHE_DIR": "{root}/k.hip"}, b"'{root}/k.hip' is not a directory", b"HIPCACHE_DIR"),
+    "a link": ({"HIPCACHE_DIR": "{root}/linked"}, b"'{root}/linked/v1' is a symbolic link", b"HIPCACHE_DIR"),
 }
 
 
 @pytest.fixture(params=BY_SETTINGS)
 def broken(request: pytest.FixtureRequest, lab: Lab) -> tuple[dict[str, str], bytes, bytes]:
     lab.write("bad.yaml", "resident: 0\nmax_sise: 3G\n")
+    (lab.root / "linked").mkdir()
+    (lab.root / "linked/v1").symlink_to(lab.root)
     environ, message, hint = BY_SETTINGS[request.param]
     root = str(lab.root)
     environ = {name: value.replace("{root}", root) for name, value in environ.items()}

@@ -189,6 +189,16 @@ def test_a_store_that_is_not_there_is_whole(lab: Lab) -> None:
 
 
 @only_19
+@pytest.mark.parametrize("kind", ["a link", "a file"])
+def test_a_store_that_cannot_be_read_is_not_whole(lab: Lab, tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "store"
+    place.mkdir()
+    (place / "v1").symlink_to(lab.store) if kind == "a link" else (place / "v1").touch()
+    ended = lab.hipcache("verify", env={"HIPCACHE_DIR": str(place)})
+    assert ended.status == 1
+    assert f"cannot read '{place}/v1': Not a directory\n  a file or link is where".encode() in ended.err
+
+
 def test_a_terminal_sees_how_far_it_is(lab: Lab, store: LocalStore) -> None:
     store.put_blob(b"good")
     status, shown = in_terminal([*LAUNCHER, "verify"], lab.root, lab.environ)

@@ -160,6 +160,8 @@ def of_native() -> Iterator[Condition]:
 def _denied(place: str) -> str:
     """The reason why nothing can be stored there; empty if there is none. Nothing is created."""
     layout = Layout(Path(place))
+    if os.path.islink(layout.base):  # no link is followed below STORE
+        return f"'{layout.base}' is a symbolic link: let '{place}' be one instead"
     there = [path for path in (place, layout.base, layout.tmp, layout.blobs, layout.actions) if os.path.lexists(path)]
     nearest = place
     while not os.path.lexists(nearest):

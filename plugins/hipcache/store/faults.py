@@ -17,8 +17,8 @@ HINTS: Mapping[int, str] = {
     errno.EACCES: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
     errno.EPERM: "set HIPCACHE_DIR to a directory that you may write, or HIPCACHE_READONLY=1 to use this one as it is",
     errno.EROFS: "the file system is read-only: set HIPCACHE_READONLY=1, or HIPCACHE_DIR to a directory elsewhere",
-    errno.ENOTDIR: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
-    errno.EEXIST: "a file is where the store needs a directory: remove it, or set HIPCACHE_DIR to another place",
+    errno.ENOTDIR: "a file or link is where a directory has to be: remove it, or set HIPCACHE_DIR to another place",
+    errno.EEXIST: "a file or link is where a directory has to be: remove it, or set HIPCACHE_DIR to another place",
 }
 # For paths outside the store: the settings of the store do not help there.
 NO_HINTS: Mapping[int, str] = {}

@@ -7,12 +7,15 @@ put a good one there meanwhile. A record whose blobs were evicted goes, too, and
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
 from hipcache.disk.confined import Confined
+from hipcache.store.faults import as_store_error
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 from hipcache.verify import named
@@ -63,8 +66,10 @@ class Checked:
 
 def check(store: LocalStore, progress: Callable[[int], object] = lambda number: None) -> Checked:
     """Check all entries of `store`, and remove what is damaged unless it is read-only. `progress` is called with the
-    number of entries that have been checked so far. Raises OSError."""
+    number of entries that have been checked so far. Raises OSError, and StoreError if the store cannot be read."""
     checked = Checked()
+    with as_store_error("read", store.confined.base), suppress(FileNotFoundError):
+        os.close(store.confined.open_base())
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     # The blobs first: a record that names a damaged one is then found to name one that is gone.
     bad: set[str] = set()
