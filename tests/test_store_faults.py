@@ -39,6 +39,18 @@ def test_a_file_where_the_store_needs_a_directory_is_named(root: Path, store: Lo
     assert not any("put-" in name for name in files(root.parent))
 
 
+def test_a_link_in_the_place_of_the_directory_for_work_is_replaced(
+    root: Path, store: LocalStore, tmp_path: Path
+) -> None:
+    store.put_action(KEY, CONTENT)
+    (root / "v1/tmp").rmdir()
+    (root / "v1/tmp").symlink_to(tmp_path)
+    with store.workdir() as directory:
+        assert directory.parent == root / "v1/tmp"
+        assert directory.is_dir()
+    assert not (root / "v1/tmp").is_symlink()
+
+
 def test_a_store_in_the_way_of_a_workdir_is_an_error_and_of_a_lock_is_not(root: Path, store: LocalStore) -> None:
     root.parent.mkdir(parents=True)
     root.write_bytes(b"not yours")

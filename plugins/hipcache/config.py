@@ -103,6 +103,8 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     }
     place = given.get("dir") or texts.get("dir")
     store = _path(place, environ) if place else files.user_directory(environ, "XDG_CACHE_HOME", ".cache")
+    if place and "\n" in place.text:  # the driver's plan, which has paths of the store, is read line by line
+        _bad_value(place, "has a line break", "name a directory without one")
     found_there = [(files.store_path(store), files.STORE)] if files.counts(files.store_path(store)) else []
     project = _project()
     found_there += [(project, files.PROJECT)] if project else []

@@ -80,8 +80,11 @@ class Work:
                 yield Path(stack.enter_context(private))
                 return
             with as_store_error("create a directory in", place):
-                work = scratch.work_directory(self._confined.make_private_directory, self._confined)
-                made = stack.enter_context(work)
+                made = self._entries.with_layout(  # a link in the place of tmp/ is replaced
+                    lambda: stack.enter_context(
+                        scratch.work_directory(self._confined.make_private_directory, self._confined)
+                    )
+                )
             yield made
 
     def _open_locks(self) -> int:
