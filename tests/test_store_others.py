@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from blake3 import blake3
+from hipcache.cli import config_file
 from hipcache.config import Config
 from hipcache.disk import locks
 from hipcache.report import conditions, notices, statistics
 from hipcache.report.outcome import CompileOutcome
+from hipcache.settings_files import STORE
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
 from store_users import CONTENT, GROUP, KEY, OTHER, OWNER, Locker, as_user, fill, root
@@ -216,5 +218,6 @@ def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> No
     store.put_action("f" * 64, CONTENT)
     with store.workdir() as directory:
         assert not directory.is_relative_to(root)
+    config_file.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
     assert {path.lstat().st_uid for path in root.rglob("*")} == {OWNER}
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0

@@ -20,15 +20,15 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_whole(path: Path, content: bytes, *, through_links: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, through_links: bool = False, for_owner: bool = False) -> None:
     """Write beside `path` and rename; into it if it is special (/dev/null). `through_links`: also if it is a symbolic
     link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes a
-    dependency file. Raises OSError, which names a file."""
+    dependency file. `for_owner`: root writes it for the owner of the directory. Raises OSError, which names a file."""
     with naming(path):
-        _write_whole(path, content, through_links=through_links)
+        _write_whole(path, content, through_links=through_links, for_owner=for_owner)
 
 
-def _write_whole(path: Path, content: bytes, *, through_links: bool) -> None:
+def _write_whole(path: Path, content: bytes, *, through_links: bool, for_owner: bool) -> None:
     if _is_special(path) or (through_links and path.is_symlink()):
         with open(path, "wb") as special:
             special.write(content)
@@ -46,6 +46,8 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool) -> None:
                 with suppress(OSError):
                     os.posix_fallocate(file.fileno(), 0, len(content))
             file.write(content)
+            if for_owner and os.geteuid() == 0:
+                os.fchown(file.fileno(), os.stat(path.parent).st_uid, -1)
         part.replace(path)
     except BaseException:
         with suppress(OSError):
