@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.direct import elsewhere, record, variables
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
@@ -132,8 +133,11 @@ class Adoption:
         return self._digests[path]
 
 
-def _state(path: str) -> tuple[int, ...]:
+def _state(path: str) -> object:
+    """Another one where the content is another."""
     with suppress(OSError, ValueError):
         found = os.stat(path)
+        if not keeps_change_time(found.st_dev, found.st_mtime_ns, found.st_ctime_ns):
+            return digest_file(path)
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     return ()

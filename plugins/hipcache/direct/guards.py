@@ -13,21 +13,19 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
+from hipcache.disk.change_times import file_systems, keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
 from hipcache.values import replace
 
 GUARD = "d"
 DIGITS = 32
-_KEEP_TIMES = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "f2fs", "zfs", "bcachefs"}
-_MOUNTS = "/proc/self/mountinfo"
 
 
 def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths in an order in which each guard (path: DIGITS hexadecimal digits of the digest of its status, and
     the directory) stands before what it answers for. `old`: as for `watched.state`, which must be taken afterwards:
-    a name that comes before that is found there, and one that comes later changes its directory. `kinds`: see
-    `file_systems`."""
+    a name that comes before that is found there, and one that comes later changes its directory. `kinds`: see below."""
     directories = _Directories(old, kinds)
     groups: dict[str, list[Watched]] = {"": []}
     for one in watched:
@@ -39,6 +37,11 @@ def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> t
     return tuple(ordered)
 
 
+def kinds() -> Mapping[str, str]:
+    """Of the file systems that are mounted now."""
+    return file_systems()
+
+
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths; directories that were listed are known by their entries where their status does not tell."""
     return tuple(replace(one, kind=ENTRIES) if _is_untold(one, kinds) else one for one in watched)
@@ -48,13 +51,9 @@ def _is_untold(one: Watched, kinds: Mapping[str, str]) -> bool:
     if one.kind != FILE or not isinstance(one.known, str):
         return False
     try:
-        return not _keeps_times(os.stat(one.path), kinds)
+        return not keeps_times(os.stat(one.path).st_dev, kinds)
     except OSError:
         return False
-
-
-def _keeps_times(found: os.stat_result, kinds: Mapping[str, str]) -> bool:
-    return kinds.get(f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}") in _KEEP_TIMES
 
 
 class _Directories:
@@ -90,7 +89,7 @@ class _Directories:
             return None
         if not stat.S_ISDIR(found.st_mode):
             return None
-        if max(found.st_mtime, found.st_ctime) >= self._old or not _keeps_times(found, self._kinds):
+        if max(found.st_mtime, found.st_ctime) >= self._old or not keeps_times(found.st_dev, self._kinds):
             return ""
         return digest_bytes(status_text(found))[:DIGITS] + directory
 
@@ -103,19 +102,3 @@ def _is_missing(path: str) -> bool:
     except OSError:
         return False
     return False
-
-
-def file_systems(mounts: str = _MOUNTS) -> Mapping[str, str]:
-    """The kind of each mounted file system by its device. `mounts`: a list of them, as mountinfo in proc(5). (A
-    subvolume of btrfs has a device of its own, which is not listed: there each name is looked for.)"""
-    try:
-        with open(mounts, "rb") as file:
-            return dict(_kinds(file))
-    except OSError:
-        return {}
-
-
-def _kinds(lines: Iterable[bytes]) -> Iterable[tuple[str, str]]:
-    for line in lines:
-        before, _, after = line.decode(errors="replace").partition(" - ")
-        yield before.split()[2], after.split()[0]

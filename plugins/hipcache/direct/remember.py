@@ -62,7 +62,7 @@ def remember(
     working = (cwd, *(os.path.dirname(one.path) for one in outputs.files))
     far: list[Watched] = []
     near: list[Watched] = []
-    kinds = guards.file_systems()
+    kinds = guards.kinds()
     for one in guards.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one.
         (far if one.kind != SAME and is_of_system(one.path, system, working) else near).append(one)

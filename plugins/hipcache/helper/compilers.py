@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from hipcache import shared
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes, digest_file, make_key
 from hipcache.processes.slots import runtime_directory
@@ -76,7 +77,8 @@ class Compilers:
                     os.close(turn)
 
     def _is_worth_it(self, status: tuple[int, ...]) -> bool:
-        return status[3] >= shared.LARGE_CONTENT and max(status[4:]) < (self.clock() - _RACY) * 1e9
+        old = max(status[4:]) < (self.clock() - _RACY) * 1e9 and keeps_change_time(status[0], *status[4:])
+        return status[3] >= shared.LARGE_CONTENT and old
 
     def _read_one(self, path: str, status: tuple[int, ...]) -> bool:
         with suppress(OSError, ValueError, StoreError):

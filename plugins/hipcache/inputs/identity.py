@@ -2,9 +2,10 @@
 
 Digesting clang's libraries takes a second, so the answer is remembered, under the status (device, inode, size,
 both times) of every file that it was made of. The change time cannot be set by a program, so a file replaced by one
-of the same size and modification time is seen. Which libraries a tool loads is asked of the dynamic loader (as `ldd`
-does: LD_TRACE_LOADED_OBJECTS) and depends on LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH:
-every place in them where one of the libraries could appear is watched too, those for some processors alone included.
+of the same size and modification time is seen; where there is none (`disk/change_times`), nothing is remembered. Which
+libraries a tool loads is asked of the dynamic loader (as `ldd` does: LD_TRACE_LOADED_OBJECTS) and depends on
+LD_LIBRARY_PATH, the loader's cache, and the directories in RUNPATH: every place in them where one of the libraries
+could appear is watched too, those for some processors alone included.
 
 A script in the place of a tool (a wrapper of lld) is its content, and all programs that its words may name: by path, on
 PATH, or beside it. Known weakness: a name that is put together when it runs.
@@ -23,6 +24,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.memos import Memos
@@ -108,7 +110,7 @@ class Identities:
             return ""
         try:
             memo = json.loads(raw)
-            if memo["format"] == _FORMAT and all(_status(p) == s for p, s in memo["watch"].items()):
+            if memo["format"] == _FORMAT and all(_status(p) == s and _tells(s) for p, s in memo["watch"].items()):
                 self._watched.update(memo["watch"])
                 self._contents[str(memo["digest"])] = tuple(memo["files"])
                 self._of_files.update(memo["digests"])
@@ -138,7 +140,9 @@ class Identities:
         return digest
 
     def _digest_of(self, path: str) -> str:
-        self._of_files[path] = digest_file(path)
+        # Most tools of a compiler load the same libraries.
+        if path not in self._of_files or self._watched.get(path) != _status(path):
+            self._of_files[path] = digest_file(path)
         return self._of_files[path]
 
     def _named(self, script: str, watch: dict[str, Status | None]) -> list[str]:
@@ -171,6 +175,8 @@ class Identities:
         young = (self._now - self._racy) * 1e9
         if self._memos is None or any(status and status[4] >= young for status in watch.values()):
             return  # too young to tell a second change from the first
+        if not all(map(_tells, watch.values())):
+            return
         if any(_status(path) != status for path, status in watch.items()):
             return
         files = self._contents[digest]
@@ -242,6 +248,11 @@ def _status(path: str) -> Status | None:
     except OSError:
         return None
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _tells(status: Status | None) -> bool:
+    """Would it be another one after a change?"""
+    return status is None or keeps_change_time(status[0], *status[3:])
 
 
 def _dynamic_paths(path: str) -> list[str] | None:

@@ -13,9 +13,10 @@ HIPCACHE_BASEDIR with a mark in its place.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.disk.reach import may_read
 from hipcache.values import dataclass
@@ -97,20 +98,26 @@ class ReadSet:
         try:
             data = unpack_json(packed)
             files = tuple(
-                ReadFile(path, digest, tuple(status) if status else None, system, bare)
+                ReadFile(path, digest, _lasting(status), system, bare)
                 for path, digest, status, system, bare in data["files"]
             )
             alike = tuple((path, first) for path, first in data["alike"])
-            besides = tuple(
-                OtherFile(path, digest, tuple(status) if status else None) for path, digest, status in data["besides"]
-            )
+            besides = tuple(OtherFile(path, digest, _lasting(status)) for path, digest, status in data["besides"])
             links = tuple((path, text) for path, text in data["links"])
             epoch = data["epoch"]
             if not isinstance(epoch, str):
                 raise TypeError(epoch)
             return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
-        except (KeyError, TypeError) as error:
+        except (LookupError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error
+
+
+def _lasting(status: Sequence[int] | None) -> Status | None:
+    """Of a read set. hipcache 1.0.0 kept those of files without a change time."""
+    if not status or not keeps_change_time(status[0], *status[3:]):
+        return None
+    device, inode, size, modified, changed = status
+    return device, inode, size, modified, changed
 
 
 def alike(files: Iterable[ReadFile], identity: Callable[[str], object]) -> tuple[tuple[str, str], ...]:

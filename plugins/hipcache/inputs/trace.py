@@ -2,8 +2,8 @@
 
 A trace is checked before a front end's result is used again, as ccache checks a manifest: every file that was read has
 the same content, every path that was absent still is, every path that was asked for is still there. The digest of a
-file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it was old
-then (git calls files that are too young "racily clean"), since two writes within one tick of the clock look alike.
+file is taken again only where its status (device, inode, size, both times) differs; a status counts only if it has a
+change time (`disk/change_times`) and was old then, since two writes within one tick of the clock look alike.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.reach import why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
@@ -138,8 +139,8 @@ class Files:
         return ""
 
     def lasting(self, status: Status) -> Status | None:
-        """The status if it is old enough to stand for the content, else None."""
-        return status if self._settled(status[3]) and self._settled(status[4]) else None
+        """The status if it stands for the content, else None."""
+        return status if all(map(self._settled, status[3:])) and keeps_change_time(status[0], *status[3:]) else None
 
     def _settled(self, time: int) -> bool:
         """Will a change from now on get another time (nanoseconds)?"""
@@ -160,16 +161,16 @@ class Files:
 
     def _scanned(self, path: str, status: Status, *, own: bool) -> tuple[Status, str, Scan]:
         full = self.resolve(path)
-        known = self._scans.get(full, status, own=own) if self._scans else None
-        if known:
+        scans = self._scans if self.lasting(status) else None
+        if scans and (known := scans.get(full, status, own=own)):
             return status, known.digest, known.scan
         with open(full, "rb") as file:
             content = file.read()
         if self.status(path) != status:
             raise Untraceable(f"'{path}' changed while hipcache read it")
         found = Scanned(status, own, digest_bytes(content), includes.scan(content, own=own))
-        if self._scans and self.lasting(status):
-            self._scans.put(full, found)
+        if scans:
+            scans.put(full, found)
         return status, found.digest, found.scan
 
     def scanned(self, path: str, digest: str) -> Scan | None:

@@ -2,9 +2,10 @@
 
 Each path is watched in the way in which it mattered: a file that was read by its whole status, a path that was looked
 for in vain by its absence. The digest goes over what `stat` says of each, in order, so that "is all as it was?" is
-one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`). Even so it does
-not show what is written through a mapping of memory to a page that was written before, until the kernel has put that
-page on disk (mmap(2): some 30 s on ext4). git knows files in the same way, and by less.
+one comparison. A status stands for the content only if it was old when it was taken (see `trace.RACY`) and has a change
+time (`disk/change_times`). Even so it does not show what is written through a mapping of memory to a page that was
+written before, until the kernel has put that page on disk (mmap(2): some 30 s on ext4). git knows files in the same
+way, and by less.
 
 What goes into the digest, for each path in order (numbers as 8 bytes, little-endian; times in nanoseconds):
 
@@ -28,6 +29,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
 from hipcache.disk.reach import MISSING
 from hipcache.inputs.readset import status_of
@@ -88,10 +90,10 @@ def changed(watched: Iterable[Watched]) -> str:
 
 
 def are_old(found: Mapping[tuple[str, str], bytes], old: float) -> bool:
-    """Had all files changed for the last time before that (seconds of the epoch), so that their status stands for their
-    content? `found`: see `states`."""
-    times = (struct.unpack_from("<qq", text, 32) for (kind, _), text in found.items() if kind == FILE)
-    return all(max(pair) < old * 1e9 for pair in times)
+    """Had all files changed for the last time before that (seconds of the epoch), as a change time tells, so that their
+    status stands for their content? `found`: see `states`."""
+    statuses = (struct.unpack_from("<QQQQqq", text) for (kind, _), text in found.items() if kind == FILE)
+    return all(max(times) < old * 1e9 and keeps_change_time(device, *times) for device, _, _, _, *times in statuses)
 
 
 def _state_of(one: Watched) -> bytes | None:

@@ -102,7 +102,7 @@ resident_answer resident_ask(record *found) {
     resident_answer said = answered && said_so == 'y' ? RESIDENT_HOLDS : RESIDENT_CANNOT_SAY;
     if (answered && said_so == 't') {
         said = direct_system_holds(found) ? RESIDENT_HOLDS : RESIDENT_DIFFERS;
-        if (said == RESIDENT_HOLDS)
+        if (said == RESIDENT_HOLDS && state_is_known(found->system))
             tell(fd, found->system, found->system_watched);
     }
     close(fd);

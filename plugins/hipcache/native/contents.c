@@ -105,8 +105,9 @@ static bool see_file(survey *of, const char *path, const struct stat *found) {
         const unread one = {of->paths.size, of->expected.at, *found};
         append(&of->paths, path, strlen(path) + 1), append(&of->files, &one, sizeof one);
         of->expected.at += DIGEST_BYTES, of->expected.size -= DIGEST_BYTES;
+        of->lasting = of->lasting && look_keeps_change_time(path, found); /* no claim counts for the whole, either */
     } else if (S_ISDIR(found->st_mode)) {
-        of->lasting = of->lasting && look_last_change(found) < of->old && look_keeps_times(path);
+        of->lasting = of->lasting && look_is_old(path, found, of->old) && look_keeps_times(path);
         if (!expect_number(of, 0) || !look_entries(path, digest) || !expect(of, digest, DIGEST_BYTES))
             return false;
     } else if (!S_ISCHR(found->st_mode) || !expect_number(of, found->st_rdev) || !expect(of, digest, DIGEST_BYTES)) {
@@ -178,8 +179,10 @@ static bool see(void *context, const uint8_t *text, size_t size) {
 }
 
 static bool reading_holds(survey *of, const unread *one) {
-    const bool old = look_last_change(&one->status) < of->old;
-    return file_holds(of->of, (const char *)of->paths.at + one->path, &one->status, one->digest, old, of->buffer);
+    const char *path = (const char *)of->paths.at + one->path;
+    const bool old = look_is_old(path, &one->status, of->old);
+    of->lasting = of->lasting && old;
+    return file_holds(of->of, path, &one->status, one->digest, old, of->buffer);
 }
 
 static int by_change(const void *one, const void *other) {
@@ -198,8 +201,7 @@ static bool read_files(survey *of) {
     if (count)
         qsort(files, count, sizeof *files, by_change);
     for (size_t i = 0; good && i < count; i++)
-        if ((good = reading_holds(of, &files[i])))
-            of->lasting = of->lasting && look_last_change(&files[i].status) < of->old;
+        good = reading_holds(of, &files[i]);
     free(of->buffer);
     return good;
 }

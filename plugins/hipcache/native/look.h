@@ -34,6 +34,10 @@ void look_digits(const struct stat *found, char digits[GUARD_DIGITS + 1]); /* of
 bool look_keeps_times(const char *path); /* is it in a local file system that keeps the times of directories? */
 void look_number(bytes *state, uint64_t value);
 uint64_t look_last_change(const struct stat *found); /* nanoseconds of the epoch */
+/* Has the file a change time of its own? Else its status never stands for its content. `look_is_old`: does it, if what
+ * changed since `old` is too young? */
+bool look_keeps_change_time(const char *path, const struct stat *found);
+bool look_is_old(const char *path, const struct stat *found, uint64_t old);
 
 /* reading.c: has the file at `path` still this status, and this content? `old`: does the status stand for it from now
  * on? `buffer`: PIECE_BYTES. */

@@ -28,6 +28,15 @@ uint64_t look_last_change(const struct stat *found) {
     return modified > changed ? modified : changed;
 }
 
+/* disk/change_times.py has the reasons. */
+bool look_keeps_change_time(const char *path, const struct stat *found) {
+    return nanoseconds(found->st_mtim) != nanoseconds(found->st_ctim) || found->st_ctim.tv_nsec != 0 || look_keeps_times(path);
+}
+
+bool look_is_old(const char *path, const struct stat *found, uint64_t old) {
+    return look_last_change(found) < old && look_keeps_change_time(path, found);
+}
+
 looking look_begin(uint8_t *room, size_t size, bool system) {
     looking at = {.state = {room, 0, size, true, false}, .opened = NOT_YET, .named = system};
     if (system)
@@ -99,7 +108,7 @@ static bool guard_holds(const char *text, size_t size) {
 }
 
 /* Not: networks, FUSE, and overlays, whose lower layers may change behind them. From linux/magic.h; the names of these
- * stand in direct/guards.py. */
+ * stand in disk/change_times.py. */
 bool look_keeps_times(const char *path) {
     static const unsigned long KNOWN[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0xCA451A4E, 0x2FC12FC1};
     struct statfs system;
@@ -173,7 +182,7 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     switch (kind) {
     case 'f':
         append_status(&at->state, &found);
-        return look_allows(path, &found, R_OK);
+        return look_keeps_change_time(path, &found) && look_allows(path, &found, R_OK);
     case 'e':
         if (!look_entries(path, digest))
             return false;

@@ -65,6 +65,8 @@ def recall(engine: Engine, key: str) -> Answer | None:
         answer = Answer(str(data["text"]), observations)
     except (ValueError, KeyError, TypeError):
         return None
+    if observe.young(observations, engine.clock(), engine.racy):
+        return None  # of a version that kept such an answer
     return answer if all(observe.sign(one.how, one.path) == one.sign for one in observations) else None
 
 

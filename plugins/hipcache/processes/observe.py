@@ -18,6 +18,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
 from hipcache.disk.special import is_of_kernel
 from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
@@ -79,11 +80,12 @@ def _content(path: str) -> str:
 
 
 def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
-    """Did a file that was read change less than `racy` seconds ago? Its signature may not tell the next change."""
+    """Did a file that was read change less than `racy` seconds ago, or has it no change time? Its signature may not
+    tell the next change."""
     limit = (now - racy) * 1e9
-    return any(
-        one.how == READ and one.sign.count(" ") == 4 and int(one.sign.split()[4]) >= limit for one in observations
-    )
+    read = (one.sign.split() for one in observations if one.how == READ and one.sign.count(" ") == 4)
+    statuses = (tuple(map(int, numbers)) for numbers in read)
+    return any(status[4] >= limit or not keeps_change_time(status[0], *status[3:]) for status in statuses)
 
 
 def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observation, ...]:
