@@ -23,10 +23,11 @@ CONNECT, ANSWER = 0.7, 0.8
 
 
 class RemoteError(Exception):
-    """`kind`: see above; `hint`: what to do, where more is known than the kind says."""
+    """`kind`: see above; `message`: may have words of the server, of which none acts on a terminal; `hint`: what to do,
+    where more is known than the kind says."""
 
     def __init__(self, kind: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
+        super().__init__("".join(one if one.isprintable() else " " for one in message))
         self.kind = kind
         self.hint = hint
 

@@ -32,6 +32,7 @@ _CANCEL = "/google.longrunning.Operations/CancelOperation"
 _STAGES = {1: "queued", 2: "queued", 3: "executing", 4: "executing"}
 _SMALL = 1 << 20  # bytes
 _CHECK = 5.0  # of an address's timeout
+_MOST = 200  # characters of what the server says
 
 
 @dataclass(frozen=True)
@@ -251,12 +252,8 @@ def _result_of(operation: Any) -> Any:
     if wrong.code == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]:
         raise RemoteError(LIMIT, "an action took too long there")
     if wrong.code:
-        raise RemoteError(WORKER, f"it could not run an action (status {wrong.code}): {_line(wrong.message)}")
+        raise RemoteError(WORKER, f"it could not run an action (status {wrong.code}): {wrong.message[:_MOST]}")
     return answer.result
-
-
-def _line(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)[:200]
 
 
 def _seconds(metadata: Any) -> float:
