@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from remote_lab import HAS_CLIENTS, SECONDS
@@ -22,6 +23,7 @@ from hipcache.config import Config
 from hipcache.helper.connecting import connect
 from hipcache.helper.transfer import Transfer
 from hipcache.remote import queue
+from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
 from hipcache.remote.client import Client
@@ -127,6 +129,26 @@ def test_a_batch_is_no_larger_than_the_server_says() -> None:
         sender.close()
         reader.close()
     assert cas.asked.count("GetCapabilities") == 2
+
+
+@pytest.mark.parametrize("stored", [1 << 20, -1, 2_500_000])
+def test_a_stream_counts_as_sent_if_the_server_has_all_of_it(stored: int) -> None:
+    """It may end the stream early, also where another client has sent that content."""
+
+    class Early(Cas):
+        def _write(self, requests: Iterator[bytes], context: Any) -> bytes:
+            next(requests)
+            return bytes(pb.WriteResponse(committed_size=stored).SerializeToString())
+
+    content = bytes(2_500_000)
+    with serving(Early(most=2 << 20)) as url:
+        backend, told = connect(parse(url)), ""
+        try:
+            backend.put_contents([(blob_of(content), content)])
+        except RemoteError as error:
+            told = str(error)
+        backend.close()
+    assert bool(told) == (stored != len(content))
 
 
 def test_a_batch_that_is_refused_for_another_reason_is_a_fault_once() -> None:

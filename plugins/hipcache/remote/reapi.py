@@ -200,9 +200,12 @@ class Reapi:
                 yield pb.WriteRequest(resource_name=name, write_offset=start, finish_write=last, data=piece)
 
         try:
-            self._write(pieces(), timeout=_WHOLE, metadata=self.metadata)
+            stored = self._write(pieces(), timeout=_WHOLE, metadata=self.metadata).committed_size
         except grpc.RpcError as error:
             raise as_remote_error(error) from error
+        # The whole size also where the server had the content already (-1 is for compressed uploads alone).
+        if stored != blob.size:
+            raise RemoteError(UNREACHABLE, f"it took {stored} of {blob.size} bytes of a content")
 
     def stored_at(self, content: Blob) -> float | None:
         return None
