@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,13 @@ if not HAS_CLIENTS:
 import grpc
 from grpc_server import listening
 from hipcache.helper import remotes
+from hipcache.helper.connecting import connect
+from hipcache.helper.remotes import Remote
+from hipcache.remote.address import parse
+from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.breaker import Breaker
+from hipcache.store.local import LocalStore
+from test_remote_hostile import Answered, answering
 
 
 class Aborting(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -35,3 +43,34 @@ def test_the_words_of_a_server_do_not_act_on_a_terminal(code: grpc.StatusCode) -
     assert not good
     assert text.isprintable()
     assert text.endswith(" [2J ]0;title  instance 2J  over")
+
+
+@pytest.fixture(params=["missing", "no PEM", ""])
+def no_authority(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "no PEM").write_text("nothing")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", request.param and str(tmp_path / request.param))
+
+
+@pytest.mark.usefixtures("no_authority")
+def test_a_variable_that_names_no_certificates_is_told(tmp_path: Path) -> None:
+    for url in ("https://cache/main", "s3://bucket"):
+        with pytest.raises(RemoteError, match="SSL_CERT_FILE") as raised:
+            connect(parse(url))
+        assert "unset" in raised.value.hint
+    remote = Remote(parse("https://cache"), LocalStore(tmp_path, max_bytes=0), list, Breaker())  # type: ignore[arg-type]
+    remote.failed(raised.value)
+    told = remote.fault()
+    assert told
+    assert told[1] == raised.value.hint, "HIPCACHE_REMOTE is right"
+
+
+@pytest.mark.usefixtures("no_authority")
+def test_a_server_without_tls_needs_no_certificates() -> None:
+    def stored(path: str) -> Answered:
+        return 200, {"Content-Length": "6"}, iter([b"stored"])
+
+    with answering(stored) as (port, _):
+        backend = connect(parse(f"http://127.0.0.1:{port}/team?timeout=10"))
+        assert backend.contents([blob_of(b"stored")], lambda size: None) == {blob_of(b"stored"): b"stored"}
+        backend.close()

@@ -33,14 +33,15 @@ _HINT = "the build continues without it; 'hipcache doctor' checks it"
 
 @dataclass
 class Remote:
-    """`connect` gives the protocol, and is called when it is first needed. `kind`, of the last fault; `received`:
-    bytes, so far; `compilers`: see `Transfer`."""
+    """`connect` gives the protocol, and is called when it is first needed. `kind` and `hint`, of the last fault;
+    `received`: bytes, so far; `compilers`: see `Transfer`."""
 
     address: Address
     store: LocalStore
     connect: Callable[[], Backend]
     breaker: Breaker
     kind: str = ""
+    hint: str = ""
     received: int = 0
     compilers: Callable[[Sequence[str]], object] = bool
     _transfer: Transfer | None = None
@@ -54,7 +55,7 @@ class Remote:
 
     def failed(self, error: BaseException) -> None:
         """A fetch did: nothing is asked for until it is well."""
-        self.kind = error.kind if isinstance(error, RemoteError) else ""
+        self.kind, self.hint = (error.kind, error.hint) if isinstance(error, RemoteError) else ("", "")
         self.breaker.open(_words(error))
 
     def failed_upload(self, error: BaseException) -> str:
@@ -70,7 +71,9 @@ class Remote:
     def fault(self) -> list[str] | None:
         """In words what is wrong with it, and what to do."""
         why = self.breaker.why
-        return [f"remote '{self.address.name}': {why}", _HINTS.get(self.kind, _HINT)] if why else None
+        # Settings are wrong until they are corrected; a server may be well again when that is read.
+        hint = (self.kind == SETTINGS and self.hint) or _HINTS.get(self.kind, _HINT)
+        return [f"remote '{self.address.name}': {why}", hint] if why else None
 
     def probe(self) -> None:
         """Is it well again? Asked in the background."""

@@ -66,6 +66,9 @@ _HINTS = {
     "it speaks TLS only": "write https://",
     "it does not speak HTTP/1.1": "write grpc:// for a gRPC server, or correct the port",
 }
+# The library looks at the variables first, also at empty ones.
+_NO_AUTHORITIES = "SSL_CERT_FILE or SSL_CERT_DIR is set and names no certificates, or this system has none"
+_NO_AUTHORITIES_HINT = "correct or unset them (an empty one counts, too), or install the package ca-certificates"
 _STATUS = pattern(r"status code: (\d{3}[A-Za-z -]*)")
 
 
@@ -175,6 +178,8 @@ def connect(address: Address, credentials: Credentials) -> ObjectStore:
             _opened(address, credentials, ANSWER * address.timeout), lambda: _opened(address, credentials, _WHOLE)
         )
     except Exception as error:
+        if _lacks_authorities(error):
+            raise RemoteError(SETTINGS, _NO_AUTHORITIES, _NO_AUTHORITIES_HINT) from error
         raise RemoteError(SETTINGS, _first_line(error)) from error
 
 
@@ -191,7 +196,14 @@ def _opened(address: Address, credentials: Credentials, answer: float) -> Any:
     place: dict[str, Any] = {"prefix": address.path} if address.path else {}
     if address.scheme in ("http", "https"):
         url = f"{address.scheme}://{address.host}/{address.path}".rstrip("/")
-        return store.HTTPStore(url, **told)
+        try:
+            return store.HTTPStore(url, **told)
+        except Exception as error:
+            if address.scheme == "https" or not _lacks_authorities(error):
+                raise
+            # What comes over http:// may be anybody's, also behind a redirect to https://: no authority is needed.
+            options["allow_invalid_certificates"] = True
+            return store.HTTPStore(url, **told)
     if address.scheme == "s3":
         return store.S3Store(address.host, **place, **_endpoint(address, "endpoint"), **told)
     if address.scheme == "gs":
@@ -228,6 +240,12 @@ def _as_remote_error(error: Exception) -> RemoteError:
     if status:
         return RemoteError(UNREACHABLE, f"it answers with status {status[1].strip()}")
     return RemoteError(UNREACHABLE, _first_line(error))
+
+
+def _lacks_authorities(error: Exception) -> bool:
+    """Has the library found no certificate with which it could check a server's?"""
+    text = str(error)
+    return "builder error" in text and "certificates" in text
 
 
 def _first_line(error: Exception) -> str:
