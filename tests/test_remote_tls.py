@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from remote_lab import HAS_CLIENTS, SECONDS, Team, casd, free_port, nginx, running, uploaded
+from remote_lab import HAS_CLIENTS, SECONDS, Server, Team, casd, free_port, nginx, running, uploaded
 
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
@@ -49,6 +49,7 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run("req", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         signer = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
         run("x509", "-req", "-in", f"{name}.csr", *signer, "-extfile", "names", "-out", f"{name}.pem")
+    run("x509", "-req", "-in", "server.csr", *signer, "-extfile", "names", "-days", "-1", "-out", "expired.pem")
     (place / "token").write_text("of-the-team\n")
     (place / "wrong-token").write_text("of-another\n")
     return place
@@ -117,6 +118,53 @@ def test_another_host_name_is_told(address: str, certs: Path) -> None:
     assert not good
     assert text.endswith("': its certificate is for another host name")
     assert hint == "write the host in the address as the certificate has it"
+
+
+ASKING = ("-cert", "server.pem", "-CAfile", "ca.pem", "-Verify", "1", "-verify_return_error")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "server", "told", "hinted"),
+    [
+        ("https", ("-cert", "expired.pem"), "its certificate has expired", "clock"),
+        ("grpcs", ("-cert", "expired.pem", "-alpn", "h2"), "its certificate has expired", "clock"),
+        ("https", ASKING, "it asks for a client's certificate", "grpcs://"),
+        ("https", (*ASKING, "-tls1_2"), "it refuses the TLS connection", "grpcs://"),
+        ("grpcs", (*ASKING, "-alpn", "h2"), "it refuses the TLS connection", "cert-file"),
+        ("grpcs", (*ASKING, "-alpn", "h2", "-tls1_2"), "it refuses the TLS connection", "cert-file"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_is_told(
+    certs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    server: tuple[str, ...],
+    told: str,
+    hinted: str,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certs / "ca.pem"))
+    port = free_port()
+    paths = [f"{certs}/{word}" if word.endswith(".pem") else word for word in server]
+    argv = ["openssl", "s_server", "-quiet", "-port", str(port), "-key", f"{certs}/server.key", *paths]
+    with running(Server(tmp_path, port, argv, "")):
+        file = f"&ca-file={certs}/ca.pem" if scheme == "grpcs" else ""
+        ((good, text, hint),) = remotes.examine(f"{scheme}://127.0.0.1:{port}?timeout=10{file}")
+    assert not good
+    assert text.endswith(f": {told}")
+    assert hinted in hint
+
+
+@pytest.mark.parametrize("scheme", ["https", "grpcs"])
+def test_a_web_server_that_asks_for_a_certificate_is_told(
+    address: str, certs: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """nginx answers, with status 400."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certs / "ca.pem"))
+    file = f"&ca-file={certs}/ca.pem" if scheme == "grpcs" else ""
+    ((good, text, _),) = remotes.examine(address.replace("grpcs", scheme) + file)
+    assert not good
+    assert text.endswith("asks for a client's certificate")
 
 
 def test_a_compile_of_one_machine_is_a_hit_on_another(address: str, certs: Path, tmp_path: Path) -> None:

@@ -41,13 +41,18 @@ _SENT_AT_ONCE = 16
 _WHOLE = 30
 
 
-# In obstore's messages and their causes, in which there is no class for these.
+# In obstore's messages and their causes, in which there is no class for these. The first that is found counts.
 _FAULTS = {
     "connection refused": "it cannot be reached: connection refused",
     "dns error": "it cannot be reached: there is no such host",
     "timed out": "it does not answer in time",
     "timedout": "it does not answer in time",
     "notvalidforname": "its certificate is for another host name",
+    "invalidcertificate( expired": "its certificate has expired",
+    "invalidcertificate( notvalidyet": "its certificate is not valid yet",
+    "alertreceived( certificaterequired": "it asks for a client's certificate",
+    "no required ssl certificate": "it asks for a client's certificate",  # nginx, with status 400
+    "alertreceived(": "it refuses the TLS connection",
     "certificate": "its certificate is not trusted",
     "invalidcontenttype": "it does not speak TLS",
     "to https port": "it speaks TLS only",
@@ -61,6 +66,10 @@ _HINTS = {
     "it cannot be reached: connection refused": "start the server, or correct the host and port of its address",
     "it cannot be reached: there is no such host": "correct the host of its address, or this machine's DNS",
     "its certificate is for another host name": "write the host in the address as the certificate has it",
+    "its certificate has expired": "renew it, or set this machine's clock",
+    "its certificate is not valid yet": "set this machine's clock, or the server's",
+    "it asks for a client's certificate": "https:// gives none: use grpcs:// with cert-file and key-file, or a token",
+    "it refuses the TLS connection": "check its versions of TLS; to show it a certificate, use grpcs://",
     "its certificate is not trusted": "name the authority that has signed it: SSL_CERT_FILE=/PATH",
     "it does not speak TLS": "write http:// for a server without TLS, or correct the port",
     "it speaks TLS only": "write https://",
@@ -233,8 +242,9 @@ def _as_remote_error(error: Exception) -> RemoteError:
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
     # The address of the object follows, which says nothing to anybody.
+    lines = " ".join(text.lower().split())
     for sign, words in _FAULTS.items():
-        if sign in text.lower():
+        if sign in lines:
             return RemoteError(UNREACHABLE, words, _HINTS.get(words, ""))
     status = _STATUS.search(text)
     if status:

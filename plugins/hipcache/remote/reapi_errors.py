@@ -21,6 +21,7 @@ _OF_SERVER = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
 )
+_CLIENTS = "check whether it asks for a client's certificate: cert-file and key-file of an authority that it trusts"
 # In what the library says, in words that change from one version to another and name its own parts: in a user's words,
 # and what to do. The first that is found counts.
 _SIGNS = (
@@ -30,6 +31,10 @@ _SIGNS = (
         "it does not speak gRPC, or only with TLS",
         "write grpcs:// for a server with TLS, http:// for a web server, or correct the port",
     ),
+    ("certificate has expired", "its certificate has expired", "renew it, or set this machine's clock"),
+    ("certificate is not yet valid", "its certificate is not valid yet", "set this machine's clock, or the server's"),
+    ("unwrap failed", "it refuses the TLS connection", _CLIENTS),
+    ("_alert_", "it refuses the TLS connection", f"{_CLIENTS}, and the versions of TLS it has"),
     (
         "certificate_verify_failed",
         "its certificate is not trusted",
@@ -68,6 +73,11 @@ _SIGNS = (
         "check the proxy's log, and the server behind it",
     ),
     (
+        "http2 header with status: 400",
+        "it does not speak gRPC, or asks for a client's certificate",
+        "write http:// or https:// for a web server, or name cert-file and key-file",
+    ),
+    (
         "http2 header with status",
         "it does not speak gRPC",
         "write http:// or https:// for a web server, or correct the port",
@@ -75,6 +85,7 @@ _SIGNS = (
 )
 # Characters of what the library says, where nothing of it is known.
 _MOST = 120
+_NOT_GRPC = "Received http2 header with status"  # the library's, too; with code INTERNAL for status 400
 _INSTANCE = "correct the instance: in the address, all that follows HOST:PORT/"
 _NOT_OFFERED = "it does not offer all calls of the Remote Execution API"
 
@@ -94,7 +105,8 @@ def as_remote_error(error: Any) -> RemoteError:
     if code in _KINDS:
         return RemoteError(*_KINDS[code])
     details = " ".join(str(error.details() or "").split())
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED):  # of others the words are the server's
+    library = code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED)
+    if library or details.startswith(_NOT_GRPC):  # of others the words are the server's
         for sign, words, hint in _SIGNS:
             if sign in details.lower():
                 return RemoteError(UNREACHABLE, words, hint)
