@@ -74,3 +74,14 @@ def test_a_server_without_tls_needs_no_certificates() -> None:
         backend = connect(parse(f"http://127.0.0.1:{port}/team?timeout=10"))
         assert backend.contents([blob_of(b"stored")], lambda size: None) == {blob_of(b"stored"): b"stored"}
         backend.close()
+
+
+def test_answers_without_a_length_are_told() -> None:
+    def stored(path: str) -> Answered:
+        return 200, {"Transfer-Encoding": "chunked"}, iter([b"6\r\nstored\r\n0\r\n\r\n"])
+
+    with answering(stored) as (port, _):
+        ((good, text, hint),) = remotes.examine(f"http://127.0.0.1:{port}/team?timeout=10")
+    assert not good
+    assert text.endswith("': it, or a proxy before it, sends answers without their length")
+    assert "chunked" in hint

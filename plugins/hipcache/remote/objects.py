@@ -47,6 +47,7 @@ _FAULTS = {
     "dns error": "it cannot be reached: there is no such host",
     "timed out": "it does not answer in time",
     "timedout": "it does not answer in time",
+    "content-length header missing": "it, or a proxy before it, sends answers without their length",
     "notvalidforname": "its certificate is for another host name",
     "invalidcertificate( expired": "its certificate has expired",
     "invalidcertificate( notvalidyet": "its certificate is not valid yet",
@@ -65,6 +66,7 @@ _FAULTS = {
 _HINTS = {
     "it cannot be reached: connection refused": "start the server, or correct the host and port of its address",
     "it cannot be reached: there is no such host": "correct the host of its address, or this machine's DNS",
+    "it, or a proxy before it, sends answers without their length": "switch off chunked or compressed answers there",
     "its certificate is for another host name": "write the host in the address as the certificate has it",
     "its certificate has expired": "renew it, or set this machine's clock",
     "its certificate is not valid yet": "set this machine's clock, or the server's",
