@@ -85,3 +85,18 @@ def test_answers_without_a_length_are_told() -> None:
     assert not good
     assert text.endswith("': it, or a proxy before it, sends answers without their length")
     assert "chunked" in hint
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_server_that_limits_requests_is_not_full(scheme: str) -> None:
+    def limited(path: str) -> Answered:
+        return 429, {"Content-Length": "0"}, iter([])
+
+    exhausted = Aborting(grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")
+    with answering(limited) as (port, _), listening(exhausted, 20) as url:
+        backend = connect(parse(f"{url if scheme == 'grpc' else f'http://127.0.0.1:{port}'}?timeout=10"))
+        with pytest.raises(RemoteError, match="it limits how many requests it takes"):
+            backend.results([blob_of(b"action")], lambda size: None)
+        with pytest.raises(RemoteError, match="it accepts no more data" if scheme == "grpc" else ""):
+            backend.put_result(blob_of(b"action"), b"")
+        backend.close()

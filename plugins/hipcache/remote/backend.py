@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 # Kinds of errors.
 UNREACHABLE, DENIED, FULL, GARBAGE, SETTINGS = "unreachable", "denied", "full", "garbage", "settings"
 TOO_LARGE = "too large"
+# In words, of a server whose limit is one of time, not of space.
+LIMITED = "it limits how many requests it takes"
 # Of executors: the workers have another program; a command ended otherwise than with 0.
 TOOLCHAIN, STATUS = "toolchain", "status"
 # Bytes of a result, and of a content, that are taken from a remote or given to it. No object file is larger that

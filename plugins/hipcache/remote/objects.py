@@ -20,6 +20,7 @@ from hipcache.remote.backend import (
     CONNECT,
     DENIED,
     FULL,
+    LIMITED,
     MOST_CONTENT,
     MOST_RESULT,
     SETTINGS,
@@ -239,8 +240,10 @@ def _as_remote_error(error: Exception) -> RemoteError:
     # obstore has no class of its own for these.
     if any(f"{status} " in text for status in ("413 Payload", "413 Request", "413 Content")):
         return RemoteError(TOO_LARGE, "it accepts no content of that size")
-    if any(f"{status} " in text for status in ("507 Insufficient", "429 Too")):
+    if "507 Insufficient " in text:
         return RemoteError(FULL, "it accepts no more data")
+    if "429 Too " in text:
+        return RemoteError(FULL, LIMITED)
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
     # The address of the object follows, which says nothing to anybody.

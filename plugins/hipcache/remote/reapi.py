@@ -202,7 +202,7 @@ class Reapi:
         try:
             stored = self._write(pieces(), timeout=_WHOLE, metadata=self.metadata).committed_size
         except grpc.RpcError as error:
-            raise as_remote_error(error) from error
+            raise as_remote_error(error, sent=True) from error
         # The whole size also where the server had the content already (-1 is for compressed uploads alone).
         if stored != blob.size:
             raise RemoteError(UNREACHABLE, f"it took {stored} of {blob.size} bytes of a content")
@@ -251,7 +251,7 @@ class Reapi:
         try:
             return method(request, timeout=timeout, metadata=self.metadata)
         except grpc.RpcError as error:
-            raise as_remote_error(error) from error
+            raise as_remote_error(error, sent=method in (self._update, self._put_result)) from error
 
     def _each(self, method: Any, requests: Sequence[Any], timeout: float, progress: Progress) -> Iterator[Any]:
         """The answers to all of them, which go out at once; None for what is not there."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import grpc
 
-from hipcache.remote.backend import DENIED, FULL, UNREACHABLE, RemoteError
+from hipcache.remote.backend import DENIED, FULL, LIMITED, UNREACHABLE, RemoteError
 
 _KINDS: dict[Any, tuple[str, str]] = {
     grpc.StatusCode.UNAUTHENTICATED: (DENIED, "it denies access"),
     grpc.StatusCode.PERMISSION_DENIED: (DENIED, "it denies access"),
-    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, "it accepts no more data"),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: (FULL, LIMITED),
     grpc.StatusCode.DEADLINE_EXCEEDED: (UNREACHABLE, "it does not answer in time"),
 }
 # Of one content in an answer: what they say holds for the whole server, and others for that content alone.
@@ -100,8 +100,11 @@ def is_of_server(code: int) -> bool:
     return code in [one.value[0] for one in _OF_SERVER]
 
 
-def as_remote_error(error: Any) -> RemoteError:
+def as_remote_error(error: Any, *, sent: bool = False) -> RemoteError:
+    """`sent`: of a call that brought something to keep."""
     code = error.code()
+    if sent and code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return RemoteError(FULL, "it accepts no more data")
     if code in _KINDS:
         return RemoteError(*_KINDS[code])
     details = " ".join(str(error.details() or "").split())
