@@ -100,3 +100,27 @@ def test_a_server_that_limits_requests_is_not_full(scheme: str) -> None:
         with pytest.raises(RemoteError, match="it accepts no more data" if scheme == "grpc" else ""):
             backend.put_result(blob_of(b"action"), b"")
         backend.close()
+
+
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        ("", "it redirects in circles"),
+        ("ftp://cache/", "it redirects to an address that is not followed"),
+    ],
+)
+def test_a_redirect_that_leads_nowhere_is_told(to: str, told: str) -> None:
+    def elsewhere(path: str) -> Answered:
+        return 302, {"Location": to or path, "Content-Length": "0"}, iter([])
+
+    with answering(elsewhere) as (port, _):
+        ((good, text, _),) = remotes.examine(f"http://127.0.0.1:{port}/team?timeout=10")
+    assert not good
+    assert text.endswith(f"': {told}")
+
+
+def test_what_is_not_known_is_told_without_the_address_of_an_object() -> None:
+    from hipcache.remote.objects import _as_remote_error
+
+    error = OSError("Generic S3 error: Error performing GET http://cache/ac/267c in 6.18ms - HTTP error: odd\n\nDebug")
+    assert str(_as_remote_error(error)) == "Generic S3 error: HTTP error: odd"

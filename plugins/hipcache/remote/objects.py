@@ -60,6 +60,8 @@ _FAULTS = {
     "to https port": "it speaks TLS only",
     "unexpectedmessage": "it does not speak HTTP/1.1",
     " parse(": "it does not speak HTTP/1.1",
+    "badscheme": "it redirects to an address that is not followed",
+    "following redirect": "it redirects in circles",
     "error trying to connect": "it cannot be reached",
     "error sending request": "it cannot be reached",
 }
@@ -76,11 +78,15 @@ _HINTS = {
     "its certificate is not trusted": "name the authority that has signed it: SSL_CERT_FILE=/PATH",
     "it does not speak TLS": "write http:// for a server without TLS, or correct the port",
     "it speaks TLS only": "write https://",
+    "it redirects to an address that is not followed": "check its rules: http:// is not followed behind https://",
+    "it redirects in circles": "check its rules, and those of a proxy before it",
     "it does not speak HTTP/1.1": "write grpc:// for a gRPC server, or correct the port",
 }
 # The library looks at the variables first, also at empty ones.
 _NO_AUTHORITIES = "SSL_CERT_FILE or SSL_CERT_DIR is set and names no certificates, or this system has none"
 _NO_AUTHORITIES_HINT = "correct or unset them (an empty one counts, too), or install the package ca-certificates"
+# The address of an object, which says nothing to anybody.
+_WHERE = pattern(r"Error performing .*? - ")
 _STATUS = pattern(r"status code: (\d{3}[A-Za-z -]*)")
 
 
@@ -246,7 +252,6 @@ def _as_remote_error(error: Exception) -> RemoteError:
         return RemoteError(FULL, LIMITED)
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
-    # The address of the object follows, which says nothing to anybody.
     lines = " ".join(text.lower().split())
     for sign, words in _FAULTS.items():
         if sign in lines:
@@ -265,5 +270,5 @@ def _lacks_authorities(error: Exception) -> bool:
 
 def _first_line(error: Exception) -> str:
     """Obstore's messages go on with the debugging form, in which there may be headers."""
-    text = str(error).partition("\n")[0].strip()
+    text = _WHERE.sub("", str(error).partition("\n")[0]).strip()
     return (text or type(error).__name__)[:200]
