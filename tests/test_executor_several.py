@@ -156,12 +156,22 @@ def compilers_of(lab: Lab) -> int:
 
 
 def test_more_compiles_at_once_than_cores_use_the_workers_and_no_more_compilers_here(lab: Lab, server: Server) -> None:
-    """As `ninja -j 4` starts them, where one slot is for all: while one has it, the others' actions go elsewhere."""
+    """As `ninja -j 4` starts them, where one slot is for all: while one has it, the others' actions go elsewhere. (On a
+    busy machine the slot may be free whenever one of them asks.)"""
     assert told(lab, lab.environ["HIPCACHE_EXECUTOR"]) == "", "now the server has the compiler"
     before = execution_counts(lab)["done"]
     lab.environ |= {"HIPCACHE_JOBS": "1", "HIPCACHE_EXECUTOR": server.url}
+    for wave in range(6):
+        assert most_at_once(lab, [4 * wave + number for number in range(4)]) == 1
+        if execution_counts(lab)["done"] > before:
+            return
+    pytest.fail("no action went elsewhere")
+
+
+def most_at_once(lab: Lab, numbers: list[int]) -> int:
+    """Of passes here while sources of these numbers are compiled, all at once. Their objects are plain clang's."""
     commands, plain = [], []
-    for number in range(4):
+    for number in numbers:
         lab.write(f"k{number}.hip", kernel(str(number)))
         archs = ("--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
         commands.append(lab.words("-O3", *archs, source=f"k{number}.hip", output=f"k{number}.o"))
@@ -180,6 +190,5 @@ def test_more_compiles_at_once_than_cores_use_the_workers_and_no_more_compilers_
             one.kill()
             one.wait()
     assert [one.returncode for one in started] == [0] * 4
-    assert [(lab.root / f"k{number}.o").read_bytes() for number in range(4)] == plain
-    assert most == 1
-    assert execution_counts(lab)["done"] > before
+    assert [(lab.root / f"k{number}.o").read_bytes() for number in numbers] == plain
+    return most
