@@ -28,6 +28,7 @@ DROPPED = """\
 -pedantic-errors
 -std=c++17
 -std=gnu++20
+--std=c++17
 -pthread
 -source-date-epoch 5
 -fdebug-prefix-map=/build/random=.

@@ -57,6 +57,7 @@ def test_no_word_of_a_real_job_is_lost() -> None:
         (("-U", "A"), Role.MACRO, "-U", "A"),
         (("-O2",), Role.PLAIN, "-O2", ""),
         (("-std=c++17",), Role.PLAIN, "-std=", "c++17"),
+        (("--std=c++17",), Role.PLAIN, "--std=", "c++17"),
         (("-mllvm", "-amdgpu-early-inline-all=true"), Role.PLAIN, "-mllvm", "-amdgpu-early-inline-all=true"),
     ],
 )

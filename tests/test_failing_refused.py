@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from failing_lab import Trial, trial
-from hip import BARE, FAILED, HIT, LAUNCHER, MISS, only_15
+from hip import BARE, FAILED, HIT, LAUNCHER, MISS, Lab, only_15
 
 __all__ = ["trial"]
 
@@ -71,7 +71,7 @@ def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[
 
 
 @pytest.mark.archs(1)
-@pytest.mark.parametrize("flag", ["-std=c++71", "-std=c+17", "-std=c17", "-std=", "-std=c++117"])
+@pytest.mark.parametrize("flag", ["-std=c++71", "-std=c+17", "-std=c17", "-std=", "-std=c++117", "--std=c++71"])
 def test_a_misspelt_standard_is_left_to_the_compiler_without_the_engine(trial: Trial, flag: str) -> None:
     lab = trial.lab
     lab.compile()
@@ -92,6 +92,25 @@ def test_a_standard_that_there_is_is_cached(trial: Trial, flags: str) -> None:
     for end in (MISS, HIT):
         done = lab.compile(*flags.split())
         assert done.status or done.outcome == end
+
+
+@pytest.mark.archs(1)
+@pytest.mark.every_compiler
+@pytest.mark.parametrize("flags", ["--std=c++17", "--std c++17", "-Xarch_host --std=c++17"])
+def test_a_standard_with_two_dashes_is_cached(lab: Lab, flags: str) -> None:
+    for end in (MISS, HIT, HIT):
+        assert lab.compile(*flags.split()).outcome == end
+
+
+@pytest.mark.archs(1)
+@pytest.mark.every_compiler
+@pytest.mark.parametrize("flags", ["--std=c++71", "--std=c++14 --std=c++71", "-Xarch_device --std=c++71"])
+def test_a_misspelt_one_fails_in_the_words_of_clang(trial: Trial, flags: str) -> None:
+    words = trial.lab.words(*flags.split())
+    plain = trial.run(words)
+    assert plain[0] == 1
+    for _ in range(2):
+        assert trial.run(words, *LAUNCHER) == plain
 
 
 @pytest.mark.archs(1)

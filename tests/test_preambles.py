@@ -193,6 +193,7 @@ def test_counters_of_the_source_begin_at_zero(prelab: Lab) -> None:
         ["-gline-tables-only"],
         ["-fretain-comments-from-system-headers"],
         ["-std=c++20"],
+        ["--std=c++20"],
         ["-DBASE=__BASE_FILE__"],
         ["-Xclang", "-foffload-implicit-host-device-templates"],
     ],

@@ -24,7 +24,7 @@ def test_a_pass_serves_every_spelling(lab: Lab, first: str) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [("-O3", "-fPIC", "-std=c++17", "-DNDEBUG", "-Wall"), ("-O0",), ("-MMD",), ("-isystem", "src")],
+    [("-O3", "-fPIC", "-std=c++17", "-DNDEBUG", "-Wall"), ("-O0", "--std=c++17"), ("-MMD",), ("-isystem", "src")],
     ids=" ".join,
 )
 def test_it_is_shared_under_usual_flags(lab: Lab, flags: tuple[str, ...]) -> None:

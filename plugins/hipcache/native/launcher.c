@@ -174,8 +174,9 @@ static bool misspells_standard(char *const *argv) {
     for (char *const *word = argv + 1; *word; word++) {
         compiles += strcmp(*word, "-c") == 0;
         hip += strcmp(*word, "hip") == 0 || strcmp(*word, "-xhip") == 0 || ends(*word, ".hip");
-        standards += starts(*word, "-std=") || starts(*word, "--std") || **word == '@';
-        misspelt += starts(*word, "-std=") && !may_be_standard(*word + strlen("-std=")) && !starts(word[-1], "-X");
+        const char *standard = *word + starts(*word, "--std=");
+        standards += starts(standard, "-std=") || starts(standard, "--std") || **word == '@';
+        misspelt += starts(standard, "-std=") && !may_be_standard(standard + strlen("-std=")) && !starts(word[-1], "-X");
     }
     return compiles && hip && standards == 1 && misspelt == 1 && starts(base_name(argv[0]), "clang");
 }

@@ -39,7 +39,7 @@ static bool is_usual(const char *word) {
         "-fcolor-diagnostics", "-fdiagnostics-color", "-fvisibility-inlines-hidden", "-fno-strict-aliasing", "-pedantic", NULL};
     static const char *const begin[] = {"-D", "-U", "-I", "-L", "-l", "-W", "-O", "-g", "-std=", "-xhip", "--offload-arch=", "--cuda-gpu-arch=",
         "--rocm-path=", "--rocm-device-lib-path=", "--hip-path=", "--hip-device-lib-path=", "-fvisibility=", "-cuid=",
-        "-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=", "-ffp-contract=", "--target=", NULL};
+        "-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=", "-ffp-contract=", "--target=", "--std=", NULL};
     return *word != '-' || is_listed(word, words, false) || is_listed(word, begin, true);
 }
 

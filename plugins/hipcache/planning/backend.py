@@ -54,7 +54,7 @@ _OWN_WARNINGS = (
     *("misexpect", "override-module", "pass-failed", "source-mgr", "unsupported-floating-point-opt"),
 )
 _DROPPED = pattern(
-    rf"-(aux-(triple|target-cpu|target-feature)|std=.*|pthread|w|pedantic(-errors)?|source-date-epoch"
+    rf"-(aux-(triple|target-cpu|target-feature)|-?std=.*|pthread|w|pedantic(-errors)?|source-date-epoch"
     rf"|f(?:debug|macro|coverage)-prefix-map=.*"
     rf"|W(?!(?:no-)?(?:error=)?(?:no-)?(?:{'|'.join(_OWN_WARNINGS)})).*)"
 )

@@ -102,7 +102,7 @@ NOWHERE = "/proc/hipcache-messages"
 # Options whose value never names an input file, whatever it looks like.
 MERE_NAMES = frozenset(
     {name for name, role in _SEPARATE.items() if role is Role.PLAIN and name != "-mllvm"}
-    | {"-object-file-name=", "-std=", "-mframe-pointer="}
+    | {"-object-file-name=", "-std=", "--std=", "-mframe-pointer="}
     | {"-ffp-contract=", "-fgnuc-version=", "-debugger-tuning=", "-dwarf-version=", "-debug-info-kind="}
     | {"-fvisibility=", "-Rpass=", "-split-dwarf-file", "-coverage-data-file", "-coverage-data-file="}
 )
@@ -143,7 +143,7 @@ _REASONS = {
 _EMITS = frozenset(["-emit-obj", "-emit-llvm-bc", "-emit-llvm", "-S", "-E"])
 
 _UNDERSTOOD = (
-    *("-W", "-std=", "-stdlib=", "-R", "-pedantic", "-debugger-tuning=", "-debug-info-", "-dwarf-"),
+    *("-W", "-std=", "--std=", "-stdlib=", "-R", "-pedantic", "-debugger-tuning=", "-debug-info-", "-dwarf-"),
     *("-object-file-name=", "-compress-debug-sections", "--compress-debug-sections", "--mrelax-relocations"),
     *("--gpu-max-threads-per-block=", "--system-header-prefix=", "--no-system-header-prefix=", "-complex-range="),
     *("--dependent-lib=", "--linker-option=", "-coverage-", "-unwindlib=", "-isysroot"),

@@ -34,7 +34,7 @@ _WITH_VALUE = """
     -Xpreprocessor -Xoffload-linker -Xcuda-ptxas -Xcuda-fatbinary -Xopenmp-target -Xthinlto -mllvm -target --target
     -arch -L --library-directory -l -T -F -framework -u -z -e -A -B --prefix -G -rpath -resource-dir -working-directory
     --param --serialize-diagnostics -serialize-diagnostics -dependency-file --config -dumpdir -dumpbase -gcc-toolchain
-    -mthread-model -ccc-install-dir -ccc-gcc-name -Tbss -Tdata -Ttext
+    -mthread-model -ccc-install-dir -ccc-gcc-name -Tbss -Tdata -Ttext --std
 """
 SEPARATE = frozenset(_WITH_VALUE.split())
 

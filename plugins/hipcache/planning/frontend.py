@@ -33,7 +33,7 @@ _OTHER_FORMATS = pattern(
 )
 # Languages without raw strings, which the lexer takes for granted.
 _COUNTED = pattern(r"(?:^|\n)(?:\d+ warnings? and )?\d+ errors? generated(?: when compiling for [^\n]+)?\.\n\Z")
-_OLD = pattern(r"-std=(?:c|gnu)\+\+(?:98|03)")
+_OLD = pattern(r"--?std=(?:c|gnu)\+\+(?:98|03)")
 # Names of static functions get a hash of the source's path, or are listed with it in a compressed section; a sanitizer
 # names a part of the path.
 _HASHES_PATHS = (

@@ -62,7 +62,7 @@ _LEFT = pattern(
     r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
     r"|foffload-implicit|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
-    r"|std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
+    r"|-?std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding-)"
 )
 
 

@@ -47,7 +47,7 @@ _WITHOUT_PATHS = pattern(
     r"|(no-)?clear-ast-before-backend|disable-llvm-verifier|discard-value-names|main-file-name|pic-level|pic-is-pie"
     r"|source-date-epoch|-?compress-debug-sections(=\w+)?"
     r"|target-(cpu|feature|abi|linker-version)|tune-cpu|debugger-tuning=\w+|resource-dir|exception-model"
-    r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
+    r"|stack-protector(-buffer-size)?|O[0-3sgz]?|Ofast|-?std=[\w+:.]+|stdlib=[\w+]+|W[\w+=.,-]*|w|pthread"
     r"|vectorize-(loops|slp)|nogpulib|nobuiltininc|nostdsysteminc|nostdinc\+\+|relaxed-aliasing|no-struct-path-tbaa"
     r"|complex-range=\w+|(no-)?enable-noundef-analysis|disable-O0-optnone|disable-red-zone"
     r"|m(?!llvm|odule)[a-z0-9][\w-]*(=[\w.,+:-]*)?)"
