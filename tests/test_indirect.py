@@ -42,7 +42,7 @@ def by_a_script(lab: Lab) -> list[str]:
 REASONS: dict[str, tuple[Callable[[Lab], list[str]], str]] = {
     "the processor is asked": (
         lambda lab: lab.words("-march=native"),
-        "hipcache does not know all that the driver looked at",
+        "'-march=native' makes the driver ask the machine; name the processor (-march=znver3) instead",
     ),
     "a script reads a file of options": (by_a_script, "a script read a response file"),
 }

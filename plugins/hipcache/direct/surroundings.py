@@ -16,6 +16,7 @@ from hipcache.planning import tools
 from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command, Unwrapped
+from hipcache.planning.driver import why_unknown
 from hipcache.planning.responses import expand
 
 # Of the host, where no option names one; "generic" is that of AArch64.
@@ -26,7 +27,7 @@ def of(session: Session, asked: Asked | AskedToAssemble) -> Iterator[Watched]:
     """Raises Untraceable."""
     command, environ = session.command, session.engine.environ
     if session.notes or not asked.observations:
-        raise Untraceable(next(iter(session.notes), "hipcache does not know all that the driver looked at"))
+        raise Untraceable(next(iter(session.notes), why_unknown(command.arguments)))
     yield from _response_files(command)
     for one in (*command.unwrapped, Unwrapped(command.compiler, asked.program, asked.observations)):
         yield from _program(one, command, environ)

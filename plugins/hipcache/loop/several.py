@@ -37,7 +37,7 @@ def _make_each(
     from hipcache.direct import provenance
     from hipcache.inputs import watched
     from hipcache.inputs.identity import is_script
-    from hipcache.planning import asking, tools
+    from hipcache.planning import asking, driver, tools
 
     first = commands[0]
     if is_script(tools.which(first.compiler, first.cwd, engine.environ)):
@@ -56,5 +56,5 @@ def _make_each(
     if sum(one.jobs for one in done) != jobs or any(one.has_messages for one in done):
         raise PassThrough("several_sources", "the driver plans all of them differently")
     if not looked:
-        return done, provenance.Indirect("hipcache does not know all that the driver looked at")
+        return done, provenance.Indirect(driver.why_unknown(first.part_of))
     return done, provenance.together([one.provenance for one in done], map(watched.of_observation, looked))

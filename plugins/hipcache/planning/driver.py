@@ -27,6 +27,15 @@ DRIVER = "the driver"
 _NATIVE = pattern(r"(?:^|[=,;])native(?![\w/.-])")
 
 
+def why_unknown(arguments: Sequence[str]) -> str:
+    """Why it is not known all that the driver looked at, and what the user can do about it."""
+    word = next(filter(_NATIVE.search, arguments), "")
+    if not word:
+        return "hipcache does not know all that the driver looked at"
+    name = "the processor (-march=znver3)" if word.startswith("-m") else "the GPU (--offload-arch=gfx90a)"
+    return f"'{word}' makes the driver ask the machine; name {name} instead"
+
+
 def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The command with messages to nowhere: the driver removes the file that they would go to, even when it plans."""
     at, _ = messages_file(argv)
