@@ -32,7 +32,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 SOURCES = Path("plugins/hipcache/native")
 SHARED = (
     *("action.c", "ask.c", "blake3.c", "bytes.c", "contents.c", "elsewhere.c", "hit.c", "output.c"),
-    *("places.c", "project.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
+    *("places.c", "processor.c", "project.c", "reading.c", "refresh.c", "seal.c", "state.c", "statistics.c", "store.c"),
     "system.c",
 )
 OF_LAUNCHER = (

@@ -72,14 +72,16 @@ class Direct:
         return self.lab.store / "v1/actions" / name[:2] / name[2:]
 
 
-def remembered(direct: Direct, engine: Engine, done: Compiled, system: Sequence[str] = ()) -> str:
+def remembered(
+    direct: Direct, engine: Engine, done: Compiled, system: Sequence[str] = (), flags: Sequence[str] = ()
+) -> str:
     """Why no record of the lab's compile could be kept just now, in place of one that may be there. `system`:
     directories of what is not worked on."""
     lab, provenance = direct.lab, done.provenance
     assert isinstance(provenance, Provenance), provenance
     return remember(
         engine,
-        lab.words(),
+        lab.words(*flags),
         str(lab.root),
         lab.environ,
         provenance,

@@ -75,7 +75,8 @@ def test_only_an_option_that_says_native_asks_the_machine(direct: Direct) -> Non
     """Not a project by that name."""
     lab = direct.lab
     (lab.root / "native").mkdir()
-    for flag, known in ((f"-I{lab.root}/native", True), ("-march=native", False)):
+    lab.write("own.cfg", "-march=native\n")
+    for flag, known in ((f"-I{lab.root}/native", True), ("--config=./own.cfg", False)):
         lab.compile(flag)
         lab.compile(flag)
         assert direct.ask(flag) is known

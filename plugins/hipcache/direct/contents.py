@@ -16,6 +16,7 @@ permissions, but for who may execute a regular file:
     NUMBER   o   device, inode
     LINK     l   type (lstat), length of the text of the link, that text
     ENTRIES  e   as in the state
+    PROCESSOR  p  the same
     GONE, ABSENT, guards: nothing
 
 Which content a status stood for is known from the compile, for files of any age. The content of other files is read
@@ -32,7 +33,19 @@ from collections.abc import Mapping, Sequence
 from hipcache.direct.record import each_once
 from hipcache.inputs.keys import digest_file
 from hipcache.inputs.readset import Status, status_of
-from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, LINK, MODE, NUMBER, SAME, Watched, entries_digest
+from hipcache.inputs.watched import (
+    ABSENT,
+    ENTRIES,
+    FILE,
+    GONE,
+    LINK,
+    MODE,
+    NUMBER,
+    PROCESSOR,
+    SAME,
+    Watched,
+    entries_digest,
+)
 from hipcache.processes import observe
 from hipcache.processes.syscalls import LIST
 
@@ -65,7 +78,7 @@ def pack_contents(
                 parts.append(struct.pack("<Q", type_of(*struct.unpack("<Q", state))))
             elif one.kind == LINK:
                 parts.append(struct.pack("<Q", type_of(struct.unpack_from("<Q", state)[0])) + state[8:])
-            elif one.kind in (ENTRIES, NUMBER):
+            elif one.kind in (ENTRIES, NUMBER, PROCESSOR):
                 parts.append(state)
             elif one.kind in (GONE, ABSENT):
                 continue

@@ -23,7 +23,7 @@ from hipcache.direct.record import (
 from hipcache.engine import Engine
 from hipcache.errors import StoreError
 from hipcache.inputs import watched
-from hipcache.inputs.watched import ABSENT, FILE, SAME, Watched
+from hipcache.inputs.watched import ABSENT, FILE, PROCESSOR, SAME, Watched
 from hipcache.report import statistics
 from hipcache.report.outcome import CompileOutcome
 
@@ -64,8 +64,8 @@ def remember(
     near: list[Watched] = []
     kinds = guards.kinds()
     for one in guards.by_entries(depends, kinds):
-        # Two names of one directory may stand in either part; so all are compared in one.
-        (far if one.kind != SAME and is_of_system(one.path, system, working) else near).append(one)
+        # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
+        (far if one.kind not in (SAME, PROCESSOR) and is_of_system(one.path, system, working) else near).append(one)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
     files, system_files = watched.states(near), watched.states(far)
     if files is None or system_files is None:

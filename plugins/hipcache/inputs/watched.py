@@ -14,6 +14,7 @@ What goes into the digest, for each path in order (numbers as 8 bytes, little-en
     SAME   i   stat:  device, inode
     NUMBER o   the same, where the inode itself is in what was made (planning/inodes.py)
     LINK   l   lstat: mode, length of the text of the link, that text (length 0 for what is no link)
+    PROCESSOR p  its digest (native/processor.c); the path is the root
     ENTRIES e  BLAKE3 of the names in a directory, sorted, each followed by NUL
     GONE   n   stat fails: nothing      (also a link that leads nowhere)
     ABSENT a   lstat fails: nothing     (both: if it fails with another error than ENOENT and ENOTDIR, its number)
@@ -29,6 +30,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
 from hipcache.disk.reach import MISSING
@@ -37,9 +39,11 @@ from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
 from hipcache.processes.syscalls import LIST, READ
+from hipcache.processes.syscalls import PROCESSOR as LOOKED_AT_PROCESSOR
 from hipcache.values import dataclass
 
 FILE, MODE, SAME, NUMBER, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "o", "l", "e", "n", "a"
+PROCESSOR = "p"
 
 DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 
@@ -48,7 +52,7 @@ DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 class Watched:
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
     digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
-    and NUMBER: (device, inode); LINK: as `observe.sign`. None: whatever it is now."""
+    and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`. None: whatever it is now."""
 
     kind: str
     path: str
@@ -56,6 +60,8 @@ class Watched:
 
 
 def of_observation(one: Observation) -> Watched:
+    if one.how == LOOKED_AT_PROCESSOR:
+        return Watched(PROCESSOR, one.path, one.sign)
     if not one.sign:
         return Watched(ABSENT if one.how == LOOKED_AT_LINK else GONE, one.path)
     if one.how == LOOKED_AT_LINK:
@@ -111,6 +117,9 @@ def _read_state(one: Watched) -> bytes | None:
             return None
         return b"" if error.errno in MISSING else struct.pack("<Q", error.errno)
     mode, known = found.st_mode, one.known
+    if one.kind == PROCESSOR:
+        digest = native.processor()
+        return digest if digest and known in (None, digest.hex()) else None
     if one.kind == ENTRIES:
         return entries_digest(one.path) if observe.sign(LIST, one.path) == known else None
     if one.kind == MODE:

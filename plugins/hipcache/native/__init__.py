@@ -15,7 +15,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 8
+_INTERFACE = 9
 _NO_MEMORY = 8
 OUTDATED = "the native library does not match these sources, so hipcache does not use it"
 
@@ -150,6 +150,13 @@ def bitcode(content: bytes) -> bytes | None:
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
     text = said.take(library)
     return text if known else None
+
+
+def processor() -> bytes:
+    """The digest of the processor as `processor.c` takes it; empty if there is none."""
+    library = load()
+    digest = (ctypes.c_uint8 * 32)()
+    return bytes(digest) if library is not None and library.hipcache_processor(digest) else b""
 
 
 @dataclass(frozen=True)

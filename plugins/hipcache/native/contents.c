@@ -164,6 +164,8 @@ static bool see(void *context, const uint8_t *text, size_t size) {
     case 'o':
         look_number(state, found.st_dev), look_number(state, found.st_ino);
         return kind == 'i' ? see_same(of, &found) : expect(of, state->at + state->size - 16, 16);
+    case 'p':
+        return look_processor(state) && expect(of, state->at + state->size - DIGEST_BYTES, DIGEST_BYTES);
     case 'l': {
         const ssize_t length = look_link(path, &found, target);
         if (length < 0 || !expect_number(of, type_of(&found)) || !expect_number(of, (uint64_t)length) ||

@@ -1,6 +1,6 @@
 /* The functions that Python calls in its own process: a direct hit (the SCons front), a search in large files. */
 #define _GNU_SOURCE
-#include "direct.h"
+#include "look.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* The version of these functions: __init__.py takes no others. */
-int hipcache_interface(void) { return 8; }
+int hipcache_interface(void) { return 9; }
 
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
  * `counted` (what the statistics got) are the caller's to free. */
@@ -30,6 +30,12 @@ int hipcache_hit(const char *store, const char *directory, char *const *argv, ch
         direct_count(&asked, &found);
     direct_release(&found);
     return done;
+}
+
+/* 1 and the processor's digest (DIGEST_BYTES); 0 where it has none. */
+int hipcache_processor(uint8_t *digest) {
+    bytes state = {digest, 0, DIGEST_BYTES, true, false};
+    return look_processor(&state) && state.lent && !state.failed;
 }
 
 void hipcache_free(bytes *text) {

@@ -30,6 +30,7 @@ void look_failure(bytes *state); /* of that, by errno: the state of a path that 
 bool look_entries(const char *path, uint8_t digest[DIGEST_BYTES]);            /* of the names in a directory */
 /* The text of a link in `target`, nothing for what is none; its length, -1 where that cannot be told. */
 ssize_t look_link(const char *path, const struct stat *found, char target[PATH_MAX]);
+bool look_processor(bytes *state); /* processor.c: adds its digest; false where there is none */
 void look_digits(const struct stat *found, char digits[GUARD_DIGITS + 1]); /* of a guard */
 bool look_keeps_times(const char *path); /* is it in a local file system that keeps the times of directories? */
 void look_number(bytes *state, uint64_t value);

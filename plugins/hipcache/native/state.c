@@ -195,6 +195,8 @@ static bool look(void *context, const uint8_t *text, size_t size) {
     case 'o':
         look_number(&at->state, found.st_dev), look_number(&at->state, found.st_ino);
         return true;
+    case 'p':
+        return look_processor(&at->state);
     case 'l': {
         char target[PATH_MAX];
         const ssize_t length = look_link(path, &found, target);

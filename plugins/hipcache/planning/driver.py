@@ -25,15 +25,17 @@ Observations = tuple[observe.Observation, ...]
 DRIVER = "the driver"
 # `native` as the value of an option (-march=native, --offload-arch=gfx906,native), not as a part of a path.
 _NATIVE = pattern(r"(?:^|[=,;])native(?![\w/.-])")
+# Those that ask the processor alone.
+_OF_PROCESSOR = pattern(r"-m(?:arch|cpu|tune)=native")
 
 
 def why_unknown(arguments: Sequence[str]) -> str:
     """Why it is not known all that the driver looked at, and what the user can do about it."""
-    word = next(filter(_NATIVE.search, arguments), "")
-    if not word:
+    words = sorted(filter(_NATIVE.search, arguments), key=lambda word: _OF_PROCESSOR.fullmatch(word) is not None)
+    if not words:
         return "hipcache does not know all that the driver looked at"
-    name = "the processor (-march=znver3)" if word.startswith("-m") else "the GPU (--offload-arch=gfx90a)"
-    return f"'{word}' makes the driver ask the machine; name {name} instead"
+    name = "the processor (-march=znver3)" if _OF_PROCESSOR.fullmatch(words[0]) else "the GPU (--offload-arch=gfx90a)"
+    return f"'{words[0]}' makes the driver ask the machine; name {name} instead"
 
 
 def to_plan(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,13 +80,22 @@ def answer(
     found = answers.recall(engine, question)
     if found is None:
         added.check_edits(engine.environ)
+        asking = list(filter(_NATIVE.search, arguments))
+        processor = observe.processor() if asking else None
         found = run(program, argv, engine, runner, Path(cwd), scratch())
-        # The driver asks the machine what `native` means, and not through a path.
-        more = added.options(found.text, engine.environ)
-        if any(map(_NATIVE.search, arguments)) or any("native" in word for word in more):
+        if any("native" in word for word in added.options(found.text, engine.environ)):
             found = Answer(found.text, ())
+        elif asking:
+            found = _beside(found, processor if all(map(_OF_PROCESSOR.fullmatch, asking)) else None)
         answers.remember(engine, question, found)
     return program, found
+
+
+def _beside(found: Answer, processor: observe.Observation | None) -> Answer:
+    """The answer of a driver that has asked the machine what `native` means, and not through a path. `processor`: what
+    was asked, as it was before; None if that is not known."""
+    known = found.observations and processor and processor == observe.processor()
+    return Answer(found.text, (*found.observations, processor) if known and processor else ())
 
 
 def words_for(command: Command, more: Sequence[str]) -> list[str]:

@@ -18,10 +18,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
 from hipcache.disk.special import is_of_kernel
-from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
+from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 from hipcache.values import dataclass
 
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).
@@ -54,6 +55,8 @@ class Reached:
 
 def sign(how: str, path: str) -> str:
     """All that a process sees that looks at `path` in this way; empty if it is absent."""
+    if how == PROCESSOR:
+        return native.processor().hex()
     try:
         if how == LIST:
             return blake3("\0".join(sorted(os.listdir(path))).encode("utf-8", "surrogateescape")).hexdigest()
@@ -68,6 +71,12 @@ def sign(how: str, path: str) -> str:
     if how == READ and not stat.S_ISDIR(found.st_mode):
         return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     return oct(found.st_mode)
+
+
+def processor() -> Observation | None:
+    """The processor, on which `-march=native` depends; None where it is not known."""
+    found = sign(PROCESSOR, "/")
+    return Observation(PROCESSOR, "/", found) if found else None
 
 
 def _content(path: str) -> str:

@@ -13,6 +13,8 @@ from hipcache.values import dataclass
 
 # The ways to look at a path.
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"
+# What is no path (the root stands for one): the processor, by instructions that no list shows (native/processor.c).
+PROCESSOR = "processor"
 # The kernel lists the AMD GPUs here: files that can be looked at again, unlike all else that is asked of the machine.
 GPUS = "/sys/class/kfd/"
 
