@@ -94,7 +94,12 @@ def test_an_override_that_rewrites_words_is_left_to_the_driver(lab: Lab) -> None
 
 @pytest.mark.parametrize(
     ("edits", "words"),
-    [("#^-mllvm", ["-inline-threshold=10"]), ("^-I", ["-Wall"]), ("^-include ^h.h", ["-x", "hip", "-fno-such-option"])],
+    [
+        ("#^-mllvm", ["-inline-threshold=10"]),
+        ("^-I", ["-Wall"]),
+        ("^-include ^h.h", ["-x", "hip", "-fno-such-option"]),
+        ("#^-Xarch_host", ["-DX=1"]),
+    ],
 )
 def test_an_override_that_would_take_the_next_word_for_its_value_is_left_to_the_driver(
     lab: Lab, edits: str, words: list[str]

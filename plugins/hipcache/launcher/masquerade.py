@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, MutableMapping, Sequence
 
-from hipcache import VERBS, shared
+from hipcache import shared
 from hipcache.planning import tools
 
-_OTHER_COMPILERS = frozenset(["c++", "cc", "g++", "gcc", "iree-compile"])
+_OTHER_COMPILERS = frozenset(["c++", "cc", "g++", "gcc"])
 
 
 def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, str]) -> list[str] | str:
@@ -18,10 +18,8 @@ def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, st
     `started_as`: this program's own path."""
     name = os.path.basename(started_as)
     rest = list(argv)
-    if not _is_mask(name, started_as):
-        if not argv or argv[0].startswith("-") or argv[0] in (*VERBS, "help"):
-            return rest
-        if not _is_mask(os.path.basename(argv[0]), started_as):
+    if not _is_compiler(name):
+        if not argv or not _is_compiler(os.path.basename(argv[0])):
             return rest
         if not _is_this(tools.which(argv[0], "", environ), started_as):
             return rest
@@ -33,17 +31,17 @@ def unmask(started_as: str, argv: Sequence[str], environ: MutableMapping[str, st
     return [found, *rest]
 
 
-def _is_mask(name: str, started_as: str) -> bool:
-    """If this program has that name: does it stand for another one? (`python -m hipcache` starts `__main__.py`.)"""
-    if _is_compiler(name):
-        return True
-    if not name or "hipcache" in name or name == "__main__.py":
-        return False
-    return name != os.path.basename(os.path.realpath(started_as))
-
-
 def _is_compiler(name: str) -> bool:
-    return tools.is_clang(name) or tools.is_hipcc(name) or tools.without_version(name) in _OTHER_COMPILERS
+    """`clang++-15`, `hipcc`, `x86_64-linux-gnu-g++-12`. A target may stand before a hyphen."""
+    if tools.is_hipcc(name) or tools.is_iree_compile(name):
+        return True
+    while "hipcache" not in name:
+        if tools.is_clang(name) or tools.without_version(name) in _OTHER_COMPILERS:
+            return True
+        _, hyphen, name = name.partition("-")
+        if not hyphen:
+            break
+    return False
 
 
 def _is_this(path: str, started_as: str) -> bool:

@@ -1,9 +1,8 @@
 /* hipcache under a compiler's name: a link `clang++` to it, in a directory that comes first on PATH, makes every build
  * use it (as ccache's links in /usr/lib/ccache do). The real compiler is the next one of that name on PATH.
  *
- * A link may have the name of any compiler (`x86_64-linux-gnu-g++`), so each name stands for another program that has no
- * "hipcache" in it: distributions add a version or a prefix to that. A copy has its name for its own, unless that is a
- * compiler's.
+ * A link may have the name of any compiler, with a version and a target (`x86_64-linux-gnu-g++-12`). By all other names
+ * this is hipcache: distributions add a version or a prefix to it, and users have short names of their own.
  *
  * Another cache may do the same, and its next `clang++` may be this program again. So the compiler that was found is
  * told to all processes below, in a variable ("clang++=/usr/lib/ccache/clang++"): the second search begins
@@ -80,13 +79,12 @@ static bool is_version(const char *text) {
     return *text == 0 || (*text == '-' && isdigit((unsigned char)text[1]) && text[1 + strspn(text + 1, ".0123456789")] == 0);
 }
 
-static bool is_compiler_name(const char *name) {
-    static const char *const others[] = {"c++", "cc", "g++", "gcc", "iree-compile", NULL};
+/* Without a target before it. */
+static bool is_bare_name(const char *name) {
+    static const char *const others[] = {"c++", "cc", "g++", "gcc", NULL};
     for (const char *const *other = others; *other; other++)
         if (starts(name, *other) && is_version(name + strlen(*other)))
             return true;
-    if (strncmp(name, "hipcc", 5) == 0)
-        return is_version(name + 5) || strcmp(name + 5, ".pl") == 0 || strcmp(name + 5, ".bin") == 0;
     name += strncmp(name, "amd", 3) == 0 ? 3 : 0;
     if (strncmp(name, "clang", 5) != 0)
         return false;
@@ -94,18 +92,15 @@ static bool is_compiler_name(const char *name) {
     return is_version(name + (strncmp(name, "++", 2) == 0 ? 2 : 0));
 }
 
-/* If this program has that name: does it stand for another one? */
-static bool is_mask(const char *name) {
-    char own[PATH_MAX];
-    if (is_compiler_name(name))
+static bool is_compiler_name(const char *name) {
+    if (strncmp(name, "hipcc", 5) == 0)
+        return is_version(name + 5) || strcmp(name + 5, ".pl") == 0 || strcmp(name + 5, ".bin") == 0;
+    if (strcmp(name, "iree-compile") == 0)
         return true;
-    return *name && !strstr(name, "hipcache") && own_path(own) && strcmp(name, base_name(own)) != 0;
-}
-
-/* Is that first word the name by which this program was started? Some callers give another one. */
-static bool is_started_as(const char *name) {
-    const char *started = (const char *)getauxval(AT_EXECFN);
-    return started && strcmp(name, base_name(started)) == 0;
+    for (; name && !strstr(name, "hipcache"); name = strchr(name, '-'), name += name ? 1 : 0)
+        if (is_bare_name(name))
+            return true;
+    return false;
 }
 
 /* The place in PATH behind the program `path`, of that name; NULL if it is not on PATH. */
@@ -136,16 +131,14 @@ static bool real_compiler(const char *name, char path[PATH_MAX]) {
     return found && snprintf(told, sizeof told, "%s=%s", name, path) < (int)sizeof told && setenv(PASSED_VARIABLE, told, 1) == 0;
 }
 
-/* The words of the command, the compiler second, where this program is started under another's name, or where the
+/* The words of the command, the compiler second, where this program is started under a compiler's name, or where the
  * compiler that it is given is a link to it. */
 char **unmask(int *argc, char **argv) {
     static char path[PATH_MAX];
     const char *name = base_name(argv[0]);
-    const bool hidden = is_compiler_name(name) || (is_started_as(name) && is_mask(name));
+    const bool hidden = is_compiler_name(name);
     if (!hidden) {
-        if (*argc < 2 || argv[1][0] == '-' || is_subcommand(argv[1]))
-            return argv;
-        if (!is_mask(name = base_name(argv[1])) || !which(argv[1], path) || !is_this_program(path))
+        if (*argc < 2 || !is_compiler_name(name = base_name(argv[1])) || !which(argv[1], path) || !is_this_program(path))
             return argv;
     }
     if (!real_compiler(name, path)) {

@@ -7,9 +7,12 @@ import re
 from collections.abc import Mapping
 
 from hipcache.errors import PassThrough
-from hipcache.planning.driver_options import SEPARATE
+from hipcache.patterns import pattern
 from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.streams import names_stream
+
+# Options that certainly take no other word.
+_WHOLE = pattern(r"-(?:O|W|[DUI].|std=|f[\w-]+=|g\d?$)|[^-]")
 
 
 def options(text: str, environ: Mapping[str, str]) -> list[str]:
@@ -27,10 +30,10 @@ def options(text: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def check_edits(environ: Mapping[str, str]) -> None:
-    """Raises PassThrough if CCC_OVERRIDE_OPTIONS puts an option first whose value is the next word: that would be our
-    own `-###`, and the driver would compile."""
+    """Raises PassThrough if CCC_OVERRIDE_OPTIONS puts an option first whose value may be the next word: that would be
+    our own `-###`, and the driver would compile."""
     for edit in _edits(environ):
-        if edit[:1] == "^" and edit[1:] in SEPARATE:
+        if edit[:1] == "^" and not _WHOLE.match(edit[1:]):
             raise PassThrough("plan", f"CCC_OVERRIDE_OPTIONS has '{edit}'")
 
 

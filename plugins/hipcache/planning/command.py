@@ -137,6 +137,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         _refuse_link(arguments, cwd, environ)
         return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
     assembles = assembler.assembles(arguments, sources, cwd)
+    _refuse_programs(argv[0], sources)
     _refuse(arguments, sources, compiles=compiles, assembles=assembles, refused=refused, output=output, environ=environ)
     for name, _ in sources:
         if is_stream(os.path.join(cwd, name)):
@@ -212,6 +213,13 @@ def messages_file(argv: Sequence[str]) -> tuple[int, str]:
     return named[-1] if named else (0, "")
 
 
+def _refuse_programs(program: str, sources: list[tuple[str, str]]) -> None:
+    """`env`, `nice` and the like, of which the compiler would seem to be a source."""
+    behind = next((name for name, _ in sources if tools.is_clang(name) or tools.is_hipcc(name)), "")
+    if behind and any(is_hip(*source) for source in sources) and not tools.is_clang(program):
+        raise PassThrough("not_compiler", f"'{behind}' is behind it")
+
+
 def _refuse(
     arguments: tuple[str, ...],
     sources: list[tuple[str, str]],
@@ -225,9 +233,6 @@ def _refuse(
     hip = [name for name, language in sources if is_hip(name, language)]
     if not hip and not assembles:
         raise PassThrough("not_hip" if compiles or not sources else "link_or_not_hip")
-    behind = next((name for name, _ in sources if tools.is_clang(name) or tools.is_hipcc(name)), "")
-    if behind:
-        raise PassThrough("not_compiler", f"'{behind}' is behind it")
     if refused:
         raise PassThrough(*refused[0])
     if not output and preprocesses(arguments):

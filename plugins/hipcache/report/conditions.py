@@ -35,6 +35,8 @@ KINDS = {
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
+_INSTEAD = "be one instead"
+_MOVE = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
 _LINK = "the target of link"
@@ -89,7 +91,7 @@ def of_store(settings: Config) -> Iterator[Condition]:
     place = os.fspath(settings.dir)
     denied = _denied(place)
     if denied:
-        hint = _TARGET if denied.startswith(_LINK) else _WRITABLE
+        hint = _TARGET if denied.startswith(_LINK) else _MOVE if denied.endswith(_INSTEAD) else _WRITABLE
         yield Condition("store_not_writable", f"store '{place}' cannot be written: {denied}", hint, place)
         return
     layout = Layout(settings.dir)
@@ -161,7 +163,7 @@ def _denied(place: str) -> str:
     """The reason why nothing can be stored there; empty if there is none. Nothing is created."""
     layout = Layout(Path(place))
     if os.path.islink(layout.base):  # no link is followed below STORE
-        return f"'{layout.base}' is a symbolic link: let '{place}' be one instead"
+        return f"'{layout.base}' is a symbolic link: let '{place}' {_INSTEAD}"
     there = [path for path in (place, layout.base, layout.tmp, layout.blobs, layout.actions) if os.path.lexists(path)]
     nearest = place
     while not os.path.lexists(nearest):
