@@ -221,3 +221,21 @@ def test_root_leaves_nothing_of_its_own_in_the_store_of_a_user(root: Path) -> No
     config_file.write("max_size", "1G", {}, root / "hipcache.yaml", STORE)
     assert {path.lstat().st_uid for path in root.rglob("*")} == {OWNER}
     assert as_user(OWNER, lambda: LocalStore(root, max_bytes=0).get_action("f" * 64) == CONTENT) == 0
+
+
+@pytest.mark.parametrize("place", ["of a user", "its own"])
+def test_root_that_may_give_no_file_away_sets_the_stores_settings(
+    place: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a user namespace, without the capability, or on a server that squashes root."""
+    asked = []
+
+    def refuse(*words: object) -> None:
+        asked.append(words)
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    file = (root.parent if place == "of a user" else tmp_path) / "hipcache.yaml"
+    config_file.write("max_size", "1G", {}, file, STORE)
+    assert "1G" in file.read_text()
+    assert len(asked) == (place == "of a user")

@@ -23,7 +23,8 @@ def naming(path: Path) -> Iterator[None]:
 def write_whole(path: Path, content: bytes, *, through_links: bool = False, for_owner: bool = False) -> None:
     """Write beside `path` and rename; into it if it is special (/dev/null). `through_links`: also if it is a symbolic
     link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes a
-    dependency file. `for_owner`: root writes it for the owner of the directory. Raises OSError, which names a file."""
+    dependency file. `for_owner`: root writes it for the owner of the directory, if it may. Raises
+    OSError, which names a file."""
     with naming(path):
         _write_whole(path, content, through_links=through_links, for_owner=for_owner)
 
@@ -47,7 +48,10 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool, for_owner: 
                     os.posix_fallocate(file.fileno(), 0, len(content))
             file.write(content)
             if for_owner and os.geteuid() == 0:
-                os.fchown(file.fileno(), os.stat(path.parent).st_uid, -1)
+                owner = os.stat(path.parent).st_uid
+                if os.fstat(file.fileno()).st_uid != owner:
+                    with suppress(OSError):  # root without that capability, or on a server that squashes root
+                        os.fchown(file.fileno(), owner, -1)
         part.replace(path)
     except BaseException:
         with suppress(OSError):
