@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,41 @@ def test_a_holder_that_the_kernel_does_not_confirm_is_not_waited_for_long(
         assert told
         assert told[0] < 30
     os.close(fd)
+
+
+@pytest.fixture
+def busy(root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The open file in which the lock of KEY is held, by a process with another number."""
+    monkeypatch.setattr(locks, "_CHECK", 0.02)  # 1 s
+    monkeypatch.setattr(locks, "UNCONFIRMED", 0.1)  # 10 s
+    store.put_action(KEY, CONTENT)
+    with store.lock(KEY):
+        pass
+    fd, offset = os.open(root / "v1" / "locks", os.O_RDWR), locks.key_offset(KEY)
+    assert locks.try_lock(fd, offset)
+    os.pwrite(fd, struct.pack("<QQ", offset, os.getppid()), offset % 4096 * 16)
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize("lets_go_at", [5, 7])
+def test_only_two_doubts_in_a_row_end_a_wait(
+    lets_go_at: int, busy: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lets go of the lock while the second of them arises has not held up anybody in vain."""
+    answers = [False, True, True, False, True, False, False]
+    asked = []
+
+    def is_held_by(pid: int, fd: int, offset: int) -> bool:
+        asked.append(pid)
+        if len(asked) == lets_go_at:
+            locks.unlock(busy, locks.key_offset(KEY))
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(locks, "is_held_by", is_held_by)
+    waits, told = LocalStore(root, max_bytes=0), []
+    waits.work.on_timeout = told.append
+    with waits.lock(KEY) as waited:
+        assert waited
+    assert len(asked) == lets_go_at
+    assert not told

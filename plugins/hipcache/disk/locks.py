@@ -81,6 +81,8 @@ def wait_lock(
     while not try_lock(fd, offset, shared=shared):
         waited = time.monotonic() - start
         if waited >= patience or (waited >= next_check and give_up(waited)):
+            if try_lock(fd, offset, shared=shared):  # let go of since; to ask takes a while
+                return
             raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         if waited >= next_check:
             next_check += _CHECK
@@ -120,11 +122,11 @@ def held(
             return seconds >= _UNKNOWN
         if is_stopped(holder):
             return True
-        if seconds < UNCONFIRMED - _CHECK or is_held_by(holder, fd, offset):
+        if seconds < UNCONFIRMED - _CHECK:
             return False
-        # Not at the first time: it may have let go of the byte just then.
-        last, doubted = doubted, holder
-        return last == holder
+        # Two doubts in a row: it may have let go of the byte just then.
+        last, doubted = doubted, 0 if is_held_by(holder, fd, offset) else holder
+        return doubted != 0 and last == doubted
 
     try:
         try:
