@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import stat
 import struct
 import time
@@ -134,6 +135,31 @@ def test_a_compile_of_the_same_user_is_waited_for(root: Path) -> None:
         with pytest.raises(BlockingIOError):
             os.read(ready, 1)
     finally:
+        os.waitpid(holder, 0)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("umask", "waited_for"), [(0o077, True), (0o007, False)])
+def test_a_process_of_another_group_is_believed_in_a_private_store(root: Path, umask: int, waited_for: bool) -> None:
+    """As one under newgrp, sg or sudo -g: the kernel does not tell its locks."""
+    assert as_user(OWNER, lambda: fill(root, umask)) == 0
+    ready, told = os.pipe()
+    holder = os.fork()
+    if not holder:
+        os.setgroups([])
+        os.setgid(GROUP + 1)
+        os.setuid(OWNER)
+        ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE, as each program that is started anew
+        lock_of(root, os.getpid())
+        os.write(told, b"h")
+        time.sleep(1 if waited_for else 600)
+        os._exit(0)
+    try:
+        assert os.read(ready, 1) == b"h"
+        assert as_user(OWNER, lambda: waits(root, told)) == 0
+        assert select.select([ready], [], [], 0)[0] == ([] if waited_for else [ready])
+    finally:
+        os.kill(holder, 9)
         os.waitpid(holder, 0)
 
 

@@ -11,7 +11,8 @@ gets no lock file (confined.py), and every wait has a bound, after which the com
 may be a lie in a store that others write, and names a process that we cannot see if that is in another container or on
 another machine. So who waits asks the kernel: /proc/PID/fdinfo lists the locks of an open file (proc_pid_fdinfo(5)),
 and only this user's own processes can be asked, or by root all. A process of this user that holds the byte is one more
-compile of theirs, and worth a long wait; of all others the wait is a short one.
+compile of theirs, and worth a long wait; of all others the wait is a short one. Some of its own user's it does not
+show, those of another group among them: where nobody else can write the file, their rows are believed.
 
 Rejected: classic POSIX locks (the process holds them: threads do not exclude each other, and closing *any*
 descriptor of the file drops them); flock(2) (a file for each key, and somebody has to delete them); a file made with
@@ -156,19 +157,27 @@ def is_stopped(pid: int) -> bool:
 
 
 def is_held_by(pid: int, fd: int, offset: int) -> bool:
-    """Does that process, one of this user's, hold a lock on that byte of the file? False if it cannot be asked."""
+    """Does that process, one of this user's, hold a lock on that byte of the file? One that the kernel does not let us
+    ask (of another group: newgrp, sg; or from a user namespace) does if nobody else could have written its row."""
     try:
         if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
             return False
-        lock = [b"%d" % os.fstat(fd).st_ino, b"%d" % offset]
-        for name in os.listdir(f"/proc/{pid}/fdinfo"):
-            with suppress(OSError), open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
-                # lock: 1: OFDLCK ADVISORY  WRITE -1 fe:00:INODE FIRST LAST
-                for line in file:
-                    if line.startswith(b"lock:") and [line.split()[-3].split(b":")[-1], line.split()[-2]] == lock:
-                        return True
+        try:
+            return _lists_lock(pid, fd, offset)
+        except PermissionError:
+            return not os.fstat(fd).st_mode & 0o077
     except OSError:
-        pass
+        return False
+
+
+def _lists_lock(pid: int, fd: int, offset: int) -> bool:
+    lock = [b"%d" % os.fstat(fd).st_ino, b"%d" % offset]
+    for name in os.listdir(f"/proc/{pid}/fdinfo"):
+        with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
+            # lock: 1: OFDLCK ADVISORY  WRITE -1 fe:00:INODE FIRST LAST
+            for line in file:
+                if line.startswith(b"lock:") and [line.split()[-3].split(b":")[-1], line.split()[-2]] == lock:
+                    return True
     return False
 
 
