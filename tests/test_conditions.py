@@ -52,6 +52,7 @@ BY_SETTINGS = {
     "no key": ({"HIPCACHE_KEY": "{root}/key"}, b"cannot read the key of the store, '{root}/key'", b"umask 077"),
     "key": ({"HIPCACHE_KEY": "{root}/k.hip"}, b"the key of the store, '{root}/k.hip', ", b"umask 077"),
     "line break": ({"HIPCACHE_DIR": "{root}/a\nb"}, b"/a\nb' has a line break", b"a directory without one"),
+    "home": ({"HIPCACHE_DIR": "~/store", "HOME": "{root}/a\nb"}, b"variable 'HOME': '{root}/a\nb' has", b"without one"),
     "a file": ({"HIPCACHE_DIR": "{root}/k.hip"}, b"'{root}/k.hip' is not a directory", b"HIPCACHE_DIR"),
     "a link": ({"HIPCACHE_DIR": "{root}/linked"}, b"'{root}/linked/v1' is a symbolic link", b"HIPCACHE_DIR"),
 }

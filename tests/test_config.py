@@ -51,6 +51,25 @@ def test_an_empty_home_is_none(tmp_path: Path) -> None:
     assert config.load({"HOME": "", "HIPCACHE_DIR": str(tmp_path)}).dir == tmp_path
 
 
+@pytest.mark.parametrize(
+    ("variables", "variable"),
+    [
+        ({"HIPCACHE_DIR": "/a\nb"}, "HIPCACHE_DIR"),
+        ({"HIPCACHE_DIR": "~/c\nd"}, "HIPCACHE_DIR"),
+        ({"HIPCACHE_DIR": "~/c", "XDG_CACHE_HOME": "/c", "HOME": "/a\nb"}, "HOME"),
+        ({"HOME": "/a\nb"}, "HOME"),
+        ({"XDG_CACHE_HOME": "c\nd", "HOME": "/a\nb"}, "HOME"),
+        ({"XDG_CACHE_HOME": "/a\nb"}, "XDG_CACHE_HOME"),
+    ],
+)
+def test_a_line_break_in_the_path_of_the_store_is_told(variables: dict[str, str], variable: str) -> None:
+    text = variables[variable]
+    with pytest.raises(ConfigError) as caught:
+        config.load({"HOME": "/h", **variables})
+    assert caught.value.message == f"environment variable '{variable}': '{text}' has a line break"
+    assert config.load({"HIPCACHE_DIR": "/c", "HOME": "/a\nb", "XDG_CACHE_HOME": "/a\nb"}).dir == Path("/c")
+
+
 def test_the_config_file_of_the_user_is_read_where_it_exists(tmp_path: Path) -> None:
     for base, variables in ((tmp_path / ".config", {}), (tmp_path / "x", {"XDG_CONFIG_HOME": str(tmp_path / "x")})):
         file = base / "hipcache/hipcache.yaml"

@@ -103,8 +103,8 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     }
     place = given.get("dir") or texts.get("dir")
     store = _path(place, environ) if place else files.user_directory(environ, "XDG_CACHE_HOME", ".cache")
-    if place and "\n" in place.text:  # the driver's plan, which has paths of the store, is read line by line
-        _bad_value(place, "has a line break", "name a directory without one")
+    if "\n" in str(store):  # the driver's plan, which has paths of the store, is read line by line
+        _bad_value(_broken(place, environ), "has a line break", "name a directory without one")
     found_there = [(files.store_path(store), files.STORE)] if files.counts(files.store_path(store)) else []
     project = _project()
     found_there += [(project, files.PROJECT)] if project else []
@@ -131,6 +131,15 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     return Config(
         **values, config_file=user, system_config=system, files=read, origins=origins, warnings=tuple(warnings)
     )
+
+
+def _broken(place: Text | None, environ: Mapping[str, str]) -> Text:
+    """Where the line break in the store's path comes from; `place`: what names the store, if anything does."""
+    if place and "\n" in place.text:
+        return place
+    found_by_cache = not place and environ.get("XDG_CACHE_HOME", "").startswith("/")
+    variable = "XDG_CACHE_HOME" if found_by_cache else "HOME"
+    return Text(environ.get(variable, ""), f"environment variable '{variable}'", ENVIRONMENT)
 
 
 def _project() -> Path | None:
