@@ -175,6 +175,18 @@ def test_a_link_to_a_store_that_is_gone_says_so(lab: Lab) -> None:
         assert f"the target of link '{lab.root}/scratch', '/none/at/all', does not exist; create it".encode() in told
 
 
+@pytest.mark.parametrize("target", ["/none/at/all", "/proc/version"])
+def test_a_link_that_the_next_compile_replaces_is_no_condition(lab: Lab, target: str) -> None:
+    lab.warm()
+    (lab.store / "v1/tmp").rmdir()
+    (lab.store / "v1/tmp").symlink_to(target)
+    assert lab.hipcache("doctor", "--brief") == Ended(0, b"", b"")
+    lab.write("k.hip", (lab.root / "k.hip").read_text() + "int changed;\n")
+    plain = lab.run(lab.words(output="other.o"))
+    assert lab.hipcache(*lab.words(output="other.o")).err == plain.err
+    assert not (lab.store / "v1/tmp").is_symlink()
+
+
 def test_a_read_only_file_system_is_told(lab: Lab, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     ended = lab.hipcache(*lab.words(), env={"HIPCACHE_DIR": str(small_disk / "store")})

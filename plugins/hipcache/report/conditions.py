@@ -164,7 +164,10 @@ def _denied(place: str) -> str:
     layout = Layout(Path(place))
     if os.path.islink(layout.base):  # no link is followed below STORE
         return f"'{layout.base}' is a symbolic link: let '{place}' {_INSTEAD}"
-    there = [path for path in (place, layout.base, layout.tmp, layout.blobs, layout.actions) if os.path.lexists(path)]
+    parts = [place, layout.base, layout.tmp, layout.blobs, layout.actions]
+    if os.path.islink(layout.tmp):  # the next compile replaces it
+        parts.remove(layout.tmp)
+    there = [path for path in parts if os.path.lexists(path)]
     nearest = place
     while not os.path.lexists(nearest):
         nearest = os.path.dirname(nearest)
