@@ -119,6 +119,25 @@ def test_a_redirect_that_leads_nowhere_is_told(to: str, told: str) -> None:
     assert text.endswith(f"': {told}")
 
 
+@pytest.mark.parametrize("path", ["certificates", "a,timedout", "BadScheme", "invalidcontenttype"])
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (302, "it redirects in circles"),
+        (500, "it answers with status 500 Internal Server Error"),
+        (503, "it answers with status 503 Service Unavailable"),
+    ],
+)
+def test_the_words_of_an_address_are_not_taken_for_the_fault(path: str, status: int, told: str) -> None:
+    def answer(asked: str) -> Answered:
+        return status, {"Location": asked, "Content-Length": "11"}, iter([b"certificate"])
+
+    with answering(answer) as (port, _):
+        ((good, text, _),) = remotes.examine(f"http://127.0.0.1:{port}/{path}?timeout=10")
+    assert not good
+    assert text.endswith(f"': {told}")
+
+
 def test_what_is_not_known_is_told_without_the_address_of_an_object() -> None:
     from hipcache.remote.objects import _as_remote_error
 

@@ -53,17 +53,20 @@ _FAULTS = {
     "invalidcertificate( expired": "its certificate has expired",
     "invalidcertificate( notvalidyet": "its certificate is not valid yet",
     "alertreceived( certificaterequired": "it asks for a client's certificate",
-    "no required ssl certificate": "it asks for a client's certificate",  # nginx, with status 400
     "alertreceived(": "it refuses the TLS connection",
     "certificate": "its certificate is not trusted",
     "invalidcontenttype": "it does not speak TLS",
-    "to https port": "it speaks TLS only",
     "unexpectedmessage": "it does not speak HTTP/1.1",
     " parse(": "it does not speak HTTP/1.1",
     "badscheme": "it redirects to an address that is not followed",
     "following redirect": "it redirects in circles",
     "error trying to connect": "it cannot be reached",
     "error sending request": "it cannot be reached",
+}
+# In an answer with a status (nginx, 400), whose words are the server's own.
+_SAID = {
+    "no required ssl certificate": "it asks for a client's certificate",
+    "to https port": "it speaks TLS only",
 }
 # By those words.
 _HINTS = {
@@ -87,6 +90,7 @@ _NO_AUTHORITIES = "SSL_CERT_FILE or SSL_CERT_DIR is set and names no certificate
 _NO_AUTHORITIES_HINT = "correct or unset them (an empty one counts, too), or install the package ca-certificates"
 # The address of an object, which says nothing to anybody.
 _WHERE = pattern(r"Error performing .*? - ")
+_ADDRESS = pattern(r"\w+://\S*")
 _STATUS = pattern(r"status code: (\d{3}[A-Za-z -]*)")
 
 
@@ -252,11 +256,11 @@ def _as_remote_error(error: Exception) -> RemoteError:
         return RemoteError(FULL, LIMITED)
     if any(f"{status} " in text for status in ("401 Unauthorized", "403 Forbidden", "405 Method")):
         return RemoteError(DENIED, "it denies access")
-    lines = " ".join(text.lower().split())
-    for sign, words in _FAULTS.items():
+    text = _ADDRESS.sub("", text)  # words of an address are no signs
+    lines, status = " ".join(text.lower().split()), _STATUS.search(text)
+    for sign, words in (_SAID if status else _FAULTS).items():
         if sign in lines:
             return RemoteError(UNREACHABLE, words, _HINTS.get(words, ""))
-    status = _STATUS.search(text)
     if status:
         return RemoteError(UNREACHABLE, f"it answers with status {status[1].strip()}")
     return RemoteError(UNREACHABLE, _first_line(error))
