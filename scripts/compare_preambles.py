@@ -4,7 +4,6 @@ the same.
 
     scripts/compare_preambles.py DIRECTORY... [--compiler clang++-19] [--include DIR] [--archs gfx906,...] [--check N]
                                  [--seed N] [--seconds S] [--longest S] [--options SET...] [--flag=FLAG...]
-                                 [--headers standard|all]
 
 Takes each .hip, .cu and .cpp file below the directories that plain clang compiles as HIP, with each of five sets of
 options (-O3; -O0; -O2 -fPIC; -O2 with warnings; -g, which must go without), in an order that the seed tells. Prints for

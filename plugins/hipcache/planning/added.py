@@ -12,7 +12,7 @@ from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.streams import names_stream
 
 # Options that certainly take no other word.
-_WHOLE = pattern(r"-(?:O|W|[DUI].|std=|f[\w-]+=|g\d?$)|[^-]")
+_WHOLE = pattern(r"-(?:O|W|(?:[DUI]|MJ).|std=|f[\w-]+=|g\d?$)|[^-]")
 
 
 def options(text: str, environ: Mapping[str, str]) -> list[str]:
