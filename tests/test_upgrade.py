@@ -8,6 +8,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import blake3
@@ -79,12 +80,14 @@ def test_versions_take_turns_with_one_store(lab: Lab, tmp_path: Path, program: s
 
 def _later(payload: bytes) -> bytes:
     """The record as a later version may write it under the same key."""
-    if payload[:1] == b"x":
-        return zlib.compress(json.dumps({**json.loads(zlib.decompress(payload)), "format": 99, "later": 1}).encode())
-    if payload[:1] == b"[":
-        return json.dumps([{**entry, "later": 1} for entry in json.loads(payload)]).encode()
-    if payload[:1] == b"{":
-        return json.dumps({**json.loads(payload), "later": 1}).encode()
+    with suppress(ValueError, zlib.error):  # a digest may begin with any byte
+        if payload[:1] == b"x":
+            found = json.loads(zlib.decompress(payload))
+            return zlib.compress(json.dumps({**found, "format": 99, "later": 1}).encode())
+        if payload[:1] == b"[":
+            return json.dumps([{**entry, "later": 1} for entry in json.loads(payload)]).encode()
+        if payload[:1] == b"{":
+            return json.dumps({**json.loads(payload), "later": 1}).encode()
     return payload + b"later"
 
 
