@@ -35,11 +35,9 @@ KINDS = {
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
-_INSTEAD = "be one instead"
-_MOVE = "remove the link, or set HIPCACHE_DIR to another directory"
+_NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
-_LINK = "the target of link"
 _AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
@@ -91,8 +89,8 @@ def of_store(settings: Config) -> Iterator[Condition]:
     place = os.fspath(settings.dir)
     denied = _denied(place)
     if denied:
-        hint = _TARGET if denied.startswith(_LINK) else _MOVE if denied.endswith(_INSTEAD) else _WRITABLE
-        yield Condition("store_not_writable", f"store '{place}' cannot be written: {denied}", hint, place)
+        why, hint = denied
+        yield Condition("store_not_writable", f"store '{place}' cannot be written: {why}", hint, place)
         return
     layout = Layout(settings.dir)
     for path in dict.fromkeys((layout.tmp, layout.blobs, layout.actions)):  # each may be a mount of its own
@@ -159,11 +157,11 @@ def of_native() -> Iterator[Condition]:
         yield Condition("native_missing", f"the native library '{native.PATH}' cannot be loaded", _AGAIN)
 
 
-def _denied(place: str) -> str:
-    """The reason why nothing can be stored there; empty if there is none. Nothing is created."""
+def _denied(place: str) -> tuple[str, str] | None:
+    """Why nothing can be stored there, and what to do; None if it can. Nothing is created."""
     layout = Layout(Path(place))
     if os.path.islink(layout.base):  # no link is followed below STORE
-        return f"'{layout.base}' is a symbolic link: let '{place}' {_INSTEAD}"
+        return f"'{layout.base}' is a symbolic link: let '{place}' be one instead", _NO_LINK
     parts = [place, layout.base, layout.tmp, layout.blobs, layout.actions]
     if os.path.islink(layout.tmp):  # the next compile replaces it
         parts.remove(layout.tmp)
@@ -173,12 +171,12 @@ def _denied(place: str) -> str:
         nearest = os.path.dirname(nearest)
     for path in there or [nearest]:
         if os.path.islink(path) and not os.path.exists(path):
-            return f"{_LINK} '{path}', '{os.readlink(path)}', does not exist"
+            return f"the target of link '{path}', '{os.readlink(path)}', does not exist", _TARGET
         if not os.path.isdir(path):
-            return f"'{path}' is not a directory"
+            return f"'{path}' is not a directory", _WRITABLE
         if not os.access(path, os.W_OK | os.X_OK):
-            return f"'{path}' {_owned(path)}"
-    return ""
+            return f"'{path}' {_owned(path)}", _WRITABLE
+    return None
 
 
 def _owned(path: str) -> str:
