@@ -33,7 +33,7 @@ class Call:
 
 
 EXEC = Call(READ, 0)
-SOCKET, CONNECT = Call(STAT, 0), Call(STAT, 1)
+SOCKET, CONNECT = Call("socket", -1), Call("connect", 1)  # see `sockets`
 _NOFOLLOW = 0x100
 _X86_64 = {
     2: Call(READ, 0, flags=1),  # open

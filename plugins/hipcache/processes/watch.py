@@ -224,11 +224,11 @@ class _Watched:
         call = self._calls.get(number)
         if kind != SECCOMP_STOP or call is None:
             raise Unobservable(f"it makes system call {number}")
-        if call is CONNECT:
-            self._note(pid, STAT, connected_to(self._ptrace, pid, arguments))
-        if call is SOCKET:
-            check_socket(arguments)
-        if call is SOCKET or call is CONNECT:
+        if call in (SOCKET, CONNECT):
+            if call == SOCKET:
+                check_socket(arguments)
+            else:
+                self._note(pid, STAT, connected_to(self._ptrace, pid, arguments))
             self._ptrace.request(CONT, pid)
             return
         raw = self._ptrace.string(pid, arguments[call.path])
