@@ -9,17 +9,16 @@ for are added to those that it ignores (`direct/variables`). Are the tools other
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.direct import elsewhere, record, variables
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import StoreError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file
 from hipcache.inputs.memos import Memos
+from hipcache.inputs.readset import known_by
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.store import Store
@@ -134,10 +133,6 @@ class Adoption:
 
 
 def _state(path: str) -> object:
-    """Another one where the content is another."""
     with suppress(OSError, ValueError):
-        found = os.stat(path)
-        if not keeps_change_time(found.st_dev, found.st_mtime_ns, found.st_ctime_ns):
-            return digest_file(path)
-        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return known_by(path)
     return ()

@@ -6,7 +6,6 @@ is asked again after RENEW seconds, as it may have forgotten some of it, and aft
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipcache.config import Config
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import ConfigError
-from hipcache.inputs.keys import digest_file
+from hipcache.inputs.readset import known_by
 from hipcache.remote import credentials, needs, workers
 from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
@@ -68,7 +66,7 @@ class Server:
 
     def program(self, path: str, files: Sequence[str], pool: ThreadPoolExecutor) -> Program | None:
         """None while it is on its way. Raises RemoteError, OSError."""
-        key = (path, tuple(files), tuple(map(_status, files)))
+        key = (path, tuple(files), tuple(map(known_by, files)))
         with self._lock:
             uploaded, future = self._programs.get(key, (0.0, None))
             if future is None or (future.done() and time.monotonic() - uploaded > RENEW):
@@ -221,11 +219,3 @@ def _server(executor: Executor, *, implied: bool = False) -> Server:
         return reapi_execution.connect(executor, credentials.read(executor.address))
 
     return Server(executor, connect, Breaker(executor.address.timeout), implied)
-
-
-def _status(path: str) -> object:
-    """Another one where the content is another."""
-    found = os.stat(path)
-    if not keeps_change_time(found.st_dev, found.st_mtime_ns, found.st_ctime_ns):
-        return digest_file(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

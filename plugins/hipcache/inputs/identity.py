@@ -24,10 +24,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.errors import PassThrough
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.memos import Memos
+from hipcache.inputs.readset import tells
 from hipcache.inputs.trace import RACY
 from hipcache.inputs.watched import FILE, GONE, Watched
 from hipcache.patterns import pattern
@@ -252,7 +252,7 @@ def _status(path: str) -> Status | None:
 
 def _tells(status: Status | None) -> bool:
     """Would it be another one after a change?"""
-    return status is None or keeps_change_time(status[0], *status[3:])
+    return status is None or tells(status)
 
 
 def _dynamic_paths(path: str) -> list[str] | None:

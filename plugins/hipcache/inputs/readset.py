@@ -19,6 +19,7 @@ from typing import NamedTuple
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.disk.reach import may_read
+from hipcache.inputs.keys import digest_file
 from hipcache.values import dataclass
 
 Status = tuple[int, int, int, int, int]
@@ -26,6 +27,18 @@ Status = tuple[int, int, int, int, int]
 
 def status_of(found: os.stat_result) -> Status:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def tells(status: Sequence[int]) -> bool:
+    """Would the file have another status after a change, if it is old enough?"""
+    return keeps_change_time(status[0], *status[3:])
+
+
+def known_by(path: str) -> Status | str:
+    """What is another one where the file is: its status, or the digest of its content if that does not tell. Raises
+    OSError."""
+    status = status_of(os.stat(path))
+    return status if tells(status) else digest_file(path)
 
 
 def is_as_it_was(path: str, status: Status | None) -> bool:
@@ -108,16 +121,17 @@ class ReadSet:
             if not isinstance(epoch, str):
                 raise TypeError(epoch)
             return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
-        except (LookupError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error
 
 
 def _lasting(status: Sequence[int] | None) -> Status | None:
     """Of a read set. hipcache 1.0.0 kept those of files without a change time."""
-    if not status or not keeps_change_time(status[0], *status[3:]):
+    if not status:
         return None
     device, inode, size, modified, changed = status
-    return device, inode, size, modified, changed
+    found = (device, inode, size, modified, changed)
+    return found if tells(found) else None
 
 
 def alike(files: Iterable[ReadFile], identity: Callable[[str], object]) -> tuple[tuple[str, str], ...]:

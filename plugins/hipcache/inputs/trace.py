@@ -12,13 +12,12 @@ import os
 import threading
 from collections.abc import Collection, Iterable, Iterator
 
-from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.reach import why_not_missing
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.keys import digest_bytes, digest_file
-from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, is_as_it_was, status_of
+from hipcache.inputs.readset import Quote, ReadFile, ReadSet, Status, first_names, is_as_it_was, status_of, tells
 from hipcache.inputs.scans import Scanned, Scans
 from hipcache.inputs.search import Listings
 from hipcache.inputs.watched import ABSENT, DIRECTORY, FILE, GONE, LINK, MODE, NO_DIRECTORY, NUMBER, SAME, Watched
@@ -140,7 +139,7 @@ class Files:
 
     def lasting(self, status: Status) -> Status | None:
         """The status if it stands for the content, else None."""
-        return status if all(map(self._settled, status[3:])) and keeps_change_time(status[0], *status[3:]) else None
+        return status if all(map(self._settled, status[3:])) and tells(status) else None
 
     def _settled(self, time: int) -> bool:
         """Will a change from now on get another time (nanoseconds)?"""
