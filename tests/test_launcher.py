@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from dataclasses import replace as with_changes
 
@@ -205,3 +207,13 @@ def test_recache_takes_no_hits_and_stores_anew(lab: Lab) -> None:
     again = lab.compile(env={"HIPCACHE_RECACHE": "1"})
     assert again.counted.missed == {"gfx906", "gfx90a", "host"}
     assert lab.compile().outcome == HIT
+
+
+def test_a_miss_imports_nothing_that_takes_long_and_is_not_needed(lab: Lab) -> None:
+    lab.compile()
+    lab.write("k.hip", kernel("3"))
+    command = [sys.executable, "-X", "importtime", "-m", "hipcache", *lab.words(source="k.hip", output="out.o")]
+    said = subprocess.run(command, cwd=lab.root, env=lab.environ, capture_output=True, text=True, check=True).stderr
+    imported = {line.rpartition("|")[2].strip() for line in said.splitlines()}
+    assert "hipcache.loop.build" in imported
+    assert not imported & {"tempfile", "shutil", "random", "dataclasses", "argparse", "yaml", "difflib", "hipcache.cli"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hip import HIT, LLVM, PASSED_THROUGH, Compiled, Lab, script
+from hip import HIT, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script
+from kernels import kernel
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -64,6 +65,39 @@ def test_a_script_that_asks_for_the_time_or_at_random_is_left_alone(lab: Lab, sh
     """What it says may be another thing next time, though no path and no variable has changed."""
     lab.write("sourced", "now=${EPOCHSECONDS%??}\n")
     for made in through(lab, f'given=$*\n{line} $given\nexec CXX "$@"\n', shell=shell):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
+
+
+WHERE = 'here=$(cd "$(dirname "$0")" && pwd)\nexec CXX -DWHERE="$here" "$@"\n'
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+def test_a_script_that_looks_where_it_is_is_looked_behind(lab: Lab, shell: str) -> None:
+    assert through(lab, WHERE, shell=shell)[1].outcome == HIT
+
+
+def test_a_script_that_goes_by_a_link_is_asked_again_when_it_leads_elsewhere(lab: Lab) -> None:
+    lab.write("k.hip", kernel("NUMBER"))
+    for name in ("1", "2"):
+        lab.write(f"{name}/in/readme", "the same")
+    link = lab.root / "link"
+    link.symlink_to("1/in")
+    text = 'n=$(cd -P link/.. && pwd -P)\nexec CXX -DNUMBER=${n##*/} "$@"\n'
+    assert through(lab, text)[1].outcome == HIT
+    link.unlink()
+    link.symlink_to("2/in")
+    assert lab.compile().outcome == MISS
+
+
+def test_a_script_that_compiles_in_another_directory_is_left_alone(lab: Lab) -> None:
+    (lab.root / "elsewhere").mkdir()
+    for made in through(lab, f'cd elsewhere; exec CXX -I{lab.root} "$@"\n'):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
+
+
+@pytest.mark.parametrize("word", ["$OLDPWD", "${SHLVL}", "$(cd - >&2; pwd)", '"${MAKEFLAGS:-none}"'])
+def test_a_script_that_asks_for_what_each_command_changes_is_left_alone(lab: Lab, word: str) -> None:
+    for made in through(lab, f'exec CXX -DX={word} "$@"\n'):
         assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
 
 

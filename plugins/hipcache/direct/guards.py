@@ -13,7 +13,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
-from hipcache.disk.change_times import file_systems, keeps_times
+from hipcache.disk import change_times
+from hipcache.disk.change_times import keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
 from hipcache.values import replace
@@ -39,7 +40,7 @@ def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> t
 
 def kinds() -> Mapping[str, str]:
     """Of the file systems that are mounted now."""
-    return file_systems()
+    return change_times.kinds()
 
 
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:

@@ -23,12 +23,17 @@ _SECOND = 1_000_000_000
 def keeps_change_time(device: int, modified: int, changed: int) -> bool:
     """Has a file on that device, with these times (nanoseconds), a change time of its own? Else its status never stands
     for its content, as if it had always just changed. `native/state.c` has the same rule."""
-    return modified != changed or changed % _SECOND != 0 or keeps_times(device, _mounted.kinds())
+    return modified != changed or changed % _SECOND != 0 or keeps_times(device, kinds())
 
 
 def keeps_times(device: int, kinds: Mapping[str, str]) -> bool:
     """`kinds`: see `file_systems`."""
     return kinds.get(f"{os.major(device)}:{os.minor(device)}") in KEEP_TIMES
+
+
+def kinds() -> Mapping[str, str]:
+    """Of the file systems that are mounted now, by device."""
+    return _mounted.kinds()
 
 
 def file_systems(mounts: str = _MOUNTS) -> Mapping[str, str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 
 #: As of stat(2). With any other one a compiler may say that it cannot open the file, where it would go on without it.
 MISSING = (errno.ENOENT, errno.ENOTDIR)
+_MOST_LINKS = 40
 
 
 def may_read(path: str, found: os.stat_result) -> bool:
@@ -16,6 +18,27 @@ def may_read(path: str, found: os.stat_result) -> bool:
     mode = found.st_mode
     own = bool(mode & stat.S_IRUSR) and found.st_uid == os.geteuid()
     return mode & 0o444 == 0o444 or own or os.access(path, os.R_OK, effective_ids=True)
+
+
+def components(path: str) -> Iterator[str]:
+    """The paths at which the kernel looks, one after the other, to find `path` (absolute): each directory on the way,
+    and where a link leads (path_resolution(7)). Raises OSError for what it cannot follow."""
+    at, rest, links = "/", path.split("/")[::-1], 0
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        step = os.path.dirname(at) if name == ".." else os.path.join(at, name)
+        if name != ".." and os.path.islink(step):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+            text = os.readlink(step)
+            rest += text.split("/")[::-1]
+            at = "/" if text.startswith("/") else at
+        else:
+            at = step
+        yield step
 
 
 def why_not_missing(path: str) -> str:

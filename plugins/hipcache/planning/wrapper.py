@@ -30,6 +30,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -63,6 +64,9 @@ _CLOCKS = frozenset(["date", "hostname", "uptime"])
 _CLOCKS_OF_SHELLS = pattern(
     rb"\$\{?(?:EPOCHSECONDS|EPOCHREALTIME|SECONDS)\b|\(\([^\n]*\b(?:EPOCHSECONDS|SECONDS)\b|%\([^)\n]*\)T"
 )
+# Variables that no key has, but for TMPDIR, by which the two runs would differ. `cd -` reads OLDPWD.
+_VOLATILE = "|".join(sorted(answers.VOLATILE - {"_", "TMPDIR"})).encode()
+_VOLATILE_OF_SHELLS = pattern(rb"\$\{?[#!]?(?:" + _VOLATILE + rb")\b|\bcd[ \t]+-(?![\w-])")
 _COMMENT = pattern(rb"^[ \t]*#[^\n]*", re.MULTILINE)
 _OTHERS = pattern(rb"#![^\n]*\b(?:python|perl|ruby|lua|tclsh|node)")
 _LONGEST = 1 << 20  # bytes of a script
@@ -122,7 +126,7 @@ def _behind(
         started = list[str]()
         reached = _ask(engine, program, argv, cwd, runner, started)
         if is_script(program):
-            _check_clocks([program, *(one.path for one in reached.observations if one.how == READ)], started)
+            _check_texts([program, *(one.path for one in reached.observations if one.how == READ)], started)
         text = _text(engine, reached)
         twice = is_script(program) and not tools.is_hipcc(program)
         if twice and text != _text(engine, _ask(engine, program, argv, cwd, runner, [])):
@@ -157,15 +161,15 @@ def _ask(engine: Engine, program: str, argv: tuple[str, ...], cwd: str, runner: 
     return reached
 
 
-def _check_clocks(read: Iterable[str], started: Iterable[str]) -> None:
+def _check_texts(read: Iterable[str], started: Iterable[str]) -> None:
     """`read`: the script, and all files that were read meanwhile, scripts of shells among them."""
     asks = next((name for name in started if name.rpartition("/")[2] in _CLOCKS), "")
     if asks:
         raise PassThrough("wrapper", f"it asks '{asks}'")
-    for path in dict.fromkeys(read):
-        found = _CLOCKS_OF_SHELLS.search(_script(path))
-        if found:
-            raise PassThrough("wrapper", f"'{path}' has '{os.fsdecode(found.group())}', which asks for the time")
+    rules = (_CLOCKS_OF_SHELLS, "asks for the time"), (_VOLATILE_OF_SHELLS, "changes with each command of a build")
+    for path, (rule, why) in product(dict.fromkeys(read), rules):
+        if found := rule.search(_script(path)):
+            raise PassThrough("wrapper", f"'{path}' has '{os.fsdecode(found.group())}', which {why}")
 
 
 def _script(path: str) -> bytes:

@@ -97,6 +97,17 @@ def words_of(pid: int, name: str) -> tuple[str, ...]:
     return tuple(os.fsdecode(word) for word in content.split(b"\0")[:-1])
 
 
+def working_directory(pid: int, cwd: str) -> str:
+    """That of the process: as `cwd` spells it, if it is the same. Raises OSError."""
+    found = f"/proc/{pid}/cwd"
+    return cwd if os.path.samefile(found, cwd) else os.readlink(found)
+
+
+def is_script(pid: int, raw: str) -> bool:
+    """Is the process the interpreter of the program that it was to become?"""
+    return not os.path.samefile(f"/proc/{pid}/exe", os.path.join(f"/proc/{pid}/cwd", raw))
+
+
 def name_and_value(word: str) -> tuple[str, str]:
     name, _, value = word.partition("=")
     return name, value

@@ -33,6 +33,7 @@ class Call:
 
 
 EXEC = Call(READ, 0)
+CHDIR = Call("chdir", 0)
 SOCKET, CONNECT = Call("socket", -1), Call("connect", 1)  # see `sockets`
 _NOFOLLOW = 0x100
 _X86_64 = {
@@ -44,7 +45,7 @@ _X86_64 = {
     42: CONNECT,
     49: None,  # bind
     59: EXEC,  # execve
-    80: None,  # chdir
+    80: CHDIR,
     81: None,  # fchdir
     89: Call(LINK, 0),  # readlink
     137: Call(STAT, 0),  # statfs
@@ -60,7 +61,7 @@ _X86_64 = {
 _AARCH64 = {
     43: Call(STAT, 0),  # statfs
     48: Call(STAT, 1, 0),  # faccessat
-    49: None,  # chdir
+    49: CHDIR,
     50: None,  # fchdir
     56: Call(READ, 1, 0, flags=2),  # openat
     78: Call(LINK, 1, 0),  # readlinkat

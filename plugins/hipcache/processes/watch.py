@@ -22,6 +22,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from hipcache.disk.reach import components
 from hipcache.disk.special import is_of_kernel
 from hipcache.processes.ptrace import (
     CONT,
@@ -40,12 +41,15 @@ from hipcache.processes.ptrace import (
     WNOTHREAD,
     Ptrace,
     Unobservable,
+    is_script,
     name_and_value,
     words_of,
+    working_directory,
 )
 from hipcache.processes.sockets import check_socket, connected_to
 from hipcache.processes.syscalls import (
     AT_FDCWD,
+    CHDIR,
     CONNECT,
     EXEC,
     GPUS,
@@ -237,7 +241,11 @@ class _Watched:
             flags = self._ptrace.word(pid, arguments[call.how_at])
         directory = arguments[call.directory] if call.directory >= 0 else AT_FDCWD
         how = LINK if flags & call.no_follow else call.how
-        if call is EXEC:
+        if call is CHDIR:  # the process may ask for the name of where it is then, which links decide
+            for path in components(os.path.join(working_directory(pid, self._cwd), raw)):
+                self._note(pid, LINK, path)
+            raw = ""
+        elif call is EXEC:
             self._becoming[pid] = raw, self._ptrace.argv(pid, arguments[1])
         elif how == READ and flags & OPEN_FLAGS_WRITE:
             harmless = raw == os.devnull or (raw == _TERMINAL and flags == _BASHS_LOOK)
@@ -257,24 +265,22 @@ class _Watched:
         raw, argv = self._becoming.pop(pid)
         # The kernel itself opens a script's interpreter.
         self._note(pid, READ, os.readlink(f"/proc/{pid}/exe"))
-        if self._wanted(argv) and not self._is_script(pid, raw):
+        if self._wanted(argv) and not is_script(pid, raw):
             environ = dict(name_and_value(word) for word in words_of(pid, "environ"))
             waiting = tuple(words for other in sorted(self._live - {pid}) if (words := words_of(other, "cmdline")))
+            if working_directory(pid, self._cwd) != self._cwd:
+                raise Unobservable("it compiles in another directory")
             self.reached = os.path.join(self._cwd, raw), argv, environ, waiting
             return
         self._ptrace.request(CONT, pid)
 
-    def _is_script(self, pid: int, raw: str) -> bool:
-        """Is the process the interpreter of the program that it was to become?"""
-        return not os.path.samefile(f"/proc/{pid}/exe", os.path.join(f"/proc/{pid}/cwd", raw))
-
     def _note(self, pid: int, how: str, raw: str, directory: int = AT_FDCWD) -> None:
         path = raw
         if not raw.startswith("/"):
-            base = self._cwd
-            if directory & 0xFFFFFFFF != AT_FDCWD & 0xFFFFFFFF:
-                base = os.readlink(f"/proc/{pid}/fd/{directory}")
-            path = os.path.join(base, raw)
+            if directory & 0xFFFFFFFF == AT_FDCWD & 0xFFFFFFFF:
+                path = os.path.join(working_directory(pid, self._cwd), raw)
+            else:
+                path = os.path.join(os.readlink(f"/proc/{pid}/fd/{directory}"), raw)
         if path.startswith(("/proc/self/", self._ignore + "/")) or path == self._ignore:
             return  # itself, and what it has open: seen when it was opened
         if path in (os.devnull, "/dev/urandom"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 from hipcache.disk.confined import Confined
@@ -17,6 +16,8 @@ def why_not_created(store: Confined) -> OSError | None:
         base = Path(store.base)
         nearest = next(path for path in (base, *base.parents) if path.exists())
         if nearest != base:
+            import tempfile  # 5 ms, and only here
+
             os.rmdir(tempfile.mkdtemp(prefix=".hipcache-", dir=nearest))
     except OSError as error:
         return error
