@@ -70,12 +70,12 @@ def counts(lab: Lab) -> dict[str, int]:
     return found
 
 
-def prepare(lab: Lab, *flags: str, head: str = "") -> None:
+def prepare(lab: Lab, *flags: str, head: str = "", body: str = "") -> None:
     """After that there is a preamble for the device and for the host. (It takes two sources; where something else on
     the machine touches a directory above meanwhile, nothing is kept, and it takes some more, or another store.)"""
     for _ in range(3):
         for number in range(91, 98):
-            build(lab, number, *flags, head=head)
+            build(lab, number, *flags, head=head, body=body)
             if number > 91 and counts(lab)["made"] >= BOTH:
                 break
         if counts(lab) == {"used": 0, "made": BOTH, "checked": BOTH, "different": 0}:

@@ -36,7 +36,7 @@ def test_a_header_that_the_leading_includes_find_elsewhere_by_now(prelab: Lab) -
 def test_an_include_behind_the_leading_ones_that_is_shadowed(prelab: Lab) -> None:
     prelab.write("inc/late.hpp", "#define LATE 1\n")
     late = "int between;\n#include <late.hpp>\nint late() { return LATE; }\n"
-    prepare(prelab)
+    prepare(prelab, body=late)
     before = build(prelab, 1, body=late)
     assert counts(prelab)["used"] == BOTH
     prelab.write("first/late.hpp", "#define LATE 2\n")

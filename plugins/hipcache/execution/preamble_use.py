@@ -209,11 +209,13 @@ class PreambleUse:
         if plain.trace.files != made.trace.files:
             raise Different("other files were read")
         with_it, without = made.output.read_bytes(), plain.output.read_bytes()
+        matter = self.preambles.instances.matter(self.work.front, one, made)
         if with_it == without:
+            if matter:
+                self.preambles.instances.unsuited(self.work.front)
             return one
         if not self.work.bitcode:
             raise Different("another object")
-        matter = self.preambles.instances.matter(self.work.front, one, made)
         names = order.of_bitcode(without)
         if (
             bitcode.VTABLE in without

@@ -139,13 +139,15 @@ class Preambles:
         """The longest first."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
-                head = leading.of(file.read(1 << 16))
+                text = file.read(1 << 16)
         except OSError:
             return []
+        head, is_rare = leading.of(text), bitcode and not instantiated
         names, absent = self._named(front, head.names)
+        # Libraries declare functions and operators by names that the headers of a preamble call, too.
+        instantiated = instantiated and not self._includes_others(front, text, names)
         whole = len(names)
         numbers = [one for one in range(whole, -1, -1) if one == whole or one <= _SHORTEST]
-        is_rare = bitcode and not instantiated
         found = []
         for number in numbers:
             if number or preamble.WRAPPER in front.included:
@@ -162,6 +164,10 @@ class Preambles:
             plain = self._candidates(front, bitcode=bitcode, instantiated=False)
             return [other if one.is_refused else one for one, other in zip(known, plain, strict=True)]
         return known
+
+    def _includes_others(self, front: FrontEnd, text: bytes, names: Iterable[str]) -> bool:
+        """Does the source include more than standard headers?"""
+        return any(not self._named(front, [name])[0] for name in {*leading.included(text)}.difference(names))
 
     def _beside(self, source: str) -> list[tuple[str, ...]]:
         """The leading includes of sources in the same directory."""

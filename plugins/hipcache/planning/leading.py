@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -17,6 +18,8 @@ _BYTE_ORDER = b"\xef\xbb\xbf"
 _BLANK = pattern(rb"[ \t]*\n")
 _COMMENT = pattern(rb"[ \t]*(?://[^\n\\]*\n|/\*[^*\\?]*(?:\*(?!/)[^*\\?]*)*\*/[ \t]*\n)")
 _INCLUDE = pattern(rb"[ \t]*#[ \t]*include[ \t]*(<[\w./+-]+>|\"[\w./+-]+\")[ \t]*(?://[^\n\\]*)?\n")
+_NAME = pattern(rb"<[^>\n]+>|\"[^\"\n]+\"")
+_ANY_INCLUDE = pattern(rb"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*([^\n]*)", re.MULTILINE)
 _ODD = pattern(rb"\?\?|[^/]/\*|[\x00-\x08\x0b-\x1f\x7f]")
 # So many sources of a directory are looked at, and so many bytes of each.
 _BESIDE = 64
@@ -46,6 +49,14 @@ def of(text: bytes) -> Leading:
             names.append(include.group(1).decode())
             ends.append(at)
     return Leading(tuple(names), tuple(ends))
+
+
+def included(text: bytes) -> Iterator[str]:
+    """The names, in angles or quotes, of all includes in the text, also of those that a condition may leave out; empty
+    for a name that is computed."""
+    for include in _ANY_INCLUDE.finditer(text):
+        named = _NAME.match(include.group(1))
+        yield named.group().decode(errors="replace") if named else ""
 
 
 def beside(source: str) -> Iterator[tuple[str, ...]]:
