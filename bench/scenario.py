@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from workload import COMMENT, DEVICE_IF, HOST, Architectures
+from workload import COMMENT, DEVICE_IF, HOST, HOST_AGAIN, Architectures
 
 #: The two ways to build: all sources under ninja with every core busy, and one source by itself.
 NINJA, ALONE = "ninja", "alone"
@@ -71,6 +71,7 @@ SCENARIOS = (
     Scenario("added", "one architecture added to {many}", State.MANY, Expect.ADDED),
     Scenario("subset", "{base} of {many} architectures", State.MANY, Expect.NONE, plain_as="cold"),
     Scenario("host", "host-only edit", State.BASE, Expect.NONE, edit=HOST),
+    Scenario("host-again", "next host-only edit", State.BASE, Expect.NONE, edit=HOST_AGAIN, plain_as="host"),
     Scenario("comment", "comment-only edit", State.BASE, Expect.NONE, edit=COMMENT, plain_as="host"),
     Scenario("device-if", "edit in one architecture's #if", State.BASE, Expect.EDITED, edit=DEVICE_IF, plain_as="host"),
 )

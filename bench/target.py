@@ -44,6 +44,8 @@ TARGETS = (
     Target(ALONE, "host", "ccache", 0.3),
     Target(NINJA, "host", PLAIN, 0.3),
     Target(NINJA, "host", "ccache", 0.3),
+    Target(NINJA, "host-again", PLAIN, 0.3),
+    Target(NINJA, "host-again", PLAIN, 0.3, measure=CPU),
 )
 
 #: Without precompiled preambles, on top of those; small sources have targets of their own only.

@@ -16,7 +16,7 @@ from trouble import BenchError
 HERE = Path(__file__).resolve().parent
 
 #: The kinds of edit that scenarios ask for; each workload says what they are in its sources.
-HOST, COMMENT, DEVICE_IF = "host", "comment", "device-if"
+HOST, HOST_AGAIN, COMMENT, DEVICE_IF = "host", "host-again", "comment", "device-if"
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,18 @@ DEBIAN_ARCHS = Architectures(
 
 def _rocprim_edits(files: Sequence[str]) -> dict[str, tuple[Edit, ...]]:
     no_memory = '        return "no device memory";\n'
-    more_words = "out of device memory, free some and try again"
-    host = (
-        "    {\n"
-        '        std::cerr << bytes << " bytes of scratch memory\\n";\n'
-        f'        return "{more_words}";\n'
-        "    }\n"
-    )
+    words = {HOST: "out of device memory, free some and try again", HOST_AGAIN: "the device has no memory left"}
+
+    def host(more_words: str) -> str:
+        return (
+            "    {\n"
+            '        std::cerr << bytes << " bytes of scratch memory\\n";\n'
+            f'        return "{more_words}";\n'
+            "    }\n"
+        )
+
     return {
-        HOST: tuple(Edit(file, no_memory, host, marker=more_words) for file in files),
+        **{kind: tuple(Edit(one, no_memory, host(said), marker=said) for one in files) for kind, said in words.items()},
         COMMENT: tuple(Edit(file, "", "\n// Measured again: nothing to add.\n") for file in files),
         DEVICE_IF: tuple(Edit(file, "items = 4;", "items = 8;") for file in files),
     }
@@ -160,6 +163,9 @@ def _small() -> Workload:
         edits={
             HOST: tuple(
                 Edit(file, ": as it was", ": edited on the host", marker="edited on the host") for file in sources
+            ),
+            HOST_AGAIN: tuple(
+                Edit(file, ": as it was", ": and once more", marker=": and once more") for file in sources
             ),
             COMMENT: tuple(Edit(file, "", "\n// Measured again: nothing to add.\n") for file in sources),
             DEVICE_IF: tuple(Edit(file, "", only_there) for file in sources),

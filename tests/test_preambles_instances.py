@@ -63,7 +63,7 @@ def test_a_device_gets_one_with_instances_that_a_source_does_not_use(prelab: Lab
 
 @pytest.mark.archs(1)
 def test_sources_with_headers_of_a_library_get_one_without_instances_at_once(prelab: Lab) -> None:
-    """Else one would be made in vain, and each pass tried with it in vain: libraries declare operators and functions."""
+    """Libraries declare operators and functions: one with instances would be made, and tried, in vain."""
     prelab.write("own/hip/templates.hpp", _HEADER)
     prelab.write("inc/library.hpp", "struct of_library {}; void shown(of_library);\n")
     body = "int between;\n#include <library.hpp>\n" + _KERNEL.format("two(p[0])")
