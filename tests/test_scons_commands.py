@@ -130,6 +130,56 @@ def test_a_project_that_runs_commands_in_its_own_way_runs_the_compile(project: P
     assert project.build().up_to_date
 
 
+@pytest.mark.parametrize("names", ["abspath", "file"])
+def test_a_command_in_another_directory_runs_there(project: Project, names: str) -> None:
+    project.write({"w.h": "#define W 1\n", "sub/w.h": "#define W 2\n", "w.hip": "int at_the_top;\n"})
+    project.write({"sub/w.hip": "#include <w.h>\nint at[W] = {W};\n"})
+    command = f'env["HIPCOM"] = env["HIPCOM"].replace("$TARGET", "${{TARGET.{names}}}")\n'
+    command += f'env["HIPCOM"] = env["HIPCOM"].replace("$SOURCES", "${{SOURCE.{names}}}")\n'
+    made = []
+    for cache in (False, True):
+        how = f'env["HIPCACHE"] = {cache}\nenv.Append(HIPFLAGS=["-I."])\n'
+        project.construct(how + command + 'env.HipObject("sub/w.o", "sub/w.hip", chdir="sub")\n')
+        project.build()
+        made.append((project.root / "sub/w.o").read_bytes())
+        assert project.build().up_to_date
+        (project.root / "sub/w.o").unlink()
+    assert made[0] == made[1]
+    assert not (project.root / "w.o").exists()
+    assert project.outcomes == {"passed_through": 1}
+    project.build()
+    project.write({"sub/w.h": "#define W 3\n"})
+    assert project.build().compiled
+
+
+@pytest.mark.parametrize("flag", ["-DALL=~0", "-DEACH=[3]"])
+def test_a_compile_that_only_a_shell_can_run_is_counted(newest: Project, flag: str) -> None:
+    newest.construct(f'env.Append(HIPFLAGS=["{flag}"])\n' + ONE)
+    newest.build()
+    assert newest.outcomes == {"passed_through": 1}
+
+
+@pytest.mark.parametrize("word", ["~/clang++", '\\"{}\\"'])
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_compiler_that_the_shell_finds(newest: Project, word: str, cache: bool) -> None:
+    newest.construct(
+        f'''
+env["ENV"]["HOME"], env["HIPCACHE"] = Dir(".").abspath, {cache}
+import os
+os.symlink(env.WhereIs(env["HIPCXX"]), "clang++")
+env["HIPCXX"] = "{word}".format(env.WhereIs(env["HIPCXX"]))
+'''
+        + ONE
+    )
+    assert newest.build().compiled == ["one.o"]
+
+
+def test_a_root_that_is_none_is_no_root(newest: Project) -> None:
+    """As `os.environ.get("ROCM_PATH")` gives it."""
+    newest.construct('env["HIPPATH"] = None\n' + ONE)
+    assert "None" not in newest.build().out
+
+
 def test_a_compiler_that_only_the_projects_spawn_finds(newest: Project) -> None:
     """As in a container."""
     newest.construct(

@@ -167,3 +167,27 @@ env.AddPreAction("build/two.o", "echo before")
     (project.root / "build/one.o").unlink()
     assert project.build().compiled == ["build/one.o"]
     assert project.build().up_to_date
+
+
+def test_a_header_that_changes_while_the_compiler_runs_rebuilds(project: Project) -> None:
+    """Also if another object reads it afterwards, for which SCons signs it as it is then."""
+    compiler = 'clang "$@"; status=$?\ncase "$*" in *-c*/a.hip | *-c*" a.hip")\n'
+    compiler += "  [ -e edit ] && rm edit && echo '#define VALUE 2' >inc/v.h;; esac\nexit $status\n"
+    project.write({"inc/v.h": "#define VALUE 1\n", "edit": "", "my-clang": "#!/bin/sh\n" + compiler})
+    project.write({f"{name}.hip": f"#include <v.h>\nint {name} = VALUE;\n" for name in "ab"})
+    (project.root / "my-clang").chmod(0o755)
+    project.construct(
+        """
+text = open("my-clang").read()
+if "clang " in text:
+    open("my-clang", "w").write(text.replace("clang ", env.WhereIs(env["HIPCXX"]) + " "))
+env["HIPCXX"] = File("my-clang").abspath
+env.Append(HIPFLAGS=["-isystem", Dir("inc").abspath])
+env.HipObject("a.hip")
+env.HipObject("b.hip")
+"""
+    )
+    assert project.build().compiled == ["a.o", "b.o"]
+    assert not (project.root / "edit").exists()
+    assert "a.o" in project.build().compiled
+    assert project.build().up_to_date

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hipcache.errors import PassThrough
 from SCons.Action import CommandAction, LazyAction, ListAction
 from SCons.Subst import SUBST_CMD
 from SCons.Util import flatten
@@ -74,11 +75,19 @@ class HipAction(LazyAction):  # type: ignore[misc]
             return CommandAction.execute(command, target, source, env, executor)
         environ = commands.environment(env)
         cache = cached.open_cache(environ)
-        argv = commands.words(command, target, source, env, executor) if cached.is_on(env, cache) else None
-        if argv:
-            ahead.fetch_once(cache)
+        argv: tuple[str, ...] | None = None
+        ended: cached.Ended | None = None
+        if cached.is_on(env, cache):
+            argv = commands.words(command, target, source, env, executor)
+            ended = cached.left_to_scons(env, command, executor)
+            if not argv:
+                argv = commands.for_the_shell(command, target, source, env, executor)
+                ended = ended or cached.Ended(left=PassThrough("scons_spawn", "the shell"))
         with tempfile.TemporaryDirectory(prefix="hipcache-") as scratch:
-            ended = (cached.left_to_scons(env) or cached.compile(cache, argv, cwd)) if argv else None
+            if argv and not ended:
+                ahead.fetch_once(cache)
+                ended = cached.compile(cache, argv, cwd)
+            ended = ended if argv else None
             if ended and ended.status:
                 return commands.failed(command, target, source, env, executor, ended.why, ended.status)
             if ended and ended.left is None:
@@ -100,7 +109,8 @@ class HipAction(LazyAction):  # type: ignore[misc]
         """(what it read, result) of the user's own command. Clang's dependency file would lack what only a device
         pass includes; with CC_PRINT_HEADERS every pass adds the headers that it enters to one file."""
         compiler = env.subst("$HIPCXX", target=target, source=source).strip()
-        if " " not in compiler and not commands.is_there(compiler, env) and not commands.spawned_by(env):
+        is_plain = shell.split(compiler) == (compiler,)
+        if is_plain and not commands.is_there(compiler, env) and not commands.spawned_by(env, command, executor):
             cached.say(_NO_COMPILER.format(compiler))
             return (), commands.failed(command, target, source, env, executor, f"no compiler '{compiler}'", 127)
         headers = scratch / "headers"
@@ -110,7 +120,8 @@ class HipAction(LazyAction):  # type: ignore[misc]
             names = os.fsdecode(headers.read_bytes()).splitlines()
         except OSError:
             names = []  # no header at all, or no clang
-        files = dict.fromkeys(dependencies.locate(name.strip(), commands.directory()) for name in names)
+        cwd = os.getcwd() if commands.changes_directory(command, executor) else commands.directory()
+        files = dict.fromkeys(dependencies.locate(name.strip(), cwd) for name in names)
         return tuple(path for path in files if os.path.isfile(path)), result
 
     def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | bytes:
@@ -119,8 +130,9 @@ class HipAction(LazyAction):  # type: ignore[misc]
         the moment to settle them."""
         node = flatten([target])[0]  # Configure gives a node without a list around it
         reads = self._read.pop(node, None)
+        moved: list[str] = []
         if reads is not None:
-            dependencies.settle(node, source, _programs(node, target, source, env), reads)
+            moved = dependencies.settle(node, source, _programs(node, target, source, env), reads)
         environ = commands.environment(env)
         lines = env.subst_list(self._toolchain, SUBST_CMD, target, source)
         words = shell.split(commands.escaped(lines[0], env)) or ()
@@ -128,7 +140,7 @@ class HipAction(LazyAction):  # type: ignore[misc]
         engine = None if cache.config.disable else cache.engine
         known = toolchain.digest(words, environ, commands.directory(), engine)
         shadowed = shadows.seen(engine, str(node.get_abspath()), commands.directory()) if engine else ""
-        more = f"\n{known}" + (shadowed and f"\n{shadowed}")
+        more = "\n".join(["", known, *filter(None, [shadowed]), *(f"changed meanwhile: {path}" for path in moved)])
         signature: str | bytes = super().get_presig(target, source, env)
         return signature + more if isinstance(signature, str) else signature + more.encode()
 

@@ -61,7 +61,7 @@ def _entry(node: Any, cache: Cache) -> list[dict[str, object]]:
     action = next((one for one in actions if hasattr(one, "compile_of")), None)
     compiling = action and action.compile_of(target, source, env)
     argv = compiling and commands.words(compiling, target, source, env, executor)
-    if not argv:
+    if not argv or commands.spawned_by(env, compiling, executor):
         return []
     words = direct.kept_as(argv)
     return [{"directory": commands.directory(), "file": str(source[0]), "arguments": words, "parts": True}]

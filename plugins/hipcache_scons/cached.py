@@ -112,9 +112,9 @@ def _notice(found: Iterable[Condition]) -> None:
             say(f"hipcache: {condition}\n")
 
 
-def left_to_scons(env: Any) -> Ended | None:
+def left_to_scons(env: Any, action: Any, executor: Any) -> Ended | None:
     """For a command that only SCons can run as the project wants it."""
-    variable = commands.spawned_by(env)
+    variable = commands.spawned_by(env, action, executor)
     return Ended(left=PassThrough("scons_spawn", variable)) if variable else None
 
 

@@ -28,6 +28,14 @@ def words(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tup
     return argv if argv and is_there(argv[0], env) else None
 
 
+def for_the_shell(action: Any, target: Any, source: Any, env: Any, executor: Any) -> tuple[str, ...]:
+    """The words of an action of one command that only the shell can run, or whose failure SCons ignores; else empty."""
+    lines, ignore, _ = action.process(target, [node.rfile() for node in source], env, executor)
+    lines = [line for line in lines if line]
+    needed = len(lines) == 1 and (ignore or shell.split(escaped(lines[0], env)) is None)
+    return tuple(map(str, lines[0])) if needed else ()
+
+
 def failed(action: Any, target: Any, source: Any, env: Any, executor: Any, why: str, status: int) -> BuildError:
     """What SCons' own action returns when its one command ends with `status`."""
     lines, _, _ = action.process(target, [node.rfile() for node in source], env, executor)
@@ -40,9 +48,11 @@ def escaped(line: Any, env: Any) -> str:
     return " ".join(escape_list(line, env.get("ESCAPE", lambda word: word)))
 
 
-def spawned_by(env: Any) -> str:
-    """The variable by which the project runs commands in a way of its own: in a container, say, or with other variables
-    than `env["ENV"]`. Empty if SCons runs them as ever."""
+def spawned_by(env: Any, action: Any, executor: Any) -> str:
+    """The variable by which the project runs commands in a way of its own: in a container, say, in another directory,
+    or with other variables than `env["ENV"]`. Empty if SCons runs them as ever."""
+    if changes_directory(action, executor):
+        return "chdir"
     if env.get("SPAWN") is not subprocess_spawn:
         return "SPAWN"
     shell = env.get("SHELL")
@@ -63,8 +73,13 @@ def environment(env: Any) -> Mapping[str, str]:
     }
 
 
+def changes_directory(action: Any, executor: Any) -> bool:
+    """Does SCons change the directory for it (`chdir=`)? The names in its words are from there then."""
+    return bool(getattr(executor, "builder_kw", {}).get("chdir") or getattr(action, "chdir", None))
+
+
 def directory() -> str:
-    """SCons runs all commands from the directory of the SConstruct."""
+    """SCons runs all commands from the directory of the SConstruct, but for those with `chdir=`."""
     return str(get_default_fs().Top.get_abspath())
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 from hipcache.values import dataclass
 
+_TICK = 0.02  # seconds that the kernel's clock for files is behind
+
 
 def locate(name: str, cwd: str) -> str:
     """The absolute path of a file as SCons may know it, which takes `..` out by text alone: clang writes
@@ -52,9 +54,10 @@ def stored(target: Any) -> list[Any]:
     return [node for node in nodes if node.is_derived() or node.rexists()]
 
 
-def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: Reads) -> None:
+def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: Reads) -> list[str]:
     """Let the implicit dependencies of `target`, which was just built, be what was read. `programs`: those of its
-    command, which SCons puts after what the scanner finds."""
+    command, which SCons puts after what the scanner finds. Returns the paths of those that have changed since the
+    compile began: another compile may sign them as they are now, and SCons has one signature of a file for all."""
     scanner = target.builder.source_scanner
     env = target.get_build_env()
     scanned = [
@@ -72,6 +75,18 @@ def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: 
         _sign(node, reads.started)
     target.implicit = nodes
     target.implicit_set = set(nodes)
+    return [
+        str(node) for node in nodes if not node.is_derived() and _has_changed(str(node.get_abspath()), reads.started)
+    ]
+
+
+def _has_changed(path: str, started: float) -> bool:
+    """Not by the node's own status, which SCons keeps from its first look at the file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False  # SCons rebuilds for what is gone
+    return max(found.st_mtime, found.st_ctime) >= started - _TICK
 
 
 def _sign(node: Any, started: float) -> None:

@@ -28,7 +28,7 @@ class HipLinkAction(LazyAction):  # type: ignore[misc]
         if argv is None or _LINKS_DEVICE_CODE.isdisjoint(argv) or target[0].is_conftest():
             return super().execute(target, source, env, executor)
         cwd = commands.directory()
-        ended = cached.left_to_scons(env) or cached.link(cache, argv, cwd)
+        ended = cached.left_to_scons(env, self, executor) or cached.link(cache, argv, cwd)
         if ended.status:
             return commands.failed(self, target, source, env, executor, ended.why, ended.status)
         if ended.left is None:

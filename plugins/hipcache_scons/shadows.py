@@ -49,7 +49,7 @@ def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[s
 def seen(engine: Engine, path: str, cwd: str) -> str:
     """The headers that have appeared or gone since the object was made, in words; empty if there are none."""
     data = _read(engine, path)
-    appeared = [name for name in data.get("absent", ()) if os.path.lexists(os.path.join(cwd, name))]
+    appeared = [name for name in data.get("absent", ()) if os.path.exists(os.path.join(cwd, name))]
     gone = [name for name in data.get("present", ()) if not os.path.exists(os.path.join(cwd, name))]
     return " ".join([*(f"appeared: {name}" for name in appeared), *(f"gone: {name}" for name in gone)])
 

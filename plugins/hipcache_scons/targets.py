@@ -5,7 +5,8 @@ SCons ends, the list is written, if an object was made (report/targets.py reads 
 
     {"version": 1, "targets": {"libaxpy.a": ["axpy.o"]}}
 
-beside the objects, in the deepest directory that has all of them; paths are relative to it. `scons -c` removes it.
+beside the objects, in the deepest directory that has all of those below the SConstruct; paths are relative to it.
+`scons -c` removes it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 
 from SCons.Script import GetOption
 from SCons.Util import is_List
+
+from hipcache_scons import commands
 
 # As in report/targets.py.
 LIST = ".hipcache-targets.json"
@@ -50,6 +53,10 @@ def _note(target: Any, source: Any, env: Any) -> tuple[Any, Any]:
     return target, source
 
 
+def _is_below(place: str, directory: str) -> bool:
+    return os.path.commonpath([place, directory]) == directory
+
+
 @atexit.register
 def _write() -> None:
     """As SCons ends; without a list an object's place tells its target."""
@@ -57,7 +64,11 @@ def _write() -> None:
         listed = {target.get_abspath(): [one.get_abspath() for one in objects] for target, objects in _objects.items()}
         if not listed:
             return
-        directory = os.path.commonpath([os.path.dirname(path) for some in listed.values() for path in some])
+        places = [os.path.dirname(path) for some in listed.values() for path in some]
+        top = commands.directory()
+        directory = os.path.commonpath([place for place in places if _is_below(place, top)] or places)
+        if directory != top and _is_below(top, directory):
+            return  # not into what is not the project's: the parent of several projects, or the root
         place = os.path.join(directory, LIST)
         if GetOption("clean") and not GetOption("no_exec"):
             os.unlink(place)

@@ -112,7 +112,7 @@ def _builder(action: HipAction, emitter: Callable[..., Any], prefix: str, suffix
 
 
 def _compiler(env: Any) -> str:
-    path = env.subst(str(env.get("HIPPATH", "")))
+    path = runtime.root(env)
     if path:
         for name in ("amdclang++", "clang++"):
             for directory in (f"{path}/llvm/bin", f"{path}/bin"):
@@ -140,7 +140,7 @@ def _check_archs(target: Any, env: Any) -> None:
 
 def _target_flags(target: Any, source: Any, env: Any, for_signature: bool) -> str:
     flags = [f"--offload-arch={arch}" for arch in _archs(env)]
-    path = env.subst(str(env.get("HIPPATH", "")))
+    path = runtime.root(env)
     if path:
         flags.append(f'"--rocm-path={path}"' if " " in path else f"--rocm-path={path}")
     return " ".join(flags)
@@ -207,7 +207,7 @@ class _SmartLink:
 
 
 def _is_hip(node: Any) -> bool:
-    return bool(node.sources) and str(node.sources[0]).endswith(SUFFIX)
+    return getattr(node.attributes, "hip_flags", None) is not None
 
 
 def _is_relocatable(node: Any) -> bool:

@@ -36,7 +36,7 @@ ADVICE = {
     "response_file": "check that the file after '@' exists and can be read",
     "iree_output": "write one module with -o; write dumps with a separate command",
     "wrapper": 'use clang++ itself, or end the script with: exec clang++ "$@"',
-    "scons_spawn": "set the variable that 'hipcache explain' names for other commands only, or change ENV instead",
+    "scons_spawn": "'hipcache explain' names which: set it for other commands only, or write words that need no shell",
     "driver": "run the command with -### and read what the compiler says",
     "plan": _ASK,
     "compiler_option": "leave out that option, or report it: hipcache caches only if it knows every option",

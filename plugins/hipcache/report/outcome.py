@@ -113,7 +113,7 @@ REASONS = {
     "response_file": "a response file cannot be read",
     "iree_output": "this iree-compile command writes something other than one module",
     "wrapper": "hipcc, or another script in the compiler's place, does more than run clang",
-    "scons_spawn": "the Environment of SCons runs commands in its own way (SPAWN, SHELL, SHELL_ENV_GENERATORS)",
+    "scons_spawn": "SCons must run the command itself (SPAWN, SHELL, SHELL_ENV_GENERATORS, chdir, words for the shell)",
     "driver": "the driver prints no plan (-###)",
     "plan": "hipcache does not know this kind of driver plan",
     "compiler_option": "hipcache does not know an option of the compiler proper (cc1)",
