@@ -120,6 +120,12 @@ def another(response: Any) -> None:
     blob.hash, blob.size_bytes = "a7ecc0e2e5b1c9ea7e0eff0d5c1bd4d1b7bd4f6d1c9dbf10b3ecdbdb2b3de3f1", 14
 
 
+def cut_text(response: Any) -> None:
+    response.result.stderr_raw = b"warn"
+    blob = response.result.stderr_digest
+    blob.hash, blob.size_bytes = "a7ecc0e2e5b1c9ea7e0eff0d5c1bd4d1b7bd4f6d1c9dbf10b3ecdbdb2b3de3f1", 9
+
+
 def flip(content: bytes) -> bytes:
     middle = len(content) // 2
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
@@ -130,6 +136,7 @@ LIES: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
     "short": ({"BatchReadBlobs": contents(lambda content: content[:-1])}, "garbage"),
     "no digest": ({"Execute": result(cut)}, "no output"),
     "another content": ({"Execute": result(another)}, "garbage"),
+    "cut text": ({"Execute": result(cut_text)}, "garbage"),
     "no output": ({"Execute": result(no_output)}, "no output"),
     "status": ({"Execute": result(failed)}, "status"),
     "worker lost": ({"Execute": result(lost)}, "worker"),

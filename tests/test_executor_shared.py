@@ -61,6 +61,7 @@ def full(response: Any) -> None:
 def unwritten(response: Any) -> None:
     """The command found no space for its output, and said so."""
     response.result.exit_code = 1
+    response.result.ClearField("stderr_digest")
     response.result.stderr_raw = b"error: unable to open output file 'out': 'No space left on device'\n"
     del response.result.output_files[:]
 

@@ -15,6 +15,7 @@ import hipcache
 import pytest
 from hipcache.config import Config
 from hipcache.errors import ConfigError
+from hipcache.helper import ahead
 from hipcache.helper.process import Helper
 from hipcache.helper.remotes import Remote
 from hipcache.remote import client, needs, sockets
@@ -201,6 +202,36 @@ def test_a_credential_that_was_replaced_needs_another_helper(tmp_path: Path) -> 
     assert asking.place() == first
     token.write_text("another")
     assert asking.place() != first
+
+
+def test_a_credential_of_an_executor_with_options_that_was_replaced_needs_another_helper(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    addresses = ("grpc://other:1?jobs=2", f"grpc://cache:1?jobs=8&token-file={token}")
+    asking = Client(
+        Config(dir=tmp_path, executor=addresses), {"XDG_RUNTIME_DIR": str(tmp_path)}, lambda fault, hint: None
+    )
+    first = asking.place()
+    token.write_text("another")
+    assert asking.place() != first
+
+
+def test_each_variable_that_names_a_proxy_or_none_needs_another_helper(tmp_path: Path) -> None:
+    def place(**more: str) -> str:
+        return Client(
+            Config(dir=tmp_path), {"XDG_RUNTIME_DIR": str(tmp_path), **more}, lambda fault, hint: None
+        ).place()
+
+    assert place() not in (place(no_grpc_proxy="host"), place(grpc_proxy="http://proxy"), place(no_proxy="host"))
+
+
+def test_words_that_no_process_can_have_are_no_compile_to_fetch() -> None:
+    words = ["clang++", "-x", "hip", "-c", "a.hip"]
+    odd: list[dict[str, object]] = [
+        {"directory": "/", "file": "a", "arguments": [*words, more]}
+        for more in ("", "-DT=\ud83d", "-DT=\0", "-DT=\udc80")
+    ]
+    assert [one.argv[-1] for one in ahead.chosen(odd)] == ["", "-DT=\udc80"]
 
 
 def test_a_helper_looks_for_packages_where_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ STORAGE_HELPER = hipcache.STORAGE_HELPER
 # Variables that decide who a storage helper is to the remote begin so, in capitals or not.
 CREDENTIALS = (
     *("AWS_", "GOOGLE_", "AZURE_", "SSL_CERT_", "GRPC_"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "NO_GRPC_PROXY"),
 )
 # Seconds in which nobody asks a remote after a fault.
 REMOTE_DOWN = 600

@@ -83,7 +83,15 @@ def listed(path: str) -> list[Listed]:
 def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
     """The compiles of HIP among them. Raises ValueError, KeyError, TypeError, AttributeError for what is no entry."""
     found = dict.fromkeys(_listed(one) for one in entries)
-    return [one for one in found if "-c" in one.argv and not is_plain(one.argv)]
+    return [one for one in found if "-c" in one.argv and not is_plain(one.argv) and _can_be(one)]
+
+
+def _can_be(one: Listed) -> bool:
+    """Could these be the words and the directory of a process? JSON has halves of characters, too."""
+    try:
+        return b"\0" not in b"".join(map(os.fsencode, (*one.argv, one.cwd)))
+    except UnicodeError:
+        return False
 
 
 def _listed(entry: dict[str, object]) -> Listed:

@@ -36,6 +36,8 @@ from hipcache.values import dataclass, field
 QUEUED = "queued"
 # Seconds in which the helper says something, on a machine whose cores are all busy.
 _SILENCE = 15.0
+# Bytes of a line of the helper: the texts of a command (at most 4 MiB each) as JSON has them.
+_LONGEST_LINE = 1 << 26
 # Seconds until one asks again whose program is on its way; and until an action that waits there for a worker is taken
 # back where a slot is free here.
 _LATER, _PATIENCE = 0.5, 1.0
@@ -205,7 +207,7 @@ class Executions:
         with self.client.connected(_SILENCE) as connection, connection.makefile("rb") as answers:
             connection.sendall(json.dumps(request).encode() + b"\n")
             while time.monotonic() < end:
-                line = answers.readline(1 << 20)
+                line = answers.readline(_LONGEST_LINE)
                 if not line:
                     raise OSError("it has ended")
                 answer = json.loads(line) if line.strip() else {}

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hipcache.errors import ConfigError
+from hipcache.remote import workers
 from hipcache.remote.address import parse
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")
@@ -30,13 +31,14 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def files(more: Iterable[str], remotes: Iterable[str]) -> list[tuple[str, int, int, int]]:
+def files(more: Iterable[str], remotes: Iterable[str], executors: Iterable[str]) -> list[tuple[str, int, int, int]]:
     """The state of the files that a helper reads once, at its start: path, inode, size, nanoseconds. With another state
     it is another helper."""
     named = list(more)
-    with suppress(ConfigError):
-        for text in remotes:
-            named += parse(text).files.values()
+    for read, texts in ((parse, remotes), (lambda text: workers.parse(text).address, executors)):
+        for text in texts:
+            with suppress(ConfigError):
+                named += read(text).files.values()
     found = []
     for path in filter(None, named):
         with suppress(OSError):

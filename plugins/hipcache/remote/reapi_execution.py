@@ -232,8 +232,8 @@ class Workers:
 
     def _text(self, raw: bytes, digest: Any) -> str:
         content = bytes(raw)
-        if not content and digest.size_bytes:
-            content = self._content(Blob(digest.hash, digest.size_bytes), MOST_RESULT)
+        if digest.hash and (content or digest.size_bytes):
+            content = self._content(Blob(digest.hash, digest.size_bytes), MOST_RESULT, known=content)
         return os.fsdecode(content)
 
     def _content(self, blob: Blob, most: int, known: bytes = b"") -> bytes:
