@@ -166,6 +166,24 @@ add_library(plain STATIC one.cpp two.cpp)
             assert f"HipCache: {one}" in answer.text
         assert answer.warnings == len(expected), answer.text
 
+    def test_an_empty_launcher_from_the_command_line_counts_as_none(self, tmp_path: Path) -> None:
+        text = """\
+cmake_minimum_required(VERSION 3.21)
+project(simple LANGUAGES CXX)
+include(HipCache)
+add_library(kernels STATIC one.cpp)
+target_compile_options(kernels PRIVATE -x hip --offload-arch=gfx906)
+add_library(refused STATIC one.cpp)
+target_compile_options(refused PRIVATE -x hip --offload-arch=gfx906)
+"""
+        project = Project(tmp_path).write({"CMakeLists.txt": text, "one.cpp": ""})
+        answer = project.configure(MODULE_PATH, CXX, "-DCMAKE_CXX_COMPILER_LAUNCHER=")
+        assert "C++ as HIP" in answer.text
+        assert "not cached" not in answer.text
+        text += 'set_property(TARGET refused PROPERTY CXX_COMPILER_LAUNCHER "")\n'
+        answer = Project(tmp_path / "again").write({"CMakeLists.txt": text, "one.cpp": ""}).configure(MODULE_PATH, CXX)
+        assert "HipCache: not cached, CXX_COMPILER_LAUNCHER is set to nothing: refused" in answer.text
+
     def test_a_target_of_hip_and_of_cxx_is_told_of_once(self, tmp_path: Path) -> None:
         text = f"""\
 cmake_minimum_required(VERSION 3.21)

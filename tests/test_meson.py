@@ -274,6 +274,15 @@ static_library('kernels', 'one.cpp')
     assert project.units() == {"gfx906": (1, 2), "host": (2, 1)}
 
 
+@pytest.mark.parametrize("standard", ["c++20", "c++23", "gnu++23"])
+def test_a_standard_that_the_compiler_knows_by_another_name(tmp_path: Path, standard: str) -> None:
+    """Clang 15 knows C++23 as c++2b. Meson itself tries that for C++."""
+    project = Project(tmp_path, "newest").write(simple())
+    project.setup(BARE, f"-Dcpp_std={standard}")
+    name = standard.replace("23", "2b")
+    assert all(f"-std={name}" in command for command in project.commands())
+
+
 @each_meson
 def test_the_example_builds_cold_and_warm_with_its_one_command(tmp_path: Path, meson: str) -> None:
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)

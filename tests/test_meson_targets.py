@@ -90,6 +90,16 @@ class TestDependencies:
         subprocess.run([*words, "sh", "-c", f"rm {own}; echo new > {own}"], check=True)
         assert shared.read_text() == "new\n"
 
+    def test_a_dependency_file_is_shared_where_there_are_no_hard_links(self, tmp_path: Path) -> None:
+        """As on FAT, and in some shared folders."""
+        own, shared = tmp_path / "own.d", tmp_path / "shared.d"
+        (tmp_path / "bin").mkdir()
+        script(tmp_path / "bin/ln", "exit 1\n")
+        words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(own), str(shared)]
+        path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+        subprocess.run([*words, "sh", "-c", f"echo mine > {own}"], env=path, check=True, timeout=5)
+        assert shared.read_text() == "mine\n"
+
     def test_the_status_of_a_failed_compile_is_kept(self, tmp_path: Path) -> None:
         words = ["sh", str(SUBPROJECT / "shared-depfile.sh"), str(tmp_path / "own.d"), str(tmp_path / "shared.d")]
         assert subprocess.run([*words, "sh", "-c", "exit 7"], check=False).returncode == 7
@@ -222,7 +232,7 @@ class TestRelocatableDeviceCode:
 
         project = Project(tmp_path, meson).write(simple(RELOCATABLE))
         project.write({"main.cpp": programs.MAIN, "runtime.cpp": programs.RUNTIME, **sources("0", "2")})
-        project.setup(BARE, "-Dbuildtype=release")
+        project.setup(BARE, "-Dbuildtype=release", "-Dwerror=true")  # flags that no link uses are no error
         project.built()
         assert project.run(project.build_dir / "program").returncode == 0
         assert links() == (0, 2)
