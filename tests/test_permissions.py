@@ -91,6 +91,19 @@ def test_a_header_of_another_user_is_not_served_to_those_who_may_not_read_it(lab
     fails_for_the_other(lab, lab.words(), env)
 
 
+def test_a_header_of_the_system_is_not_served_by_its_content_to_those_who_may_not_read_it(lab: Lab) -> None:
+    """Another compile's claim about the contents spares reading them, not asking for the right to."""
+    header = lab.write(lab.root.parent / "system/private.h", "#define VALUE 1\n")
+    header.chmod(0o600)
+    lab.write("k.hip", kernel("VALUE", "#include <private.h>"))
+    env = {**shared_store(lab), "HIPCACHE_SYSTEM_PATHS": f"/usr:{header.parent}"}
+    words = lab.words(f"-I{header.parent}")
+    served(lab, ONE, words, env)
+    os.utime(header, (1, 1))
+    assert as_user(lab, ONE, [*LAUNCHER, *words], env).status == 0
+    fails_for_the_other(lab, words, env)
+
+
 @only_19
 def test_a_config_file_of_another_user_is_an_error_for_others(lab: Lab) -> None:
     lab.write("clang.cfg", "-DVALUE=1\n").chmod(0o600)
