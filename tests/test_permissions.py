@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hip import HIT, LAUNCHER, Ended, Lab, kernel, let_others_in, only_19, settle
@@ -104,6 +106,27 @@ def test_a_header_of_the_system_is_not_served_by_its_content_to_those_who_may_no
     fails_for_the_other(lab, words, env)
 
 
+def deny(path: Path) -> None:
+    """To the other user alone, in an ACL: acl(5), and posix_acl_xattr_header of linux/posix_acl_xattr.h."""
+    owner, user, group, mask, others, nobody = 1, 2, 4, 16, 32, 0xFFFFFFFF
+    may = 5 if path.is_dir() else 4
+    entries = [(owner, may | 2, nobody), (user, 0, int(OTHER)), *((tag, may, nobody) for tag in (group, mask, others))]
+    try:
+        packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+        os.setxattr(path, "system.posix_acl_access", packed)
+    except OSError as error:
+        pytest.skip(f"cannot set an ACL: {error}")
+
+
+def test_a_header_with_an_acl_is_not_served_to_the_user_whom_it_denies(lab: Lab) -> None:
+    lab.write("private.h", "#define VALUE 1\n")
+    lab.write("k.hip", kernel("VALUE", '#include "private.h"'))
+    env = shared_store(lab)
+    deny(lab.root / "private.h")
+    served(lab, ONE, lab.words(), env)
+    fails_for_the_other(lab, lab.words(), env)
+
+
 @only_19
 def test_a_config_file_of_another_user_is_an_error_for_others(lab: Lab) -> None:
     lab.write("clang.cfg", "-DVALUE=1\n").chmod(0o600)
@@ -114,11 +137,15 @@ def test_a_config_file_of_another_user_is_an_error_for_others(lab: Lab) -> None:
     fails_for_the_other(lab, words, env)
 
 
-def test_a_directory_of_another_user_that_may_not_be_entered_is_an_error_for_others(lab: Lab) -> None:
+@pytest.mark.parametrize("by", ["mode", "ACL"])
+def test_a_directory_of_another_user_that_may_not_be_entered_is_an_error_for_others(lab: Lab, by: str) -> None:
     lab.write("second/value.h", "#define VALUE 1\n")
     lab.write("k.hip", kernel("VALUE", "#include <value.h>"))
-    (lab.root / "first").mkdir(mode=0o700)
+    first = lab.root / "first"
+    first.mkdir(mode=0o700 if by == "mode" else 0o755)
     env = shared_store(lab)
+    if by == "ACL":
+        deny(first)
     words = lab.words("-Ifirst", "-Isecond")
     served(lab, ONE, words, env)
     fails_for_the_other(lab, words, env)
