@@ -100,6 +100,27 @@ def test_a_store_that_cannot_be_written_serves_a_clone(direct: Direct) -> None:
     assert {path: path.stat().st_mtime_ns for path in lab.store.rglob("*")} == before
 
 
+def _noted_by_a_hit(direct: Direct) -> set[str]:
+    """The entries of the store, all long unused, that a direct hit notes as used."""
+    top = direct.lab.store / "v1"
+    entries = [path for kind in ("actions", "blobs") for path in (top / kind).glob("*/*")]
+    for path in entries:
+        os.utime(path, (1, 1))
+    assert direct.ask()
+    return {str(path.relative_to(top)) for path in entries if path.stat().st_mtime > 1}
+
+
+@only_19
+def test_a_hit_that_refreshes_its_record_notes_all_that_it_uses(direct: Direct) -> None:
+    direct.lab.warm()
+    expected = _noted_by_a_hit(direct)
+    anew(direct.lab)
+    settle()
+    record = direct.record().stat().st_ino
+    assert _noted_by_a_hit(direct) >= expected
+    assert direct.record().stat().st_ino != record
+
+
 @only_19
 def test_a_sealed_record_is_refreshed_with_its_seal(direct: Direct) -> None:
     lab = direct.lab

@@ -92,8 +92,9 @@ void system_claim(const record *found, const uint8_t state[DIGEST_BYTES], bytes 
 void system_recall(record *found);                                                       /* into `system` */
 void system_note(const record *found);
 
-/* refresh.c: writes what was noted into the record, whole, in the place of the old one. Failing here costs no object. */
-void refresh(record *found);
+/* refresh.c: writes what was noted into the record, whole, in the place of the old one, or returns false. Failing here
+ * costs no object. */
+bool refresh(record *found);
 
 /* action.c: actions of the store (store/layout.py). `key`: 64 hexadecimal digits, as `seal_name` gives them. */
 bool action_read(const record *of, const char *key, off_t most, bytes *content, bytes *payload); /* appends to content */

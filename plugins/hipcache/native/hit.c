@@ -287,14 +287,14 @@ void direct_count(const request *asked, record *found) {
     release(&line);
     if (!written)
         return; /* a store that cannot be written: nothing else can be noted there */
-    refresh(found);
+    const bool renewed = refresh(found); /* then its time tells nothing of when the others' use was noted */
     for (size_t at = 0, size; at < found->history.size; at += size + 1) {
         const char *one = (const char *)found->history.at + at;
         size = strnlen(one, found->history.size - at);
         if (at + size < found->history.size && is_history_name(one))
             store_touch(found->store, one);
     }
-    if (!store_status(found->store, found->name, &status) || use_is_noted(&status))
+    if (!renewed && (!store_status(found->store, found->name, &status) || use_is_noted(&status)))
         return;
     store_touch(found->store, found->name);
     for (size_t at = 0; at + 1 + DIGEST_BYTES <= found->uses.size; at += 1 + DIGEST_BYTES) {

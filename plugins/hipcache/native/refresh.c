@@ -29,16 +29,16 @@ static void renew_guards(bytes list, bytes guards) {
     }
 }
 
-void refresh(record *found) {
+bool refresh(record *found) {
     struct timespec now;
     if (found->base || (!found->refresh_state && !found->refresh_system))
-        return;
+        return false;
     clock_gettime(CLOCK_REALTIME, &now);
     if ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec < found->began)
-        return; /* the clock was set back: what was old may be young */
+        return false; /* the clock was set back: what was old may be young */
     if (found->refresh_state) {
         memcpy(found->state.at, found->new_state, DIGEST_BYTES);
         renew_guards(found->watched, found->guards);
     }
-    action_write(found, found->key, &found->content);
+    return action_write(found, found->key, &found->content);
 }
