@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hip import LAUNCHER, Lab, only_19
+from hip import ENGINE_ALONE, LAUNCHER, Lab, only_19
 from hipcache import cli
 from hipcache.report import logged, stats_log
 from hipcache.report.outcome import CompileOutcome, UnitOutcome
@@ -146,6 +146,55 @@ def test_a_log_that_cannot_be_written_costs_no_hit_and_is_told(lab: Lab, alone: 
     ended = lab.run([alone, *lab.words()], env={"HIPCACHE_STATS_LOG": "/proc/none/log"})
     assert ended.status == 0
     assert b"cannot write the log '/proc/none/log'" in ended.err
+
+
+@only_19
+@pytest.mark.parametrize("small_disk", ["16k"], indirect=True)
+@pytest.mark.parametrize("variable", ["HIPCACHE_STATS_LOG", "HIPCACHE_LOG"])
+@pytest.mark.parametrize("by", ["launcher", "engine"])
+def test_a_line_that_has_only_half_its_room_is_told_and_not_begun(
+    lab: Lab, alone: Path, small_disk: Path, variable: str, by: str
+) -> None:
+    lab.warm()
+    log, filler = small_disk / "log", small_disk / "filler"
+    before = "\n" * 4090
+    log.write_text(before)
+    with pytest.raises(OSError, match="No space left"), open(filler, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1024))
+    env = {variable: str(log), "HIPCACHE_LOG_FORMAT": "json"}
+    words = [alone] if by == "launcher" else ENGINE_ALONE
+    ended = lab.run([*words, *lab.words()], env=env)
+    assert (ended.status, ended.err.decode()) == (
+        0,
+        f"hipcache: cannot write the log '{log}': No space left on device\n",
+    )
+    assert log.read_text() == before
+    filler.unlink()
+    assert lab.run([*words, *lab.words()], env=env).err == b""
+    assert [one.outcome for one in stats_log.read(log)] == ["hit"]
+
+
+@only_19
+@pytest.mark.parametrize("by", ["launcher", "engine"])
+def test_a_long_line_goes_whole_into_a_pipe_that_is_read(lab: Lab, alone: Path, by: str) -> None:
+    long = f"-DLONG={'x' * 100_000}"  # more than a pipe has room for
+    lab.warm(long)
+    pipe = lab.root / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(reader, True)
+    with open(reader, "rb") as file, ThreadPoolExecutor(1) as pool:
+        keeper = os.open(pipe, os.O_WRONLY)  # until then there is no end of file
+        text = pool.submit(file.read)
+        words = [alone] if by == "launcher" else ENGINE_ALONE
+        ended = lab.run(
+            [*words, *lab.words(long)], env={"HIPCACHE_LOG": str(pipe), "HIPCACHE_LOG_FORMAT": "json"}, seconds=60
+        )
+        os.close(keeper)
+        told = json.loads(text.result(60))
+    assert (ended.status, ended.err) == (0, b"")
+    assert told["command"] == lab.words(long)
 
 
 @only_19

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,14 +96,34 @@ static void add_text(bytes *text, const ended_compile *told, bytes fields, uint6
     add(text, "\n");
 }
 
-/* A pipe may have no reader, or one that has stopped to read: the compile waits for no log longer than a second. */
+/* Half a line, or the next one would go on in it. Not where another process has appended since. */
+static void take_back(int fd, size_t written) {
+    const int error = errno;
+    struct stat found;
+    const off_t end = lseek(fd, 0, SEEK_CUR);
+    if (written && fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size == end)
+        (void)!ftruncate(fd, end - (off_t)written);
+    errno = error;
+}
+
+/* A pipe may have no reader, or one that has stopped to read: the compile waits for no log longer than a second. What has
+ * no room for all of it is told by the write of the rest. */
 static bool write_soon(int fd, const bytes *text) {
-    enum { MILLISECONDS = 1000 };
+    enum { WAITS = 100, MILLISECONDS = 10 };
     struct pollfd ready = {fd, POLLOUT, 0};
-    ssize_t written = write(fd, text->at, text->size);
-    if (written < 0 && errno == EAGAIN && poll(&ready, 1, MILLISECONDS) > 0)
-        written = write(fd, text->at, text->size);
-    return written == (ssize_t)text->size;
+    size_t done = 0;
+    for (int waits = 0; done < text->size;) {
+        const ssize_t written = write(fd, text->at + done, text->size - done);
+        if (written > 0) {
+            done += (size_t)written;
+        } else if (written == 0 || errno != EAGAIN || waits++ == WAITS) {
+            take_back(fd, done);
+            return false;
+        } else {
+            poll(&ready, 1, MILLISECONDS);
+        }
+    }
+    return true;
 }
 
 static void write_log(const char *path, const bytes *text) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 # The others go on in the compiler, or end early.
 _TIMED = (HIT, PARTIAL, MISS)
-_LOG_MILLISECONDS = 1000
+_LOG_WAITS, _LOG_MILLISECONDS = 100, 10  # in all a second
 
 
 def columns(environ: Mapping[str, str]) -> int | None:
@@ -148,20 +149,38 @@ def log(config: Config, text: str) -> None:
 
 
 def _append(path: Path, line: str) -> None:
-    """Append the line with one write, so that compiles that run at once do not mix their lines. A pipe may have no
-    reader, or one that has stopped to read: the compile waits for it no longer than a second."""
+    """Append the line with one write if there is room, so that compiles that run at once do not mix their lines. A pipe
+    may have no reader, or one that has stopped to read: the compile waits for it no longer than a second."""
     text = f"{line}\n".encode("utf-8", "surrogateescape")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         try:
-            ready = select.poll()
-            ready.register(fd, select.POLLOUT)
-            ready.poll(_LOG_MILLISECONDS)
-            os.write(fd, text)
+            _write_soon(fd, text)
         finally:
             os.close(fd)
     except OSError as error:
         print(f"hipcache: cannot write the log '{path}': {error.strerror}", file=sys.stderr)
+
+
+def _write_soon(fd: int, text: bytes) -> None:
+    """As `write_soon` of native/logs.c: all of it, or nothing in a file that has no room. Raises OSError."""
+    rest, waits = memoryview(text), 0
+    ready = select.poll()
+    ready.register(fd, select.POLLOUT)
+    try:
+        while rest:
+            try:
+                rest = rest[os.write(fd, rest) :]
+            except BlockingIOError:
+                if waits == _LOG_WAITS:
+                    raise
+                waits += 1
+                ready.poll(_LOG_MILLISECONDS)
+    except OSError:
+        written, found = len(text) - len(rest), os.fstat(fd)
+        if written and stat.S_ISREG(found.st_mode) and os.lseek(fd, 0, os.SEEK_CUR) == found.st_size:
+            os.ftruncate(fd, found.st_size - written)  # or the next line would go on in this one
+        raise
 
 
 def log_fault(config: Config, error: Exception) -> None:
