@@ -57,7 +57,7 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
         # It may be one of before. A linker that names an object in a message names another one each time anyway.
         names = [name for one in plan.compiles for name in outputs_of(one)]
         plan = program_plan.moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
-    if command.own_cuid:
+    if command.own_cuid or plan.own_cuid:
         return plan
     cuids = {one.first.source: cuid_of(session, one.first.source, "") for one in plan.sources}
     return program_plan.with_cuids(plan, cuids)

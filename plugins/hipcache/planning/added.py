@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
+from hipcache.planning.driver_options import chooses_cuid
 from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.streams import names_stream
 
@@ -27,6 +28,12 @@ def options(text: str, environ: Mapping[str, str]) -> list[str]:
             raise PassThrough("driver", f"'{name}': {error.strerror}") from error
         words += expand(tokenize("".join(lines)), os.path.dirname(name))
     return words
+
+
+def kept(ours: Sequence[str], text: str, environ: Mapping[str, str]) -> list[str]:
+    """Our options without those that the user has chosen there."""
+    theirs = options(text, environ)
+    return [word for word in ours if not (word.startswith("-cuid=") and any(map(chooses_cuid, theirs)))]
 
 
 def check_edits(environ: Mapping[str, str]) -> None:

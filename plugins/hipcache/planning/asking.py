@@ -44,20 +44,14 @@ def ask(
     if the driver refuses the command."""
     command, messages = _without_messages_file(command)
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
-    words = driver.words_for(command, [*messages_as.options, *([f"-cuid={cuid}"] if cuid else [])])
-    program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-    observations = found.observations
-    if cuid and f"unused during compilation: '-cuid={cuid}'" in found.text:
-        # The new offload driver, up to clang 19, has no CUIDs.
-        words = driver.words_for(command, messages_as.options)
-        program, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
-        observations = (*observations, *found.observations) if observations and found.observations else ()
+    ours = [*messages_as.options, *([f"-cuid={cuid}"] if cuid else [])]
+    program, words, found = driver.answer_with(ours, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, _why_passed_through)
     text = driver.as_typed(found.text, words, command)
     text = driver.with_messages_to(text, messages) if messages else text
     parsed = plan.parse(text, command.side)
     auxiliary.check(parsed, command.path)
-    return Asked(parsed, program, messages_as.beside(observations))
+    return Asked(parsed, program, messages_as.beside(found.observations))
 
 
 def _why_passed_through(option: str) -> str:

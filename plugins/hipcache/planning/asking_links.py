@@ -6,13 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.planning import colours, driver, link_plan, program_plan, tools, wrapper_plan
+from hipcache.planning import added, colours, driver, link_plan, program_plan, tools, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
-from hipcache.planning.driver_options import why_passed_through_in_link, why_passed_through_in_program
+from hipcache.planning.driver_options import (
+    chooses_cuid,
+    why_passed_through_in_link,
+    why_passed_through_in_program,
+)
 from hipcache.planning.link_plan import LinkPlan
 from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.runner import Runner
+from hipcache.values import replace
 
 
 def ask_program(
@@ -22,12 +27,19 @@ def ask_program(
     relocatable device code as `ask_link`."""
     if is_relocatable(command.arguments):
         text = _ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
-        return program_plan.parse_relocatable(text, command.side)
+        return _with_own_cuid(program_plan.parse_relocatable(text, command.side), text, engine)
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
     words = driver.words_for(command, messages_as.options)
     _, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
-    return program_plan.parse(driver.as_typed(found.text, words, command), command.side)
+    return _with_own_cuid(
+        program_plan.parse(driver.as_typed(found.text, words, command), command.side), found.text, engine
+    )
+
+
+def _with_own_cuid(plan: ProgramPlan, text: str, engine: Engine) -> ProgramPlan:
+    """The plan with the user's choice of a CUID that is not in the command."""
+    return replace(plan, own_cuid=any(map(chooses_cuid, added.options(text, engine.environ))))
 
 
 def ask_link(

@@ -17,6 +17,7 @@ from hipcache.planning.driver_options import (
     SERIALIZE,
     SIDES,
     Side,
+    chooses_cuid,
     refuse_options,
     why_passed_through,
     why_passed_through_in_link,
@@ -35,7 +36,6 @@ COMPILES = frozenset(
 )
 
 _RDC = ("-fgpu-rdc", "-fcuda-rdc", "-fno-gpu-rdc", "-fno-cuda-rdc")
-
 _DRIVERS = ("--offload-new-driver", "--no-offload-new-driver")
 
 # Variables that make the driver, a pass or lld write a second file, or a different output.
@@ -131,7 +131,7 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
             macros.append(word + value)
         elif word.startswith(("-D", "-U")):
             macros.append(word)
-        elif word.startswith("-cuid=") or word == "-fuse-cuid=none":
+        elif chooses_cuid(word):
             own_cuid = True
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, cwd, environ)

@@ -91,6 +91,27 @@ def answer(
     return program, found
 
 
+def answer_with(
+    ours: Sequence[str], command: Command, engine: Engine, runner: Runner, scratch: Callable[[], Path]
+) -> tuple[str, list[str], Answer]:
+    """The same for the command with those of our options that the driver has a use for, and that the user has not
+    chosen in a configuration file: these stand before ours, which would count instead. Also the words for that."""
+    words = words_for(command, ours)
+    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    kept = added.kept([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
+    if kept == ours:
+        return program, words, found
+    words, before = words_for(command, kept), found.observations
+    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    looked = (*before, *found.observations) if before and found.observations else ()
+    return program, words, Answer(found.text, looked)
+
+
+def _is_used(option: str, text: str) -> bool:
+    """The new offload driver, up to clang 19, has no CUIDs."""
+    return f"unused during compilation: '{option}'" not in text
+
+
 def _beside(found: Answer, processor: observe.Observation | None) -> Answer:
     """The answer of a driver that has asked the machine what `native` means, and not through a path. `processor`: what
     was asked, as it was before; None if that is not known."""

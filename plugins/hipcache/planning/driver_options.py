@@ -85,6 +85,11 @@ def refuse_options(options: Iterable[str], why: Callable[[str], str]) -> None:
             raise PassThrough(reason, word)
 
 
+def chooses_cuid(option: str) -> bool:
+    """Has the user chosen the CUID with it, so that hipcache does not?"""
+    return option.startswith("-cuid=") or option == "-fuse-cuid=none"
+
+
 # Beginnings of options that only a link does not understand: what the device's LTO writes, and the host's LTO.
 _IN_LINKS = {
     "lto": ("-flto",),

@@ -49,7 +49,8 @@ class Other:
 class ProgramPlan:
     """A program as the driver means to make it. `compiles`: one for each source, in the driver's order; `link` reads
     what they write. Device links are without `libraries`, in which there must be no device code for them. `messages`:
-    what the driver itself said; `order`: what jobs write, in the order in which the driver runs them."""
+    what the driver itself said; `order`: what jobs write, in the order in which the driver runs them. `own_cuid`: the
+    user has chosen it, elsewhere than in the command."""
 
     compiles: tuple[Plan | Other, ...]
     libraries: tuple[Unbundle, ...]
@@ -57,6 +58,7 @@ class ProgramPlan:
     output: str
     messages: str
     order: tuple[str, ...]
+    own_cuid: bool = False
 
     @property
     def sources(self) -> tuple[Plan, ...]:
