@@ -14,6 +14,7 @@ from hipcache.planning.streams import names_stream
 
 # Options that certainly take no other word.
 _WHOLE = pattern(r"-(?:O|W|(?:[DUI]|MJ).|std=|f[\w-]+=|g\d?$)|[^-]")
+_WIDTH = "-fmessage-length="
 
 
 def options(text: str, environ: Mapping[str, str]) -> list[str]:
@@ -33,7 +34,10 @@ def options(text: str, environ: Mapping[str, str]) -> list[str]:
 def kept(ours: Sequence[str], text: str, environ: Mapping[str, str]) -> list[str]:
     """Our options without those that the user has chosen there."""
     theirs = options(text, environ)
-    return [word for word in ours if not (word.startswith("-cuid=") and any(map(chooses_cuid, theirs)))]
+    chosen = ["-cuid="] if any(map(chooses_cuid, theirs)) else []
+    if any(word.startswith(_WIDTH) for word in theirs):
+        chosen.append(_WIDTH)
+    return [word for word in ours if not word.startswith(tuple(chosen))]
 
 
 def check_edits(environ: Mapping[str, str]) -> None:

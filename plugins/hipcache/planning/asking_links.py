@@ -29,8 +29,7 @@ def ask_program(
         text = _ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
         return _with_own_cuid(program_plan.parse_relocatable(text, command.side), text, engine)
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
-    words = driver.words_for(command, messages_as.options)
-    _, found = driver.answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
     return _with_own_cuid(
         program_plan.parse(driver.as_typed(found.text, words, command), command.side), found.text, engine
@@ -57,5 +56,9 @@ def _ask_anew(
     words = driver.words_for(command, [*messages_as.options, link_plan.DUMP_SCRIPT])
     program = tools.find(words[0], command.cwd, engine.environ)
     text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+    kept = added.kept(messages_as.options, text, engine.environ)
+    if kept != [*messages_as.options]:
+        words = driver.words_for(command, [*kept, link_plan.DUMP_SCRIPT])
+        text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
     driver.check_options(text, engine.environ, why)
     return text

@@ -99,7 +99,7 @@ def answer_with(
     words = words_for(command, ours)
     program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
     kept = added.kept([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
-    if kept == ours:
+    if kept == [*ours]:
         return program, words, found
     words, before = words_for(command, kept), found.observations
     program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
