@@ -4,11 +4,15 @@ before hipcache's own."""
 from __future__ import annotations
 
 import re
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 from at_once import both
-from hip import BARE, CUID, HIT, LAUNCHER, Lab, explained, in_terminal, only_19
+from direct_lab import Direct
+from hip import BARE, CUID, HIT, LAUNCHER, Lab, explained, in_terminal, only_19, write_files
+from hipcache.planning.configuration_files import words_of
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -96,3 +100,73 @@ def test_it_is_that_of_a_program(lab: Lab) -> None:
         assert b"..." not in plain
         # ld names temporary objects.
         assert re.sub(rb"-[0-9a-f]{6}\b", b"", cached) == re.sub(rb"-[0-9a-f]{6}\b", b"", plain)
+
+
+# Words of such files
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-O1 \\\n-MJ x.json\n", ["-O1", "-MJ", "x.json"]),
+        ("-O1\\\r\n-MJ\r\n-g", ["-O1-MJ", "-g"]),
+        ("# all of it \\\n -g # not\n", ["-g", "#", "not"]),
+        ("-g \\\n#no comment\n\n\t# one\n-O1", ["-g", "#no", "comment", "-O1"]),
+        ("-DX='a b' \"-DY=c\n-g\n", ["-DX=a b", "-DY=c", "-g"]),
+        ('-DX=\\"a\\\\ \\', ['-DX="a\\', "\\"]),
+        ("-I<CFGDIR>/include @more.cfg -g\n", ["-I{root}/include", "-I{root}", "-MJ", "x.json", "-g"]),
+        ("@<CFGDIR>/sub/more.cfg", ["-I{root}/sub", "-DX={root}/sub/"]),
+        ("@sub/inner.cfg", ["-I{root}/sub", "-DX={root}/sub/"]),
+        ("\ufeff-MJx.json", ["-MJx.json"]),
+    ],
+)
+def test_words_are_those_that_clang_reads(tmp_path: Path, text: str, words: list[str]) -> None:
+    files = {
+        "own.cfg": text,
+        "more.cfg": "# more\n-I<CFGDIR> \\\n -MJ x.json",
+        "sub/more.cfg": "-I<CFGDIR> -DX=<CFGDIR>/",
+        "sub/inner.cfg": "@more.cfg",
+    }
+    write_files(tmp_path, files)
+    (tmp_path / "own.cfg").write_bytes(text.encode())
+    assert words_of(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
+    (tmp_path / "own.cfg").write_bytes(text.removeprefix("\ufeff").encode("utf-16"))
+    assert words_of(f"{tmp_path}/own.cfg") == [word.replace("{root}", str(tmp_path)) for word in words]
+
+
+@only_19
+@pytest.mark.parametrize(
+    ("config", "made", "reason"),
+    [
+        ("-O1 \\\n-gen-cdb-fragment-path cdb\n", "cdb", "temporary_names"),
+        ("-O1 \\\n-MJ x.json", "x.json", "temporary_names"),
+        ("-O1 \\\n-fproc-stat-report=x.csv", "x.csv", "side_output"),
+        ("@sub/more.cfg", "x.json", "temporary_names"),
+        ("@<CFGDIR>/sub/more.cfg", "x.json", "temporary_names"),
+        ("--config=./inner.cfg", "x.json", "plan"),
+    ],
+)
+def test_an_option_for_another_file_is_found_anywhere(lab: Lab, config: str, made: str, reason: str) -> None:
+    write_files(lab.root, {"inner.cfg": "-MJ x.json", "sub/more.cfg": "@inner.cfg", "sub/inner.cfg": "-MJ x.json"})
+    for _ in range(2):
+        assert lab.hipcache(*lab.words(*configured(lab, config))).status == 0
+        assert lab.counted().reason == reason
+        (lab.root / made).rename(lab.root / "away")
+        if (lab.root / "away").is_dir():
+            shutil.rmtree(lab.root / "away")
+
+
+def test_a_random_cuid_in_a_continued_line_is_left_to_the_compiler(lab: Lab) -> None:
+    lab.hipcache(*without_cuid(lab, *configured(lab, "-O1 \\\n-fuse-cuid=random")))
+    assert lab.counted().reason == "random_cuid"
+
+
+@only_19
+def test_a_processor_that_a_file_within_asks_for_leaves_no_direct_hit(lab: Lab, tmp_path: Path) -> None:
+    write_files(lab.root, {"inner.cfg": "-march=native", "sub/more.cfg": "@../inner.cfg"})
+    direct = Direct(lab, tmp_path / "launcher")
+    for config in ("--config=./inner.cfg", "@sub/more.cfg"):
+        flags = configured(lab, config)
+        for _ in range(2):
+            lab.compile(*flags)
+        assert not direct.ask(*flags)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
+from hipcache.planning.configuration_files import words_of
 from hipcache.planning.driver_options import chooses_cuid
-from hipcache.planning.responses import expand, tokenize
 from hipcache.planning.streams import names_stream
 
 # Options that certainly take no other word.
@@ -22,12 +21,7 @@ def options(text: str, environ: Mapping[str, str]) -> list[str]:
     CCC_OVERRIDE_OPTIONS."""
     words = _edited(_edits(environ))
     for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
-        try:
-            with open(name, encoding="utf-8", errors="surrogateescape") as file:
-                lines = [line for line in file if not line.lstrip().startswith("#")]
-        except OSError as error:
-            raise PassThrough("driver", f"'{name}': {error.strerror}") from error
-        words += expand(tokenize("".join(lines)), os.path.dirname(name))
+        words += words_of(name)
     return words
 
 
