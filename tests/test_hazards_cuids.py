@@ -6,7 +6,7 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 from __future__ import annotations
 
 import pytest
-from hip import BARE, CUID, DEVICE_LIBRARIES, HIT, LAUNCHER, MISS, PARTIAL, PASSED_THROUGH, Lab, kernel, only_19
+from hip import BARE, CUID, DEVICE_LIBRARIES, FAILED, HIT, LAUNCHER, MISS, PARTIAL, PASSED_THROUGH, Lab, kernel, only_19
 from hipcache.planning.cuid import make_cuid
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -124,6 +124,16 @@ def test_two_sources_of_one_name_in_two_directories_link_together(lab: Lab) -> N
         assert lab.hipcache(*words, cwd=lab.root / name).status == 0
     ended = lab.run([lab.compiler, "-nostdlib", "-r", "one/k.o", "two/k.o", "-o", "both.o"])
     assert ended.status == 0, ended.err
+
+
+@only_19
+def test_without_cuids_of_the_driver_a_warning_about_ours_is_no_error(lab: Lab) -> None:
+    lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
+    command = [word for word in lab.words("--offload-new-driver", "-Werror") if word != CUID]
+    assert lab.same(command).outcome == MISS
+    assert lab.same(command).outcome == HIT
+    failed = lab.same([*command, "-lm"])
+    assert (failed.status, failed.outcome) == (1, FAILED)
 
 
 PROGRAM = """

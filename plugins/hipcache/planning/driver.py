@@ -97,7 +97,13 @@ def answer_with(
     """The same for the command with those of our options that the driver has a use for, and that the user has not
     chosen in a configuration file: these stand before ours, which would count instead. Also the words for that."""
     words = words_for(command, ours)
-    program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    try:
+        program, found = answer(words, command.arguments, command.cwd, engine, runner, scratch)
+    except JobFailed as failed:  # maybe of a warning about ours, by -Werror
+        used = [word for word in ours if _is_used(word, os.fsdecode(failed.said))]
+        if used == [*ours]:
+            raise
+        return answer_with(used, command, engine, runner, scratch)
     kept = added.kept([word for word in ours if _is_used(word, found.text)], found.text, engine.environ)
     if kept == [*ours]:
         return program, words, found
