@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "masquerade.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -65,8 +66,10 @@ static const char START[] =
     "    restore_locale()\n"
     "    os.execvp(words[0], words)\n"
     "sys.argv = sys.argv[1:]\n"
-    "sys.path[0] = os.path.dirname(sys.argv[0])\n"
-    "find_package(os.path.dirname(sys.path[0]))\n"
+    "programs = os.path.dirname(sys.argv[0])\n"
+    "if sys.path[:1] == ['']:\n"
+    "    sys.path[0] = programs\n"
+    "find_package(os.path.dirname(programs))\n"
     "start(sys.argv[0], sys.argv[1:])\n";
 
 bool is_subcommand(const char *word) {
@@ -109,32 +112,71 @@ static bool find_engine(char path[PATH_MAX]) {
     return true;
 }
 
-/* A script is started by its own interpreter with -E: what PYTHONHOME and the like say is not meant for it. Python ends with a traceback where SIGINT comes before the program begins, so the
- * signal waits until then (__main__.py). */
-void start_engine(char **argv) {
-    static char path[PATH_MAX], line[PATH_MAX];
-    if (!find_engine(path))
-        return;
+/* The Python of a script with this line, and its option there ("": none); NULL where they are not known. A path that
+ * has a space, or is too long for the kernel, stands in the second line, below `#!/bin/sh` (pip, uv, conda; quoted in
+ * three ways): `'''exec' "PYTHON" -E "$0" "$@"`, the start of a string to Python. */
+static char *interpreter(char *line, char **option) {
+    static const char shell[] = "'''exec' ";
+    const bool by_shell = starts(line, shell);
+    char *path = line + (by_shell ? sizeof shell - 1 : 2), *words = strstr(path, " \"$0\"");
+    if (by_shell ? !words : !starts(line, "#!"))
+        return NULL;
+    *(by_shell ? words : path + strcspn(path, "\n")) = 0;
+    path += strspn(path, " ");
+    const char until[] = {by_shell && (*path == '"' || *path == '\'') ? *path++ : ' ', 0};
+    char *end = path + strcspn(path, until);
+    *option = *end ? end + 1 + strspn(end + 1, " ") : end;
+    if ((!*end && *until != ' ') || (by_shell && strpbrk(path, "$`\\")))
+        return NULL;
+    *end = 0;
+    const char *letters = *option + 1;
+    const bool known = !**option || (**option == '-' && *letters && !letters[strspn(letters, "BEIOPRbdqsuv")]);
+    return known && *path == '/' && strstr(base_name(path), "python") ? path : NULL;
+}
+
+/* The line that names the script's interpreter, "" if it has none; NULL where the script ends within it: to the shell
+ * that would be a program that does nothing. */
+static char *first_line(const char *path) {
+    static char line[PATH_MAX];
     FILE *script = fopen(path, "re");
-    const bool read = script && fgets(line, sizeof line, script);
+    bool whole = !script || !fgets(line, sizeof line, script) || !starts(line, "#!") || strchr(line, '\n');
+    if (whole && strcmp(line, "#!/bin/sh\n") == 0)
+        whole = fgets(line, sizeof line, script) && strchr(line, '\n');
     if (script)
         fclose(script);
-    line[strcspn(line, "\n")] = 0;
+    return whole ? line : NULL;
+}
+
+/* A script is started by its own interpreter with -E: what PYTHONHOME and the like say is not meant for it. Python ends
+ * with a traceback where SIGINT comes before the program begins, so the signal waits until then (__main__.py). */
+void start_engine(char **argv) {
+    static char path[PATH_MAX];
+    if (!find_engine(path))
+        return;
+    char *line = first_line(path), *option, **words = NULL;
+    if (!line) {
+        errno = ENOEXEC;
+        return;
+    }
     sigset_t interrupt, before;
     sigemptyset(&interrupt), sigaddset(&interrupt, SIGINT);
     sigprocmask(SIG_BLOCK, &interrupt, &before);
-    if (read && starts(line, "#!/") && strstr(base_name(line), "python") && !strchr(line, ' ')) {
-        size_t count = 0;
+    char *python = interpreter(line, &option);
+    if (python) {
+        size_t count = 0, at = 0;
         while (argv[count])
             count++;
-        char **words = calloc(count + 5, sizeof *words);
+        words = calloc(count + 6, sizeof *words);
         if (words) {
-            words[0] = line + 2, words[1] = (char *)(has_room(path) ? "-E" : "-EB"), words[2] = (char *)"-c";
-            words[3] = (char *)START, words[4] = path;
-            memcpy(words + 5, argv + 1, count * sizeof *words);
-            execv(words[0], words);
+            words[at++] = python, words[at++] = (char *)(has_room(path) ? "-E" : "-EB");
+            if (*option)
+                words[at++] = option;
+            words[at++] = (char *)"-c", words[at++] = (char *)START, words[at++] = path;
+            memcpy(words + at, argv + 1, count * sizeof *words);
+            execv(python, words);
         }
     }
-    execv(path, argv);
+    if (!words || errno == E2BIG) /* else the shell would start, and not find Python either */
+        execv(path, argv);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
