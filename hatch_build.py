@@ -95,10 +95,11 @@ class LauncherHook(BuildHookInterface[Any]):
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
         try:
-            compiler = shlex.split(os.environ.get("CC", "musl-gcc" if is_for_musl() else "cc"))
+            told = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
+            compiler = shlex.split(told or ("musl-gcc" if is_for_musl() else "cc"))
             # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a
             # virtual machine. With musl, a hit takes two thirds of the time.
-            small = [] if "CC" in os.environ else [(["musl-gcc"], ["-static"])]
+            small = [] if told else [(["musl-gcc"], ["-static"])]
             ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:1] if is_for_musl() else ways)
             shared = ["-shared", "-fPIC", "-pthread", *(self._musl(compiler, built) if is_for_musl() else [])]
@@ -148,10 +149,11 @@ class LauncherHook(BuildHookInterface[Any]):
         linked = shlex.split(os.environ.get("LDFLAGS", ""))
         for number, (compiler, told) in enumerate(ways):
             if "-shared" in told:
-                linked = [flag for flag in linked if flag not in ("-pie", "-static-pie")]
+                linked = [flag for flag in linked if flag not in ("-pie", "-static", "-static-pie")]
             try:
-                named = [str(SOURCES / name) for name in sources]
-                words = [*compiler, *options, *told, "-o", str(output), *named, *linked]
+                # The builder's CC may be one of C++. (g++ heeds `-x c` for one file.)
+                named = [word for name in sources for word in ("-x", "c", str(SOURCES / name))]
+                words = [*compiler, *options, *told, "-o", str(output), *named, "-x", "none", *linked]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
                 return
             except (OSError, subprocess.CalledProcessError) as error:

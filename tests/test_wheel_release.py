@@ -87,6 +87,16 @@ def test_a_second_build_has_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
         assert again.read_bytes() == (wheel.parent / again.name).read_bytes(), again.name
 
 
+@pytest.mark.parametrize(
+    "environ", [{"CC": "", "LDFLAGS": "-static"}, {"CC": " ", "HIPCACHE_BUILD": "package"}, {"CC": "g++"}], ids=str
+)
+def test_the_native_parts_are_built_with_what_a_builder_may_have_set(tmp_path: Path, environ: dict[str, str]) -> None:
+    built = build_wheel("--outdir", str(tmp_path), "--wheel", str(CHECKOUT), **environ)
+    archive = zipfile.ZipFile(built)
+    assert "hipcache/native/libhipcache.so" in archive.namelist()
+    assert archive.read(f"{SCRIPTS}/hipcache").startswith(b"\x7fELF")
+
+
 def _as_for_an_index(wheel: Path, out: Path, *more: Path) -> Path:
     """`linux_x86_64` says nothing about the C library: PyPI refuses it. `scripts/release.sh` does the same as this."""
     pytest.importorskip("twine", reason="twine is not installed (the extra 'release')")
