@@ -141,7 +141,7 @@ def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path, *, has
     runner = Runner(tmp_path)
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("bash", "mkdir", "cp", "chmod"):
+    for name in ("bash", "mkdir", "cp", "chmod", "rm"):
         (programs / name).symlink_to(f"/bin/{name}")
     told = tmp_path / "told"
     (programs / "python3").write_text(
@@ -154,8 +154,7 @@ def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path, *, has
     place = f"{tmp_path}/temp/hipcache"
     install = ["-m venv {}", "install --quiet {clone}"]
     if not has_venv:
-        pip = "-m pip --python {}/bin/python3 install --quiet {clone}"
-        install = ["-m venv {}", "-m venv --clear --without-pip {}", pip]
+        install = ["-m venv {}", "-m pip install --quiet --target {} {clone}"]
     assert told.read_text().splitlines() == [f"python3 {one}".format(place, clone=CHECKOUT) for one in install]
     assert Path(runner.environ["GITHUB_PATH"]).read_text() == f"{place}/bin\n"
 
