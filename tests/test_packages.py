@@ -15,7 +15,7 @@ from pathlib import Path
 import hipcache
 import pytest
 from dpkg_room import Dpkg, hipcache_of_debian, source_tree
-from hip import FULL, LAUNCHER
+from hip import FULL, LAUNCHER, script
 from hipcache import native
 from makepkg_room import Makepkg
 from nix_room import Nix
@@ -26,6 +26,18 @@ from sbuild_room import Sbuild
 
 ARCHES = ("gfx906", "gfx90a", "gfx1010", "gfx1030")
 NEW = "gfx908"
+# Python with other directories of its own, for `-m MODULE` and `-c CODE`.
+LIB64 = """\
+import runpy, sys, sysconfig
+ours = sysconfig.get_paths
+def theirs(scheme="posix_prefix", vars=None, expand=True):
+    return ours("posix_prefix", {"platlibdir": "lib64", **(vars or {})}, expand)
+sysconfig.get_paths = theirs
+sysconfig.get_path = lambda name, *_, **__: theirs()[name]
+_, way, what, *words = sys.argv
+sys.argv = [way, *words]
+exec(what) if way == "-c" else runpy.run_module(what, run_name="__main__", alter_sys=True)
+"""
 full = pytest.mark.skipif(not FULL, reason="make test-full builds this package, too")
 
 
@@ -219,6 +231,20 @@ def test_hipcache_is_a_package_of_rpm(place: Path) -> None:
     install = "rpm2archive hipcache-*.rpm && tar -C / --keep-directory-symlink -xzf hipcache-*.tgz"
     said = installed_and_tried(place, [package], install)
     assert said.splitlines()[-1] == f"hipcache {hipcache.__version__}"
+
+
+@full
+def test_hipcache_is_a_package_of_rpm_where_python_has_lib64(place: Path) -> None:
+    """As on Fedora and openSUSE. The file list names where native files go: rpmbuild refuses any that is not in it."""
+    builder = Rpmbuild(place)
+    (place / "SOURCES").mkdir()
+    shutil.move(_archive(place), place / "SOURCES")
+    script(place / "python3", LIB64, program="/usr/bin/python3")
+    argv = ["rpmbuild", "-bb", "--nodeps", "--define", f"_topdir {place}", "--define", f"__python3 {place}/python3"]
+    builder.run([*argv, CHECKOUT / "packaging/fedora/hipcache.spec"], place, {"DEB_PYTHON_INSTALL_LAYOUT": "deb"})
+    (package,) = (path for path in place.glob("RPMS/*/hipcache-*.rpm") if "debug" not in path.name)
+    names = subprocess.run(["rpm", "-qlp", package], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert re.search(r"^/usr/lib64/python3[^/]*/site-packages/hipcache/native/libhipcache.so$", names, re.MULTILINE)
 
 
 @full
