@@ -68,4 +68,4 @@ bench:
 	.venv/bin/python bench/comments.py $(COMMENTS_ARGS)
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache

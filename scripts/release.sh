@@ -5,7 +5,8 @@
 #     [URL=...] [PLACEHOLDER=1] scripts/release.sh [DIRECTORY]      (pip install '.[release]'; Debian: musl-tools)
 #
 # URL: of the directory that the archive will lie in; else the place that pyproject.toml names.
-# PLACEHOLDER=1: to try it while there is no public place. Without it, nothing is built that names a placeholder.
+# PLACEHOLDER=1: to try it while there is no public place. Without it, nothing is built that names a placeholder, or from
+# a checkout with files that are not committed.
 #
 # All is built twice, and must have the same bytes. auditwheel gives the wheels the tags of the oldest C library that they
 # run with: for glibc that of this machine, or an older one's in a manylinux image (github.com/pypa/manylinux). Nothing is
@@ -17,6 +18,14 @@ if [ -z "${PLACEHOLDER:-}" ] && named=$(grep -rlF example.org pyproject.toml pac
     echo "release: no public place is set: 'example.org' is a placeholder in" $named >&2
     echo "  write the project's place and address there; PLACEHOLDER=1 builds with it, not to be uploaded" >&2
     exit 2
+fi
+# The source distribution takes in whatever lies here.
+if [ -e .git ] && changed=$(git status --porcelain) && [ -n "$changed" ]; then
+    printf 'release: these files are not as they were committed:\n%s\n' "$changed" >&2
+    if [ -z "${PLACEHOLDER:-}" ]; then
+        echo "  commit or remove them" >&2
+        exit 2
+    fi
 fi
 out=$(mkdir -p "${1:-dist}" && cd "${1:-dist}" && pwd)
 if [ -n "$(ls -A "$out")" ]; then

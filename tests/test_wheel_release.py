@@ -171,6 +171,32 @@ def test_a_release_that_names_no_public_place_is_refused(tmp_path: Path) -> None
     assert "is not empty" in release("https://there.example/hipcache")
 
 
+def test_a_release_of_what_is_not_committed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/release.sh", tmp_path / "scripts")
+    shutil.copy(CHECKOUT / ".gitignore", tmp_path)
+    (tmp_path / "pyproject.toml").write_text('Homepage = "https://there.example/hipcache"\n')
+    for name in ("dist", "packaging"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "dist/file").touch()
+    bare = {name: value for name, value in os.environ.items() if name != "PLACEHOLDER"}
+
+    def release(**environ: str) -> str:
+        argv, env = [tmp_path / "scripts/release.sh"], bare | environ
+        ended = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, timeout=60)
+        assert ended.returncode == 2
+        return ended.stderr
+
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "a"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True, timeout=60)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/index.html").touch()
+    assert release().startswith("release: '") and "is not empty" in release()
+    (tmp_path / "notes.txt").touch()
+    assert release() == "release: these files are not as they were committed:\n?? notes.txt\n  commit or remove them\n"
+    assert "?? notes.txt" in release(PLACEHOLDER="1") and "is not empty" in release(PLACEHOLDER="1")
+
+
 def test_the_metadata_say_licence_and_place(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{INFO}/METADATA").decode()
