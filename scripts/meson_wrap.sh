@@ -12,7 +12,8 @@ version=$(sed -n "s/^__version__ = \"\(.*\)\"$/\1/p" plugins/hipcache/__init__.p
 name=hipcache-meson-$version
 when=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1580601600)}
 tar -C meson --exclude=hipcache.wrap --exclude=__pycache__ --transform "s,^[.],$name," --sort=name --format=ustar \
-    --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$when" -c . | gzip -n >"$out/$name.tar.gz"
+    --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$when" -c . -C .. ./LICENSE |
+    gzip -n >"$out/$name.tar.gz"
 cat >"$out/hipcache.wrap" <<END
 [wrap-file]
 directory = $name

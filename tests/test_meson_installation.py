@@ -102,14 +102,15 @@ executable('program', 'main.cpp', dependencies: dependency('amdhip64', version: 
             done = project.run(MESONS[meson], "subprojects", "download")
             assert done.returncode == 0, done.stdout
             (archive,) = served.glob("*.tar.gz")
-            assert (project.root / "subprojects" / archive.name.removesuffix(".tar.gz") / "meson.build").is_file()
+            unpacked = project.root / "subprojects" / archive.name.removesuffix(".tar.gz")
+            assert all((unpacked / name).is_file() for name in ("meson.build", "LICENSE"))
             told = project.setup(BARE, "-Dhip_cache=false", "-Dhip_architectures=gfx1030")
             assert re.search(r"architectures *: gfx1030\n", told) and re.search(r"cache *: off", told), told
             archive.write_bytes(b"of somebody else")
             shutil.rmtree(project.root / "subprojects/packagecache")
-            shutil.rmtree(project.root / "subprojects" / archive.name.removesuffix(".tar.gz"))
+            shutil.rmtree(unpacked)
             assert "hash" in project.run(MESONS[meson], "subprojects", "download").stdout.lower()
-            assert not (project.root / "subprojects" / archive.name.removesuffix(".tar.gz")).exists()
+            assert not unpacked.exists()
             server.shutdown()
 
     def test_mesondir_is_the_directory_of_the_subproject(self, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def test_the_wheel_has_these_files_and_no_other(wheel: Path) -> None:
         f"{INFO}/WHEEL",
         f"{INFO}/entry_points.txt",
         f"{INFO}/licenses/LICENSE",
+        f"{INFO}/licenses/NOTICE",
     }
     assert set(zipfile.ZipFile(wheel).namelist()) == expected
 
@@ -201,7 +202,7 @@ def test_the_metadata_say_licence_and_place(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"{INFO}/METADATA").decode()
     assert "\nLicense-Expression: MIT\n" in metadata
-    assert "\nLicense-File: LICENSE\n" in metadata
+    assert "\nLicense-File: LICENSE\nLicense-File: NOTICE\n" in metadata
     (place,) = (line.rpartition(" ")[2] for line in metadata.splitlines() if line.startswith("Project-URL: Homepage"))
     for recipe in ("arch/PKGBUILD", "fedora/hipcache.spec", "guix/hipcache.scm", "spack/hipcache/package.py"):
         assert place in (CHECKOUT / "packaging" / recipe).read_text(), recipe
