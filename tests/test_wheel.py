@@ -177,3 +177,41 @@ def test_an_ordinary_user_compiles_with_the_installed_wheel(
         assert (home / "out.o").read_bytes() == (home / "plain.o").read_bytes()
     counted = json.loads(run(hipcache_program, "stats", "--json").stdout)["compiles"]
     assert {name: count for name, count in counted.items() if count} == {"miss": 1, "hit": 1}
+
+
+def test_without_a_native_launcher_the_engine_is_started_as_by_that(
+    wheel_without_compiler: Path, tmp_path: Path
+) -> None:
+    """By a Python whose path has a space; and where that or the engine is missing, there is the compiler."""
+    prefix = _install(wheel_without_compiler, tmp_path / "with space")
+    program, engine = prefix / "bin/hipcache", prefix / "bin/hipcache-engine"
+    (tmp_path / "k.hip").write_text("int f() { return 1; }\n")
+    (tmp_path / "signal.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/clang++").symlink_to(program)
+    environ = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/links:{LLVM['19']}/bin", "HIPCACHE_RESIDENT": "0"}
+    pythons = {"PYTHONHOME": "/nowhere", "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "no-such"}
+    words = ["-x", "hip", "--offload-arch=gfx906", *BARE, "-c", "k.hip", "-o", "k.o"]
+
+    def run(*command: str | Path) -> tuple[int, str]:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environ | pythons, capture_output=True, text=True, check=False, timeout=60
+        )
+        return done.returncode, done.stderr
+
+    compile: list[str | Path] = [program, f"{LLVM['19']}/bin/clang++", *words]
+    for command in (compile, [tmp_path / "links/clang++", *words]):
+        assert run(*command) == (0, "")
+        (tmp_path / "k.o").unlink()
+    counted = subprocess.run([program, "stats", "--json"], env=environ, capture_output=True, check=True, timeout=60)
+    assert json.loads(counted.stdout)["compiles"]["hit"] == 1
+    whole = engine.read_text()
+    for cut in (0, 8, whole.index("\n") + 1, whole.index('" "$0"'), whole.index("import re"), len(whole)):
+        if cut == len(whole):
+            (prefix / "bin/python").unlink()
+        engine.write_text(whole[:cut])
+        status, said = run(*compile)
+        assert (status, (tmp_path / "k.o").exists()) == (0, True), said
+        assert said.startswith("hipcache: cannot start")
+        (tmp_path / "k.o").unlink()
+        assert run(program, "stats")[0] != 0
