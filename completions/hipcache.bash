@@ -1,17 +1,32 @@
 # bash completion for hipcache; made by scripts/manual.py.
 _hipcache() {
-    local current=${COMP_WORDS[COMP_CWORD]} words=
+    local current=${COMP_WORDS[COMP_CWORD]} words= word last=
+    COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
+        if [[ $current = */* ]]; then
+            _hipcache_files "$current"
+            return
+        fi
+        mapfile -t COMPREPLY < <(
+            compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
+            compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang|iree-compile)'
+        )
         return
     fi
-    case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}" in
-        "help "*) words="stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
-        "config get" | "config set" | "config unset") words="dir disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
-        "config config" | "config --"*) words="get set unset --json --system --store --project --help" ;;
+    case ${COMP_WORDS[1]} in
+        help) words="stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
+        config)
+            for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
+                [[ $word = -* ]] || last=$word
+            done
+            case "$last $current" in
+                "get -"* | "set -"* | "unset -"*) ;;
+                "get "* | "set "* | "unset "*) words="dir disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths" ;;
+                " "*) words="get set unset --json --system --store --project --help" ;;
+            esac ;;
     esac
     if [ -n "$words" ]; then
-        COMPREPLY=($(compgen -W "$words" -- "$current"))
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
         return
     fi
     case ${COMP_WORDS[1]} in
@@ -29,8 +44,13 @@ _hipcache() {
         prefetch) words="--timeout --step --help" ;;
         config) words="--json --system --store --project --help" ;;
         iree-check) words="--device --target --manifest --quiet --dlpack --help" ;;
-        *) COMPREPLY=($(compgen -f -- "$current")); return ;;
     esac
-    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+    _hipcache_files "$current"
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$words" -- "$current")
 }
-complete -o filenames -F _hipcache hipcache
+# Only a name of a file gets a slash or quotes: in a directory `report`, `hipcache rep` is not `hipcache report/`.
+_hipcache_files() {
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+complete -F _hipcache hipcache

@@ -26,26 +26,46 @@ def bash() -> str:
     return f"""\
 # bash completion for hipcache; made by scripts/manual.py.
 _hipcache() {{
-    local current=${{COMP_WORDS[COMP_CWORD]}} words=
+    local current=${{COMP_WORDS[COMP_CWORD]}} words= word last=
+    COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{first}" -- "$current") $(compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang)'))
-        return
-    fi
-    case "${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD - 1]}}" in
-        "help "*) words="{_VERBS}" ;;
-        "config get" | "config set" | "config unset") words="{_KEYS}" ;;
-        "config config" | "config --"*) words="get set unset {" ".join(options["config"])}" ;;
-    esac
-    if [ -n "$words" ]; then
-        COMPREPLY=($(compgen -W "$words" -- "$current"))
+        if [[ $current = */* ]]; then
+            _hipcache_files "$current"
+            return
+        fi
+        mapfile -t COMPREPLY < <(
+            compgen -W "{first}" -- "$current"
+            compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang|iree-compile)'
+        )
         return
     fi
     case ${{COMP_WORDS[1]}} in
-{cases}        *) COMPREPLY=($(compgen -f -- "$current")); return ;;
+        help) words="{_VERBS}" ;;
+        config)
+            for word in "${{COMP_WORDS[@]:2:COMP_CWORD-2}}"; do
+                [[ $word = -* ]] || last=$word
+            done
+            case "$last $current" in
+                "get -"* | "set -"* | "unset -"*) ;;
+                "get "* | "set "* | "unset "*) words="{_KEYS}" ;;
+                " "*) words="get set unset {" ".join(options["config"])}" ;;
+            esac ;;
     esac
-    COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current"))
+    if [ -n "$words" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+        return
+    fi
+    case ${{COMP_WORDS[1]}} in
+{cases}    esac
+    _hipcache_files "$current"
+    mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -W "$words" -- "$current")
 }}
-complete -o filenames -F _hipcache hipcache
+# Only a name of a file gets a slash or quotes: in a directory `report`, `hipcache rep` is not `hipcache report/`.
+_hipcache_files() {{
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}}
+complete -F _hipcache hipcache
 """
 
 

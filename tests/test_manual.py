@@ -51,7 +51,7 @@ def test_each_shell_reads_its_completion(shell: str, name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def completed(*words: str) -> list[str]:
+def completed(*words: str, cwd: Path | None = None) -> list[str]:
     """What bash offers for the last of the words."""
     line = f"source {CHECKOUT}/completions/hipcache.bash; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
     done = subprocess.run(
@@ -60,8 +60,9 @@ def completed(*words: str) -> list[str]:
         text=True,
         check=True,
         timeout=60,
+        cwd=cwd,
     )
-    return done.stdout.split()
+    return done.stdout.splitlines()
 
 
 def test_bash_completes_subcommands_and_their_options() -> None:
@@ -76,7 +77,30 @@ def test_bash_completes_the_words_of_config() -> None:
     assert completed("hipcache", "config", "--store", "u") == ["unset"]
     assert completed("hipcache", "config", "--js") == ["--json"]
     assert completed("hipcache", "config", "set", "max_") == ["max_size"]
-    assert completed("hipcache", "config", "get", "") == KEYS
+    assert completed("hipcache", "config", "get", "''") == KEYS
+    assert completed("hipcache", "config", "set", "--store", "max_") == ["max_size"]
+    assert completed("hipcache", "config", "set", "--st") == ["--store"]
+
+
+def test_bash_completes_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "my file.o").touch()
+    (tmp_path / "report").mkdir()
+    assert completed("hipcache", "explain", "my", cwd=tmp_path) == ["my file.o"]
+    assert completed("hipcache", "clang++", "-c", "my", cwd=tmp_path) == ["my file.o"]
+    assert completed("hipcache", "./re", cwd=tmp_path) == ["./report"]
+
+
+def test_bash_offers_no_directory_where_a_subcommand_stands(tmp_path: Path) -> None:
+    """`hipcache rep` would become `hipcache report/`: readline asks whether what is offered is a directory."""
+    text = FILES[CHECKOUT / "completions/hipcache.bash"]
+    assert "complete -F _hipcache hipcache\n" in text
+    told = "compopt() { echo $*; }; COMP_WORDS=(hipcache %s); COMP_CWORD=%d; _hipcache"
+    for words, said in (("rep", ""), ("explain rep", "-o filenames\n")):
+        line = f"source {CHECKOUT}/completions/hipcache.bash; {told % (words, len(words.split()))}"
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path
+        )
+        assert done.stdout == said
 
 
 def test_bash_completes_short_options_and_help() -> None:
