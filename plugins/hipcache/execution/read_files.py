@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.errors import PassThrough
 from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
@@ -81,5 +81,5 @@ def read_files(
 def check_streams(read: list[str]) -> None:
     """Raises PassThrough: the user's standard input was another file for this pass."""
     for path in read:
-        if is_of_kernel(path) and not is_null(path):
+        if is_of_kernel(absolute(path, "")) and not is_null(path):
             raise PassThrough("standard_streams", path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.patterns import pattern
 from hipcache.values import dataclass, field
 
@@ -21,6 +21,8 @@ _ITSELF = ("", ".", "/")
 # Languages and time zones: of messages that we ask for in no other language, and of __DATE__, which is never kept.
 # (What is not there may be a header that `__has_include` looks for.)
 _SURROUNDINGS = ("/usr/lib/locale/", "/usr/share/locale/", "/usr/share/zoneinfo/", "/etc/localtime")
+# The directory or the root of another process, or what is above the kernel's.
+_LEADS_OUT = pattern(r"/(?:cwd|root|\.\.)(?:/|$)")
 
 
 @dataclass
@@ -71,8 +73,9 @@ def parse(listed: bytes, ignore: str) -> Observed:
             seen.unclear = path, "is a dangling symbolic link" if found == b"b" else "cannot be read"
         elif found == b"-":
             seen.absent.add(path)
-        elif is_of_kernel(path):
-            continue
+        elif is_of_kernel(absolute(path, "")):
+            if _LEADS_OUT.search(path):
+                seen.unclear = path, "leads out of /proc, /sys or /dev"
         elif how == b"l":
             seen.links.add(path)
         elif found == b"d":

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator
 
 from hipcache.disk.reach import why_not_missing
+from hipcache.disk.special import absolute
 from hipcache.inputs import comments, includes, search
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
@@ -67,7 +68,7 @@ class Files:
         self.listings = Listings(self.resolve, self._settled)
 
     def resolve(self, path: str) -> str:
-        return path if path.startswith("/") else os.path.join(self._cwd, path)
+        return absolute(path, self._cwd)
 
     def identity(self, path: str) -> object:
         """The same for two names of one file or directory."""

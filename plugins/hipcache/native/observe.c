@@ -20,7 +20,8 @@
  *     NUL
  *
  * Not listed: calls with an open file (fstat is newfstatat with AT_EMPTY_PATH, which libc gives an empty path), what is
- * below /proc/self (open files again), and paths that are empty or longer than the kernel takes, which no file can be. */
+ * a process's own below /proc/self (open files again; not its directory and its root), and paths that are empty or
+ * longer than the kernel takes, which no file can be. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -189,6 +189,27 @@ static bool put_directory(pid_t thread, const char *name, char path[PATH_MAX]) {
     return true;
 }
 
+/* What a process has for itself alone: its open files, its program. As `is_own` of disk/special.py. */
+static bool is_own(const char *path) {
+    static const char SELF[] = "/proc/self/";
+    const bool leads_out = strstr(path, "/cwd") || strstr(path, "/root") || strstr(path, "/..");
+    return strncmp(path, SELF, sizeof SELF - 1) == 0 && !leads_out;
+}
+
+/* The path without /proc/self/cwd and /proc/self/root, which are others for us: relative to the directory of the
+ * process in place of the first. As `absolute` of disk/special.py. */
+static const char *for_all(const char *path) {
+    static const char CWD[] = "/proc/self/cwd", ROOT[] = "/proc/self/root";
+    const size_t cwd = sizeof CWD - 1, root = sizeof ROOT - 1;
+    while (strncmp(path, ROOT, root) == 0 && (path[root] == '/' || !path[root]))
+        path = path[root] ? path + root : "/";
+    if (strncmp(path, CWD, cwd) != 0 || (path[cwd] != '/' && path[cwd]))
+        return path;
+    path += cwd;
+    path += strspn(path, "/");
+    return *path ? path : ".";
+}
+
 static const call *call_of(const struct made *made) {
     for (int i = 0; i < COUNT; i++)
         if (CALLS[i].number == made->number)
@@ -241,7 +262,7 @@ static int note(observer *one, const struct held *held) {
     const int size = read_path((pid_t)held->thread, made->arguments[known->path], path);
     if (size == NONE)
         return NOT_READABLE;
-    if (size == 0 || size == PATH_MAX || strncmp(path, "/proc/self/", 11) == 0) /* itself, and its open files */
+    if (size == 0 || size == PATH_MAX || is_own(path))
         return OBSERVED;
     const uint64_t flags = known->flags == NONE ? 0 : made->arguments[known->flags];
     char how = known->how;
@@ -251,15 +272,18 @@ static int note(observer *one, const struct held *held) {
         how = 'l';
     else if (how == 'c')
         how = 's';
+    const bool by_proc = one->moved && for_all(path) != path; /* no longer the directory in which the pass began */
+    if (by_proc)
+        memmove(path, for_all(path), strlen(for_all(path)) + 1);
     if (*path != '/') {
-        const int base = known->directory == NONE ? AT_FDCWD : (int)made->arguments[known->directory];
+        const int base = known->directory == NONE || by_proc ? AT_FDCWD : (int)made->arguments[known->directory];
         char name[32] = "cwd";
         if (base != AT_FDCWD)
             snprintf(name, sizeof name, "fd/%d", base);
         if ((base != AT_FDCWD || one->moved) && !put_directory((pid_t)held->thread, name, path))
             return NOT_READABLE;
     }
-    return put(one, how, how == 'w' ? 'f' : look(one->directory, path, how), path);
+    return put(one, how, how == 'w' ? 'f' : look(one->directory, for_all(path), how), path);
 }
 
 /* Once more than a list can hold was seen, calls are let go on unread. */

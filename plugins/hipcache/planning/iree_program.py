@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.inputs.identity import is_script
@@ -77,7 +77,7 @@ def _observations(traced: Traced, cwd: str) -> list[Observation]:
     the program is."""
     found: dict[tuple[str, str], None] = {}
     for row in (traced.observed or b"").split(b"\0")[:-1]:
-        how, path = observe.HOWS.get(row[:1]), os.path.join(cwd, os.fsdecode(row[2:]))
+        how, path = observe.HOWS.get(row[:1]), absolute(os.fsdecode(row[2:]), cwd)
         if how and not is_of_kernel(path):
             found[how, path] = None
     return [Observation(how, path, observe.sign(how, path)) for how, path in found]

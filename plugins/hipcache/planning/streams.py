@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.patterns import pattern
 
 # A file that is open in the process that looks for it.
@@ -27,7 +27,7 @@ def names_stream(word: str, cwd: str) -> bool:
     """Does a word of a command name a file that our processes must not read: one that is open in the user's process
     (-include /dev/fd/3, --config=/dev/stdin), which is none of theirs, or a named pipe, which is empty for the second
     reader?"""
-    paths = [os.path.join(cwd, part) for part in _parts(word)]
+    paths = [absolute(part, cwd) for part in _parts(word)]
     return any(map(_OPEN.match, map(os.path.normpath, paths))) or any(map(_is_pipe, paths))
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.hashing import blake3
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 from hipcache.values import dataclass
 
@@ -103,7 +103,7 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observ
     `ignore` counts (the process's own scratch files)."""
     seen: dict[tuple[str, str], bool] = {}
     for row in dict.fromkeys((listed or b"").split(b"\0")[:-1]):
-        kind, found, path = row[:1], row[1:2], os.path.join(cwd, os.fsdecode(row[2:]))
+        kind, found, path = row[:1], row[1:2], absolute(os.fsdecode(row[2:]), cwd)
         if kind in (b"n", b"p"):
             return ()
         how = HOWS.get(kind)

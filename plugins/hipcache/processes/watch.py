@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.disk.reach import components
-from hipcache.disk.special import is_of_kernel
+from hipcache.disk.special import absolute, is_of_kernel, is_own
 from hipcache.processes.ptrace import (
     CONT,
     EVENT_EXEC,
@@ -281,10 +281,10 @@ class _Watched:
                 path = os.path.join(working_directory(pid, self._cwd), raw)
             else:
                 path = os.path.join(os.readlink(f"/proc/{pid}/fd/{directory}"), raw)
-        if path.startswith(("/proc/self/", self._ignore + "/")) or path == self._ignore:
+        elif raw.startswith("/proc/self/"):
+            path = absolute(raw, working_directory(pid, self._cwd))
+        if path in (os.devnull, "/dev/urandom") or is_own(path) or (path + "/").startswith(self._ignore + "/"):
             return  # itself, and what it has open: seen when it was opened
-        if path in (os.devnull, "/dev/urandom"):
-            return
         if is_of_kernel(path) and not path.startswith(GPUS):
             raise Unobservable(f"it queries the machine: '{path}'")
         there = os.path.lexists(path) if how == LINK else os.path.exists(path)
