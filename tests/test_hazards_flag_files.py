@@ -103,6 +103,26 @@ def test_a_list_of_what_is_instrumented_is_read_anew(lab: Lab, flags: str) -> No
     assert lab.changed(before, *words).counted.missed == {"host"}
 
 
+def header_map(name: str, place: str) -> bytes:
+    """A map (clang/include/clang/Lex/HeaderMapTypes.h) of one header to the one in that directory."""
+    texts = f"\0{name}\0{place}/\0{name}\0".encode()
+    rows = [(0, 0, 0)] * 8
+    rows[sum(13 * ord(letter) for letter in name) & 7] = (1, len(name) + 2, texts.rindex(name.encode()))
+    head = struct.pack("<4sHHIIII", b"pamh", 1, 0, 24 + 12 * len(rows), 1, len(rows), 0)
+    return head + b"".join(struct.pack("<III", *row) for row in rows) + texts
+
+
+@pytest.mark.parametrize("flag", ["-I", "-I./", "-iquote"])
+def test_a_placeholder_that_becomes_a_header_map_is_read_anew(lab: Lab, flag: str) -> None:
+    lab.write("k.hip", kernel("VALUE", '#include "v.h"'))
+    placeholder = lab.write("m.hmap", "")
+    lab.write("real/v.h", "#define VALUE 1\n")
+    lab.write("two/v.h", "#define VALUE 2\n")
+    before = lab.warm(f"{flag}m.hmap", "-Itwo")
+    placeholder.write_bytes(header_map("v.h", f"{lab.root}/real"))
+    lab.changed(before, f"{flag}m.hmap", "-Itwo")
+
+
 def test_a_plugin_is_left_to_the_compiler(lab: Lab) -> None:
     ended = lab.compile("-fplugin=./none.so")
     assert ended.status != 0

@@ -81,7 +81,8 @@ def record(
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)
-        besides = list(_besides(files, observed.opened - set(scans), is_tools, began))
+        opened = observed.opened.union(_short_maps(files, observed.there, search))
+        besides = list(_besides(files, opened - set(scans), is_tools, began))
     else:
         with files.listings.up_to_date():
             looked_for = probes(scans, first, search, files.listings)
@@ -149,6 +150,14 @@ def _observed(
     asked = {path for path in seen.absent if os.path.basename(path) not in libraries}
     absent = observing.shortest(asked, files.is_directory)
     return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
+
+
+def _short_maps(files: Files, there: Iterable[str], search: SearchPath) -> Iterator[str]:
+    """The files that an option of the search path names: header maps (clang/lib/Lex/HeaderMap.cpp). Clang does not open
+    one that is too short for a map, so what it is later depends on its content. (A `=` stands for the sysroot.)"""
+    places = [observing.plain(place).lstrip("=").rstrip("/") for place in (*search.quote, *search.angled)]
+    named = tuple(filter(None, places))
+    yield from (path for path in there if path.endswith(named) and os.path.isfile(files.resolve(path)))
 
 
 def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool], began: float) -> Iterator[OtherFile]:
