@@ -9,10 +9,24 @@ from pathlib import Path
 import pytest
 import recordings
 from hipcache.errors import PassThrough
-from hipcache.planning import plan
+from hipcache.planning import link_plan, plan, program_plan
+from hipcache.planning.jobs import split
 from hipcache.planning.plan import Plan
 from hipcache.values import replace
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
+
+# A plan of each kind, and what reads it.
+KINDS = {
+    "clang15-one-arch": plan.parse,
+    "clang19-one-arch": plan.parse,
+    "clang15-link-objects": link_plan.parse,
+    "clang19-link-library": link_plan.parse,
+    "clang15-left-link": program_plan.parse,
+    "clang19-left-relocatable": program_plan.parse_relocatable,
+    "clang19-left-relocatable-new-driver": program_plan.parse_relocatable,
+}
+# Where `str.splitlines` ends a line; the first one ends the driver's lines, too.
+SEPARATORS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def parsed(raw: str) -> Plan | None:
@@ -119,13 +133,33 @@ def test_a_plan_with_words_gone_doubled_or_exchanged_is_a_plan_or_left(name: str
         parsed(raw)
 
 
-@pytest.mark.parametrize("name", ["clang15-one-arch", "clang19-one-arch"])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_plan_with_other_characters_is_a_plan_or_left(name: str) -> None:
     whole = text(name)
     draw = random.Random(3)
     for _ in range(120):
         at = draw.randrange(len(whole))
-        parsed(whole[:at] + draw.choice('"\\ \n\0=,-$\x0c\u2028') + whole[at + draw.randint(0, 1) :])
+        raw = whole[:at] + draw.choice(f'"\\ \0=,-${SEPARATORS}') + whole[at + draw.randint(0, 1) :]
+        parsed_or_left(KINDS[name], raw)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_word_with_a_line_separator_is_a_word_of_its_job(name: str) -> None:
+    """Of the last job: a compile's host pass, or a link."""
+    whole = text(name)
+    known, job = KINDS[name](whole), whole.rindex('\n "')
+    draw = random.Random(6)
+    for at in draw.sample([word.end() - 1 for word in re.finditer(r' "(?:[^"\\]|\\.)*"', whole[job:])], 12):
+        for separator in SEPARATORS:
+            raw = whole[: job + at] + separator + whole[job + at :]
+            found = parsed_or_left(KINDS[name], raw)
+            assert found is None or (separator != "\n" and found.messages == known.messages)
+
+
+@pytest.mark.parametrize("raw", [' "ld" "a\nb" "c"\n', ' "ld" "a" b\n', ' "ld" "a"  "b"\n', ' "ld" "a\n', 'x" "y\n'])
+def test_a_part_of_a_job_is_left(raw: str) -> None:
+    with pytest.raises(PassThrough, match="plan"):
+        split(f' "ld" "first"\n{raw}')
 
 
 def test_the_recordings_name_no_place_but_the_neutral_one() -> None:

@@ -1,7 +1,8 @@
 """The driver's jobs, as `-###` prints them.
 
 One job a line, each word in double quotes with `\\`, `"` and `$` escaped (`llvm::sys::printArg` with Quote=true). Lines
-that begin otherwise are the driver's banner or its own messages.
+that begin otherwise are the driver's banner or its own messages. No other character is escaped: a line ends only with
+"\\n" (not where `str.splitlines` ends it), and a word that has one makes two lines of its job, neither of them whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
 from hipcache.values import dataclass
 
-_WORD = pattern(r'"((?:[^"\\]|\\.)*)"')
+_WORD = pattern(r' "((?:[^"\\]|\\.)*)"')
+_LINE = pattern(r"[^\n]*\n|[^\n]+")
 _ESCAPE = pattern(r"\\(.)", re.DOTALL)
 _BANNER = pattern(
     r"([^:]*clang version |Target: |Thread model: |InstalledDir: |Configuration file: "
@@ -75,14 +77,16 @@ def clang_version(text: str) -> int:
 
 
 def split(text: str) -> tuple[list[tuple[str, ...]], str]:
-    """The jobs of a plan, and the driver's own messages."""
+    """The jobs of a plan, and the driver's own messages. Raises PassThrough for a line that is only a part of a job."""
     jobs, messages = [], []
-    for line in text.splitlines(keepends=True):
+    for line in _LINE.findall(text):
         if line.startswith(' "'):
-            words = tuple(_ESCAPE.sub(r"\1", word) for word in _WORD.findall(line))
-            if not words:
+            words = _WORD.findall(line)
+            if "".join(f' "{word}"' for word in words) != line.removesuffix("\n"):
                 raise PassThrough("plan", "a line that is not a command")
-            jobs.append(words)
+            jobs.append(tuple(_ESCAPE.sub(r"\1", word) for word in words))
         elif not _BANNER.match(line) and line.strip():
+            if '" "' in line:
+                raise PassThrough("plan", "a message that looks like a command")
             messages.append(line)
     return jobs, "".join(messages)
