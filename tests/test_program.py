@@ -197,7 +197,7 @@ def test_each_source_has_a_cuid_of_its_own(sources: Lab) -> None:
 
 def test_a_link_that_fails_ends_as_plain_clang_ends_it(sources: Lab) -> None:
     sources.write("program", "old")
-    for more in ([], ["-fuse-ld=lld"]):
+    for more in ([], ["-fuse-ld=lld"], ["-fmessage-length=40"], ["-fmessage-length=0"]):
         found = both(sources, "k.hip", "-Wl,--no-undefined", *more, libraries=("-no-hip-rt",))
         assert (found.ended.status, found.counted.outcome, found.files) == (1, FAILED, {})
         assert b"first" in found.ended.err

@@ -12,9 +12,11 @@ from hipcache.errors import HostLinkFailed, JobFailed, PassThrough
 from hipcache.execution.local import place, said
 from hipcache.execution.session import Session
 from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
+from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import value_after
 
+_OF_FORMAT = pattern(r"color|message-length=(?!0$)")
 _NO_INPUT = ": error: no input files\n"
 
 
@@ -43,9 +45,9 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
     """Write the program. Raises HostLinkFailed, JobFailed, PassThrough."""
     done = session.jobs.attempt([job.program, *job.arguments])
     text = said(session, done.stderr)
-    # With colours the driver's line would look otherwise, and hipcc may add one of its own.
-    coloured = columns is not None or any("color" in word for word in session.command.arguments)
-    known = not coloured and not session.command.unwrapped
+    # With colours or wrapped the driver's line would look otherwise, and hipcc may add one of its own.
+    words = (*session.command.arguments, *session.engine.environ.get("CCC_OVERRIDE_OPTIONS", "").split(" "))
+    known = columns is None and not any(map(_OF_FORMAT.search, words)) and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
         files.clean_up(session.command.path(value_after(job, "-o")))
         last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
