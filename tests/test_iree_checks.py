@@ -37,13 +37,18 @@ REFUSED = {
         "--iree-rocm-container-type=hip makes a module for amdgpu that amdgpu does not load",
         "leave it out; for the other device write --iree-hal-target-device=hip",
     ),
+    "two targets, and an empty one": (
+        (*HIP, TARGET, f"{TARGET}gfx90a"),
+        "--iree-rocm-target is given 2 times (gfx942, gfx90a), and iree-compile takes the last",
+        "run it once for each target; for this one leave all out but --iree-rocm-target=gfx90a",
+    ),
     "both devices": (
         (*HIP, f"{DEVICE}amdgpu"),
         "--iree-hal-target-device names hip and amdgpu, and iree-compile makes a module for hip alone",
         "run it once for each: --iree-hal-target-device=hip -o NAME.hip.vmfb, and the same with amdgpu",
     ),
     "a backend that overrules the device": (
-        (*AMDGPU, "--iree-hal-target-backends=rocm"),
+        (*AMDGPU, "--iree-hal-target-backends=rocm", "--iree-hal-target-backends=llvm-cpu"),
         "--iree-hal-target-backends=rocm makes a module for hip of one for amdgpu",
         "leave it out: --iree-hal-target-device=amdgpu is enough; for hip write --iree-hal-target-device=hip",
     ),
@@ -55,7 +60,10 @@ TAKEN = {
     "amdgpu's container": (*AMDGPU, "--iree-rocm-container-type=auto"),
     "a backend alone": ("--iree-hal-target-backends=rocm", HIP[1]),
     "one target, given twice": (*HIP, *HIP),
+    "an empty target first": (HIP[0], TARGET, HIP[1]),
+    "an empty target behind": (*HIP, TARGET),
     "the processor beside": (*HIP, f"{DEVICE}local"),
+    "a backend for the processor": (*AMDGPU, "--iree-hal-target-backends=llvm-cpu"),
 }
 
 
@@ -89,6 +97,18 @@ def test_without_checks_iree_compile_gets_all_unchanged(iree: Lab) -> None:
     (iree.root / "out.vmfb").unlink()
     done = iree.hipcache(*command, env={"HIPCACHE_IREE_CHECKS": "0"})
     assert (done.status, (iree.root / "out.vmfb").read_bytes()) == (0, plain)
+
+
+@needs_iree
+@pytest.mark.parametrize("case", ["an empty target first", "a backend for the processor"])
+def test_what_is_taken_is_made_as_iree_compile_makes_it(iree: Lab, case: str) -> None:
+    command = words(*TAKEN[case])
+    assert iree.run(command).status == 0
+    plain = (iree.root / "out.vmfb").read_bytes()
+    for _ in range(2):
+        (iree.root / "out.vmfb").unlink()
+        assert iree.hipcache(*command).status == 0
+        assert (iree.root / "out.vmfb").read_bytes() == plain
 
 
 @needs_iree

@@ -27,7 +27,8 @@ TARGETS = (
 
 def check(arguments: Sequence[str]) -> None:
     """Raises Refused, with what to write instead."""
-    devices, targets = values(arguments, _DEVICE), values(arguments, _TARGET)
+    # (An empty target in front of another one is none; iree-compile rejects an empty one that stands last.)
+    devices, targets = values(arguments, _DEVICE), [value for value in values(arguments, _TARGET) if value]
     containers, backends = values(arguments, _CONTAINER), values(arguments, _BACKENDS)
     ours = [device for value in devices for device in re.split("[,;]", value) if device in (HIP, AMDGPU)]
     if len(set(ours)) > 1:
@@ -54,9 +55,9 @@ def check(arguments: Sequence[str]) -> None:
                 f"--iree-rocm-container-type={container} makes a module for {device} that {device} does not load",
                 f"leave it out; for the other device write --iree-hal-target-device={_other(device)}",
             )
-    if device == AMDGPU and backends:
+    if device == AMDGPU and "rocm" in backends:
         raise Refused(
-            f"--iree-hal-target-backends={backends[-1]} makes a module for hip of one for amdgpu",
+            "--iree-hal-target-backends=rocm makes a module for hip of one for amdgpu",
             "leave it out: --iree-hal-target-device=amdgpu is enough; for hip write --iree-hal-target-device=hip",
         )
 
