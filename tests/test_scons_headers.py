@@ -150,6 +150,24 @@ def test_what_the_engine_leaves_is_compiled_by_scons_itself(project: Project) ->
     assert project.build().compiled == ["one.o"]
 
 
+@pytest.mark.parametrize("flags", ["", "-H"], ids=["direct hit", "passed through"])
+def test_a_header_counts_whatever_its_name_has_in_it(project: Project, flags: str) -> None:
+    project.write({"caf\x85/only\f.h": "#define VALUE 1\n"})
+    project.write(
+        {
+            "one.hip": '#include "hip_in_short.hpp"\n#define NAME "caf\x85/only\f.h"\n#include NAME\n'
+            "__global__ void k(int* p) { *p = VALUE; }\n",
+        }
+    )
+    project.construct(f'env.Append(HIPFLAGS="{flags}".split())\nenv.HipObject("one.hip")')
+    project.build()
+    (project.root / "one.o").unlink()
+    assert project.build().compiled == ["one.o"]
+    assert project.build().up_to_date
+    project.write({"caf\x85/only\f.h": "#define VALUE 2\n"})
+    assert project.build().compiled == ["one.o"]
+
+
 @pytest.mark.parametrize("cache", [True, False])
 def test_actions_before_and_after_a_compile_leave_it_up_to_date(project: Project, cache: bool) -> None:
     """Their programs are among what the object depends on, in SCons' order."""

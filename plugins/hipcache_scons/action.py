@@ -117,11 +117,11 @@ class HipAction(LazyAction):  # type: ignore[misc]
         variables = {**env["ENV"], "CC_PRINT_HEADERS": "1", "CC_PRINT_HEADERS_FILE": str(headers)}
         result = CommandAction.execute(command, target, source, env.Override({"ENV": variables}), executor)
         try:
-            names = os.fsdecode(headers.read_bytes()).splitlines()
+            names = os.fsdecode(headers.read_bytes()).split("\n")
         except OSError:
             names = []  # no header at all, or no clang
         cwd = os.getcwd() if commands.changes_directory(command, executor) else commands.directory()
-        files = dict.fromkeys(dependencies.locate(name.strip(), cwd) for name in names)
+        files = dict.fromkeys(dependencies.locate(name, cwd) for name in names if name)
         return tuple(path for path in files if os.path.isfile(path)), result
 
     def get_presig(self, target: Any, source: Any, env: Any, executor: Any = None) -> str | bytes:

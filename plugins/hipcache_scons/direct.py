@@ -58,7 +58,7 @@ def find(
 
 def files_of(found: native.DirectHit) -> tuple[str, ...]:
     """The absolute paths of what the compile read."""
-    return tuple(os.fsdecode(found.rule).splitlines())
+    return tuple(name for name in os.fsdecode(found.rule).split("\n") if name)
 
 
 def remember(
