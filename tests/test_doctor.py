@@ -107,6 +107,14 @@ def test_device_libraries_that_lack_the_first_arch_asked_for_are_still_found(mac
     assert "gfx942 gfx1100 gfx1201" in text
 
 
+@pytest.mark.parametrize("name", ["caf\x85", "a\fb", "a\nb"])
+def test_names_may_have_in_them_what_ends_a_line(machine: FakeMachine, name: str) -> None:
+    machine.clang(libraries=machine.device_libraries(name, "906", "942"))
+    status, text = machine.examine()
+    assert ("gfx942" in text, "hipcache does not cache its compiles" in text) == ("\n" not in name, "\n" in name)
+    assert status == 0 or "\n" in name
+
+
 def test_a_missing_linker_or_bundler_is_a_fault_that_names_it(machine: FakeMachine) -> None:
     machine.clang()
     (machine.root / "llvm/bin/lld").unlink()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -18,6 +17,7 @@ from hipcache.cli import arches
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning import plan
+from hipcache.planning.jobs import split
 from hipcache.processes.runner import Completed, Runner
 from hipcache.values import dataclass, field, replace
 
@@ -123,15 +123,16 @@ def _candidates(machine: Machine) -> Iterator[tuple[str, ...]]:
 
 
 def _read_plan(toolchain: Toolchain, probe: Sequence[str], text: str, machine: Machine) -> Toolchain:
-    jobs = [shlex.split(line) for line in text.splitlines() if line.startswith(' "')]
-    tools = dict.fromkeys(job[0] for job in jobs)
-    bitcode = [Path(word) for job in jobs for word in job if _ISA.search(word)]
-    libraries = bitcode[0].parent if bitcode else None
+    jobs: list[tuple[str, ...]] = []
     not_cached = ""
     try:
+        jobs, _ = split(text)
         plan.parse(text)
     except PassThrough as reason:
         not_cached = str(reason)
+    tools = dict.fromkeys(job[0] for job in jobs)
+    bitcode = [Path(word) for job in jobs for word in job if _ISA.search(word)]
+    libraries = bitcode[0].parent if bitcode else None
     hip_version, header_error = _headers(toolchain.compiler, probe, machine)
     return replace(
         toolchain,
