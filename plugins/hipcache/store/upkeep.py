@@ -250,24 +250,28 @@ class Upkeep:
 
     def clear(self, progress: Callable[[int], object] = no_progress) -> int:
         """Remove every entry; the bytes freed. `progress` as for `evict`. Raises OSError."""
-        away = []
-        with self.ledger.held() as book:
-            for directory in _DIRECTORIES:
-                gone = f"{TMP}/gone-{random_name()}"
-                with suppress(FileNotFoundError):
-                    self._confined.rename(directory, gone)
-                    away.append(gone)
-            make(self._confined)
-            book.bytes = book.entries = 0
-            book.save()
+        away: list[str] = []
         sizes: list[int] = []
 
         def each(size: int) -> None:
             sizes.append(size)
             progress(len(sizes))
 
-        for gone in away:
-            self._confined.remove(gone, each)
+        try:
+            with self.ledger.held() as book:
+                for directory in _DIRECTORIES:
+                    gone = f"{TMP}/gone-{random_name()}"
+                    with suppress(FileNotFoundError):
+                        self._confined.rename(directory, gone)
+                        away.append(gone)
+                with suppress(OSError):  # a full disk has room for them below
+                    make(self._confined)
+                book.bytes = book.entries = 0
+                book.save()
+        finally:
+            for gone in away:
+                self._confined.remove(gone, each)
+        make(self._confined)
         self._tell()
         return sum(charge("", size) for size in sizes)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipcache.disk import locks
 from hipcache.disk.confined import Confined
 from hipcache.errors import StoreError
-from hipcache.store import access, scratch
+from hipcache.store import access, scratch, space
 from hipcache.store.entries import Entries
 from hipcache.store.faults import as_store_error
 from hipcache.store.layout import LOCKS, TMP, make
@@ -61,7 +61,11 @@ class Work:
         if self._entries.read_only:
             raise StoreError(f"cannot {verb} '{store.root}': the store is read-only", "unset HIPCACHE_READONLY")
         with as_store_error(verb, store.base), locks.held(self._open_locks(), locks.UPKEEP, patience=_UPKEEP_PATIENCE):
-            make(store)
+            try:
+                make(store)
+            except OSError as error:
+                if error.errno not in space.ERRORS:  # upkeep is what makes room
+                    raise
             yield
 
     @contextmanager
