@@ -30,6 +30,12 @@ def bind(source: Path, target: Path) -> bool:
     return _begin() and _mount(str(source), target, None, _MS_BIND)
 
 
+def overlay(lower: Path, upper: Path, work: Path, target: Path) -> bool:
+    """Whether `target` could become what lies in `lower`, which stays as it is; changes go to `upper`."""
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    return _begin() and _mount("overlay", target, "overlay", 0, options)
+
+
 def detach(at: Path) -> None:
     """What is open there, or mounted from there, stays."""
     _LIBC.umount2(os.fsencode(at), _MNT_DETACH)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import private_mounts
 import pytest
 from hipcache.errors import StoreError
-from hipcache.store import upkeep
+from hipcache.store import clearing
 from hipcache.store.local import LocalStore
 from local_store import CONTENT, KEY, files, root, store
 
@@ -65,7 +67,7 @@ def test_where_a_directory_cannot_be_made_anew_nothing_stays(
     root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(root)
-    monkeypatch.setattr(upkeep, "make", refuse)
+    monkeypatch.setattr(clearing, "make", refuse)
     with pytest.raises(StoreError, match="No space left"):
         store.clear()
     assert files(root) == ALWAYS
@@ -73,3 +75,41 @@ def test_where_a_directory_cannot_be_made_anew_nothing_stays(
 
 def refuse(*_: object) -> None:
     raise OSError(28, os.strerror(28))
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Path]:
+    """A directory to mount something in."""
+    at = tmp_path / "mounted"
+    at.mkdir()
+    yield at
+    private_mounts.detach(at)
+
+
+def test_a_store_of_a_lower_layer_is_cleared(tmp_path: Path, mount: Path) -> None:
+    """As in a container whose image has a store: its directories cannot be moved."""
+    layers = [tmp_path / name for name in ("lower", "upper", "work")]
+    for layer in layers:
+        layer.mkdir()
+    left = filled(layers[0] / "store").root / "v1/tmp/work-dead/deep/er"
+    left.mkdir(parents=True)
+    (left / "file").write_bytes(CONTENT)
+    os.utime(left.parent.parent, (1, 1))
+    if not private_mounts.overlay(*layers, mount):
+        pytest.skip("no overlays can be mounted here")
+    cleared(LocalStore(mount / "store", max_bytes=0))
+    assert not (mount / "store/v1/tmp/work-dead").exists()
+
+
+@pytest.mark.parametrize("part", ["tmp", "blobs", "actions", "history"])
+def test_a_store_with_a_mount_inside_is_cleared(root: Path, store: LocalStore, tmp_path: Path, part: str) -> None:
+    filled(root)
+    at = root / "v1" / part
+    if not private_mounts.bind(at, at):
+        pytest.skip("only root can mount")
+    try:
+        assert store.clear() > len(CONTENT)
+        assert files(root) == ALWAYS
+        assert store.size().entries == 0
+    finally:
+        private_mounts.detach(at)

@@ -6,15 +6,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# A directory of a lower layer of an overlay cannot be moved; each level takes a descriptor.
+_LEVELS = 64
 
 
-def remove_at(parent: int, name: str, each: Callable[[int], object] | None = None) -> None:
+def remove_at(parent: int, name: str, each: Callable[[int], object] | None = None, levels: int = _LEVELS) -> None:
     """Remove a file, or a directory with all that is in it, as far as that can be done. `each` is told the size of each
-    file. Directories inside are moved up before they are emptied. Raises nothing."""
+    file. Directories inside are moved up before they are emptied; `levels` of them are emptied where they are if they
+    cannot be moved. Raises nothing."""
     waiting = [name]
     while waiting:
         one = waiting.pop()
@@ -33,8 +37,9 @@ def remove_at(parent: int, name: str, each: Callable[[int], object] | None = Non
                     try:
                         os.rename(entry.name, above, src_dir_fd=directory, dst_dir_fd=parent)
                         waiting.append(above)
-                    except OSError:
-                        pass
+                    except OSError as error:
+                        if error.errno == errno.EXDEV and levels:
+                            remove_at(directory, entry.name, each, levels - 1)
         except OSError:
             pass
         finally:

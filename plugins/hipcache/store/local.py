@@ -1,9 +1,9 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
 What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the limit;
-work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its limit; scratch.py
-holds what is not finished; notes.py what is small and can be lost; output.py writes into the build tree. All of them
-reach the disk through `confined`.
+work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its limit; clearing.py
+empties it; scratch.py holds what is not finished; notes.py what is small and can be lost; output.py writes into the
+build tree. All of them reach the disk through `confined`.
 """
 
 from __future__ import annotations

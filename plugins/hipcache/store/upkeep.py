@@ -6,8 +6,6 @@ removes until 90% of the limit are held: with 300,000 entries one to two seconds
 and notes stand in one order; a hit uses the action and its blobs within milliseconds, so they also leave together.
 They are removed directory by directory.
 
-`clear` moves the directories away, with no lock but the ledger's for that moment, and removes them afterwards.
-
 Where locks do not work, two processes may do it at once: nothing breaks, both subtract only what they removed.
 
 Rejected: evicting in one random directory (ccache's way: no long pause, but in a small store the newest entry may go
@@ -25,7 +23,7 @@ from typing import NamedTuple
 
 from hipcache.disk import locks
 from hipcache.disk.confined import MOST_STATISTICS, Confined
-from hipcache.store import scratch
+from hipcache.store import clearing, scratch
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
@@ -34,8 +32,6 @@ from hipcache.store.layout import (
     TMP,
     TOOLS,
     charge,
-    make,
-    random_name,
 )
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.work import open_locks
@@ -45,7 +41,7 @@ COUNT_SECONDS = 24 * 3600
 SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
-_SHARDED, _DIRECTORIES = (ACTIONS, BLOBS, HISTORY), (ACTIONS, BLOBS, HISTORY, TOOLS)
+_SHARDED = (ACTIONS, BLOBS, HISTORY)
 
 
 class Entry(NamedTuple):
@@ -250,30 +246,11 @@ class Upkeep:
 
     def clear(self, progress: Callable[[int], object] = no_progress) -> int:
         """Remove every entry; the bytes freed. `progress` as for `evict`. Raises OSError."""
-        away: list[str] = []
-        sizes: list[int] = []
-
-        def each(size: int) -> None:
-            sizes.append(size)
-            progress(len(sizes))
-
-        try:
-            with self.ledger.held() as book:
-                for directory in _DIRECTORIES:
-                    gone = f"{TMP}/gone-{random_name()}"
-                    with suppress(FileNotFoundError):
-                        self._confined.rename(directory, gone)
-                        away.append(gone)
-                with suppress(OSError):  # a full disk has room for them below
-                    make(self._confined)
-                book.bytes = book.entries = 0
-                book.save()
-        finally:
-            for gone in away:
-                self._confined.remove(gone, each)
-        make(self._confined)
+        freed = clearing.clear(self._confined, self.ledger, progress)
+        if self.ledger.read() is None:
+            self.count()
         self._tell()
-        return sum(charge("", size) for size in sizes)
+        return freed
 
     def sweep(self) -> int:
         """Remove what dead processes left; the bytes freed. Raises OSError."""
