@@ -11,6 +11,7 @@ from cli_shell import MISS, Shell, rows, shell
 from hipcache import __version__, cli
 from hipcache.cli import arches, directories, screen
 from hipcache.errors import HipcacheError
+from hipcache.remote import queue
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore
 
@@ -73,8 +74,10 @@ def test_clear_empties_the_store_and_keeps_the_statistics(shell: Shell) -> None:
     store = LocalStore(shell.dir, max_bytes=0)
     store.put_blob(b"x" * 100_000)
     statistics.record(shell.dir, MISS)
+    assert queue.add(store.confined, ["0" * 64], [])  # to be uploaded to a remote
     assert shell("clear") == 0
     assert "KiB" in shell.out
+    assert not list((shell.dir / "v1/remote").iterdir())
     assert store.size().entries == 0
     assert statistics.read(shell.dir).compiles["miss"] == 1
 

@@ -8,6 +8,7 @@ from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.gc import open_to_remove
 from hipcache.cli.screen import Progress, human_size
+from hipcache.remote import queue
 
 SUMMARY = "remove every entry"
 
@@ -23,5 +24,6 @@ def run(options: argparse.Namespace, session: Session) -> int:
         return 0
     with Progress(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
+    queue.empty(store.confined)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
     return 0

@@ -82,6 +82,14 @@ def drop_old(store: Confined, to: str) -> None:
             remove(store, name)
 
 
+def empty(store: Confined) -> None:
+    """Remove all: the records that they name are gone. Raises nothing."""
+    with suppress(OSError):
+        for name, _ in store.listing(DIRECTORY):
+            if name.startswith((_ITEM, _NEW)):
+                remove(store, name)
+
+
 def _is_item(name: str, status: os.stat_result) -> bool:
     return name.startswith(_ITEM) and stat.S_ISREG(status.st_mode)
 
