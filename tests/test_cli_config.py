@@ -137,6 +137,44 @@ def test_options_go_before_and_behind_the_words_of_config(shell: Shell, words: l
     assert (shell.dir / "hipcache.yaml").read_text() == ""
 
 
+@pytest.mark.parametrize(
+    ("directory", "before", "after"),
+    [
+        (0o2775, None, 0o644),
+        (0o2775, 0o664, 0o664),
+        (0o755, 0o664, 0o644),
+        (0o711, None, 0o644),
+        (0o2770, None, 0o640),
+        (0o700, None, 0o600),
+    ],
+)
+def test_whoever_reaches_a_store_can_read_its_settings(
+    shell: Shell, directory: int, before: int | None, after: int
+) -> None:
+    """Or nothing is cached for them: whatever the umask of the one who sets them is."""
+    file = shell.dir / "hipcache.yaml"
+    shell.dir.mkdir()
+    shell.dir.chmod(directory)
+    if before is not None:
+        file.touch()
+        file.chmod(before)
+    umask = os.umask(0o077)
+    try:
+        assert shell("config", "set", "--store", "max_size", "3GiB") == 0
+    finally:
+        os.umask(umask)
+    assert f"{file.stat().st_mode & 0o777:o}" == f"{after:o}"
+
+
+def test_the_settings_of_a_store_have_the_group_of_its_directory(shell: Shell) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root is in any group")
+    shell.dir.mkdir()
+    os.chown(shell.dir, -1, 12345)
+    assert shell("config", "set", "--store", "max_size", "3GiB") == 0
+    assert (shell.dir / "hipcache.yaml").stat().st_gid == 12345
+
+
 def test_config_set_refuses_an_address_that_is_none(shell: Shell) -> None:
     assert shell("config", "set", "remote", "grpc://a:1/main ftp://x") == 1
     assert shell.err.startswith("hipcache: remote 'ftp://x' begins with none of grpc")

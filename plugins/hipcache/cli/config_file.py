@@ -57,7 +57,7 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     edited = _edited(text, found, value, path)
     _check(text, edited, found, value, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER), for_owner=scope is STORE)
+    atomic.write_whole(path, edited.encode(), through_links=scope in (SYSTEM, USER), as_directory=scope is STORE)
 
 
 def _check(text: str, edited: str, found: Setting, value: str, path: Path) -> None:

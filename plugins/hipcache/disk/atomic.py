@@ -20,16 +20,16 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def write_whole(path: Path, content: bytes, *, through_links: bool = False, for_owner: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, through_links: bool = False, as_directory: bool = False) -> None:
     """Write beside `path` and rename; into it if it is special (/dev/null). `through_links`: also if it is a symbolic
     link, or another file in its place would be told from it (hard links, its owner and mode), as clang writes a
-    dependency file. `for_owner`: root writes it for the owner of the directory, if it may. Raises
-    OSError, which names a file."""
+    dependency file. `as_directory`: whoever may enter the directory may read it, whatever the umask is; it has that
+    group, and that owner if root writes it, as far as that can be. Raises OSError, which names a file."""
     with naming(path):
-        _write_whole(path, content, through_links=through_links, for_owner=for_owner)
+        _write_whole(path, content, through_links=through_links, as_directory=as_directory)
 
 
-def _write_whole(path: Path, content: bytes, *, through_links: bool, for_owner: bool) -> None:
+def _write_whole(path: Path, content: bytes, *, through_links: bool, as_directory: bool) -> None:
     if _is_special(path) or (through_links and path.is_symlink()):
         with open(path, "wb") as special:
             special.write(content)
@@ -47,16 +47,29 @@ def _write_whole(path: Path, content: bytes, *, through_links: bool, for_owner: 
                 with suppress(OSError):
                     os.posix_fallocate(file.fileno(), 0, len(content))
             file.write(content)
-            if for_owner and os.geteuid() == 0:
-                owner = os.stat(path.parent).st_uid
-                if os.fstat(file.fileno()).st_uid != owner:
-                    with suppress(OSError):  # root without that capability, or on a server that squashes root
-                        os.fchown(file.fileno(), owner, -1)
+            if as_directory:
+                _open_to_all(file.fileno(), path)
         part.replace(path)
     except BaseException:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def _open_to_all(fd: int, path: Path) -> None:
+    """`path`: the file that this one replaces. Who could write that, and may write the directory, can write it."""
+    new, directory = os.fstat(fd), os.stat(path.parent)
+    writers = new.st_mode
+    with suppress(FileNotFoundError):
+        writers = os.lstat(path).st_mode
+    owner = directory.st_uid if os.geteuid() == 0 else new.st_uid
+    if (new.st_uid, new.st_gid) != (owner, directory.st_gid):
+        with suppress(OSError):  # root without that capability, or on a server that squashes root; no member
+            os.fchown(fd, owner, directory.st_gid)
+    readers = new.st_mode & 0o444 | (directory.st_mode & 0o111) << 2
+    mode = 0o200 | readers | writers & directory.st_mode & 0o022
+    if mode != new.st_mode & 0o777:
+        os.fchmod(fd, mode)
 
 
 def _shows(new: os.stat_result, path: Path) -> bool:
