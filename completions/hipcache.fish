@@ -21,7 +21,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l brief -d 'print 
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l build -r -d 'also check the architectures in this build directory'\''s CMakeCache.txt'
 complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recently used entries'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'
-complete -c hipcache -n '__fish_seen_subcommand_from gc' -l older-than -r -d 'also remove entries not used for this long, for example 12h, 7d or 4w'
+complete -c hipcache -n '__fish_seen_subcommand_from gc' -l older-than -r -d 'also remove entries not used for this long, for example 12h, 7d or 4w (and an hour more: uses are recorded once an hour)'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l not-used-by -r -d 'also remove entries that a build'\''s objects do not use: its directory, or its compile_commands.json'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l namespace -r -d 'also remove all results of this namespace, and contents that no other namespace uses'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l evict-namespace -r -d 'also remove all results of this namespace, and contents that no other namespace uses'

@@ -30,6 +30,7 @@ from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
     STATISTICS,
+    USE_STEP,
     DamagedEntry,
     blob_name,
     charge,
@@ -45,8 +46,6 @@ from hipcache.verify import named
 Progress = Callable[[int], object]
 NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
 NANO = 10**9
-# A hit notes the use of an entry once in that time (native/hit.c): what seems older may have been used since.
-USE_STEP = 3600 * NANO
 
 
 def entries(
@@ -58,7 +57,7 @@ def entries(
     reader = LocalStore(store.root, max_bytes=0, read_only=True, seal=store.seal)
     times = {tree: dict(_listed(store, tree, only)) for tree in (BLOBS, ACTIONS)}
     used = {
-        tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP}
+        tree: {name: time for name, time in found.items() if since is None or time >= since - USE_STEP * NANO}
         for tree, found in times.items()
     }
     # Record by record: their payloads are small, and read a second time rather than held.

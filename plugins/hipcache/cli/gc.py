@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--older-than",
         type=_age,
         metavar="AGE",
-        help="also remove entries not used for this long, for example 12h, 7d or 4w",
+        help="also remove entries not used for this long, for example 12h, 7d or 4w (and an hour more:"
+        " uses are recorded once an hour)",
     )
     parser.add_argument(
         "--not-used-by",

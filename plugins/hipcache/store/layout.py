@@ -64,6 +64,9 @@ HEADER_BYTES = len(MAGIC) + 32
 DOMAIN = shared.terminated(shared.ACTION_DOMAIN)
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# The compile cache of hipcache. Everything here can be deleted.\n"
 BLOCK = 4096
+# Seconds after which a use is noted again, at direct hits (native/output.c) and of notes: an entry may have been used
+# that long after its time.
+USE_STEP = 3600
 
 ACTIONS, BLOBS, TOOLS, HISTORY, STATISTICS, TMP = "actions", "blobs", "tools", "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"

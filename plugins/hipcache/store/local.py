@@ -209,7 +209,7 @@ class LocalStore:
         progress: Callable[[int], object] = no_progress,
     ) -> int:
         """See the contract. 0 removes every entry, None in a store without a limit removes none. First goes what was
-        not used for `unused_for` seconds, and what is not among `keeping` (names below `v1/`; asked for once the
+        surely not used for `unused_for` seconds, and what is not among `keeping` (names below `v1/`; asked for once the
         entries are listed: what is put later stays). `dry_run`: remove nothing; the bytes that would be freed.
         `progress` is told how many entries are removed. Raises StoreError."""
         limit = max_bytes if max_bytes is not None else (self.max_bytes or None)

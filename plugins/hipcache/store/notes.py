@@ -12,10 +12,7 @@ from contextlib import suppress
 from hipcache.disk.confined import MOST_NOTE
 from hipcache.errors import StoreError
 from hipcache.store.entries import Entries
-from hipcache.store.layout import read_all
-
-# Seconds after which a use is noted again.
-_USE_STEP = 3600
+from hipcache.store.layout import USE_STEP, read_all
 
 
 class Notes:
@@ -35,7 +32,7 @@ class Notes:
     def use(self, name: str) -> None:
         """Note that it is of use, so that it stays in the store."""
         with suppress(OSError):
-            if abs(self._now() - self._entries.confined.status(self._name(name)).st_mtime) >= _USE_STEP:
+            if abs(self._now() - self._entries.confined.status(self._name(name)).st_mtime) >= USE_STEP:
                 self._entries.touch(self._name(name))
 
     def put(self, name: str, content: bytes, *, when: float | None = None) -> bool:

@@ -31,6 +31,7 @@ from hipcache.store.layout import (
     STATISTICS,
     TMP,
     TOOLS,
+    USE_STEP,
     charge,
 )
 from hipcache.store.ledger import Book, Ledger
@@ -174,7 +175,8 @@ class Upkeep:
         return sorted(entries, key=lambda entry: (entry.mtime_ns <= future, entry))
 
     def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
-        last = (self._clock() - seconds) * 1e9
+        """Those that were surely not used for so long."""
+        last = (self._clock() - seconds - USE_STEP) * 1e9
         return [entry for entry in entries if entry.mtime_ns < last]
 
     def collect(
