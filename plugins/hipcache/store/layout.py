@@ -67,6 +67,8 @@ BLOCK = 4096
 # Seconds after which a use is noted again, at direct hits (native/output.c) and of notes: an entry may have been used
 # that long after its time.
 USE_STEP = 3600
+# Hosts that share a store disagree about the time, but not by so many seconds.
+_FUTURE = 24 * 3600
 
 ACTIONS, BLOBS, TOOLS, HISTORY, STATISTICS, TMP = "actions", "blobs", "tools", "history", "statistics", "tmp"
 LEDGER, LOCKS = "ledger", "locks"
@@ -142,6 +144,12 @@ def charge(name: str, size: int) -> int:
 
     Not `st_blocks`: with delayed allocation and compression it changes after the file was counted."""
     return -(-size // BLOCK) * BLOCK + (BLOCK if name.startswith(f"{HISTORY}/") else 0)
+
+
+def last_use(mtime_ns: int, now: float) -> int:
+    """When an entry of that time was last used, in nanoseconds; 0 if its time is far in the future: a clock was wrong
+    when it was used, and not since, and it would stay for ever. `now`: seconds since the epoch."""
+    return mtime_ns if mtime_ns <= (now + _FUTURE) * 1e9 else 0
 
 
 def pack_action(name: str, payload: bytes, seal: Seal) -> bytes:

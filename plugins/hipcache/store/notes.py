@@ -12,7 +12,7 @@ from contextlib import suppress
 from hipcache.disk.confined import MOST_NOTE
 from hipcache.errors import StoreError
 from hipcache.store.entries import Entries
-from hipcache.store.layout import USE_STEP, read_all
+from hipcache.store.layout import USE_STEP, last_use, read_all
 
 
 class Notes:
@@ -53,9 +53,13 @@ class Notes:
                 self._entries.remove(self._name(name))
 
     def listing(self, name: str = "") -> list[tuple[int, str]]:
-        """(modification time in nanoseconds, name below this directory) of each file there."""
-        found = self._listing(name)
-        return [(one.st_mtime_ns, f"{name}/{last}".lstrip("/")) for last, one in found if stat.S_ISREG(one.st_mode)]
+        """(last use, name below this directory) of each file there."""
+        now = self._now()
+        return [
+            (last_use(one.st_mtime_ns, now), f"{name}/{last}".lstrip("/"))
+            for last, one in self._listing(name)
+            if stat.S_ISREG(one.st_mode)
+        ]
 
     def directories(self) -> list[str]:
         return [last for last, one in self._listing("") if stat.S_ISDIR(one.st_mode)]

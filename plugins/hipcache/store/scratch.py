@@ -72,7 +72,7 @@ def _is_dead(confined: Confined, name: str, status: os.stat_result, now: float) 
         lock = f"{name}/.lock"
         with suppress(FileNotFoundError):
             status = confined.status(lock)
-    age = now - status.st_mtime
+    age = abs(now - status.st_mtime)  # a clock may have been ahead when it was made
     if age < DEAD_SECONDS:
         return False
     if not stat.S_ISREG(status.st_mode):

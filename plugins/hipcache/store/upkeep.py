@@ -33,6 +33,7 @@ from hipcache.store.layout import (
     TOOLS,
     USE_STEP,
     charge,
+    last_use,
 )
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.work import open_locks
@@ -169,15 +170,15 @@ class Upkeep:
         return entries
 
     def by_last_use(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The oldest first. Those far in the future come before them: a clock was wrong when they were used, and not
-        since, and they would stay for ever."""
-        future = (self._clock() + COUNT_SECONDS) * 1e9
-        return sorted(entries, key=lambda entry: (entry.mtime_ns <= future, entry))
+        """The oldest first."""
+        now = self._clock()
+        return sorted(entries, key=lambda entry: (last_use(entry.mtime_ns, now), entry))
 
     def unused_for(self, entries: Iterable[Entry], seconds: float) -> list[Entry]:
         """Those that were surely not used for so long."""
-        last = (self._clock() - seconds - USE_STEP) * 1e9
-        return [entry for entry in entries if entry.mtime_ns < last]
+        now = self._clock()
+        last = (now - seconds - USE_STEP) * 1e9
+        return [entry for entry in entries if last_use(entry.mtime_ns, now) < last]
 
     def collect(
         self,
