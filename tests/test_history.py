@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hipcache.disk.inflating import unpack_json
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.report.causes import differences, why
 from hipcache.report.history import History, Record, UnitRecord
@@ -212,6 +213,12 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert history_in(tmp_path).save(kept)
     assert history_in(tmp_path).load("/b/k.o") == history_in(tmp_path).load("/b/../b/k.o") == kept
     assert history_in(tmp_path).last() == kept
+
+
+def test_a_record_without_namespace_and_key_is_one_that_1_0_0_knows(tmp_path: Path) -> None:
+    history_in(tmp_path).save(record(unit()))
+    (path,) = (tmp_path / "v1/history").glob("*/*")
+    assert {"namespace", "key"}.isdisjoint(unpack_json(path.read_bytes()))
 
 
 def test_the_last_one_is_that_of_any_object(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ was left to the compiler has another file, with ".left" behind the digest: what 
 by rename; a file that does not read counts as none. The modification time is the compile's: a direct hit sets it, and
 leaves the record as it is.
 
-Format: zlib-compressed JSON of `Record`, with "format": 1; `namespace` and `key` may be missing.
+Format: zlib-compressed JSON of `Record`, with "format": 1; `namespace` and `key` are missing where they are empty:
+version 1.0.0 reads no record with them.
 """
 
 from __future__ import annotations
@@ -80,8 +81,11 @@ class History:
 
     def save(self, record: Record) -> bool:
         """False if it could not be written: only an explanation is lost."""
-        place = _place(record)
-        if not self._notes.put(place, pack_json({"format": _FORMAT, **asdict(record)}), when=record.when):
+        place, data = _place(record), asdict(record)
+        for name in ("namespace", "key"):
+            if not data[name]:
+                del data[name]
+        if not self._notes.put(place, pack_json({"format": _FORMAT, **data}), when=record.when):
             return False
         kind = [
             (used, name)
