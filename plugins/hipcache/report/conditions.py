@@ -27,6 +27,7 @@ KINDS = {
     "unknown_variable": "a setting has no effect",
     "store_not_writable": "nothing new is cached, and compiles are not counted",
     "store_full": "nothing new is cached, and compiles may not be counted",
+    "store_divided": "nothing new is cached",
     "native_outdated": "hits are slower, and less is shared",
     "remote": "results are not shared",
     "executor": "everything is compiled on this machine",
@@ -37,6 +38,7 @@ _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directo
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
+_NO_MOUNT = "mount the whole store instead, or set HIPCACHE_DIR to another directory"
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
 _AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 
@@ -93,11 +95,15 @@ def of_store(settings: Config) -> Iterator[Condition]:
         yield Condition("store_not_writable", f"store '{place}' cannot be written: {why}", hint, place)
         return
     layout = Layout(settings.dir)
-    for path in dict.fromkeys((layout.tmp, layout.blobs, layout.actions)):  # each may be a mount of its own
+    for path in (layout.tmp, layout.blobs, layout.actions):  # each may be on another disk
         lacking = space.lacking(path)
         if lacking:
             yield full(settings, f"the disk of store '{place}' is full: {lacking} in '{path}'")
             return
+    divided = access.divided(Confined(settings.dir))
+    if divided:
+        message = f"in store '{place}' nothing can be moved from 'v1/tmp' to 'v1/{divided}': one of them is a mount"
+        yield Condition("store_divided", message, _NO_MOUNT, place)
 
 
 def of_left(settings: Config, left: PassThrough) -> Iterator[Condition]:

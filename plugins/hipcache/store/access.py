@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from hipcache.disk.confined import Confined
+from hipcache.store.layout import ACTIONS, BLOBS, TMP, random_name
 
 
 def why_not_created(store: Confined) -> OSError | None:
@@ -35,6 +36,22 @@ def is_private(store: Confined) -> bool:
     except OSError:
         return False
     return found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def divided(store: Confined) -> str:
+    """The directory into which nothing can be moved from tmp/, as one of the two is on another file system, or mounted;
+    empty if there is none. Nothing is changed."""
+    nothing = f"none-{random_name()}"
+    for directory in (BLOBS, ACTIONS):
+        try:
+            if store.status(TMP).st_dev != store.status(directory).st_dev:
+                return directory
+            # The mounts are compared before the file is looked for.
+            store.rename(f"{TMP}/{nothing}", f"{directory}/{nothing}")
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                return directory
+    return ""
 
 
 def why_not_writable(store: Confined) -> OSError | None:
