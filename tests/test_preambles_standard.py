@@ -98,33 +98,66 @@ def search(*own: str) -> SearchPath:
     return SearchPath((), own, own, 0, own)
 
 
+PLACES = (
+    "/usr/lib/llvm-15/lib/clang/15.0.6/",
+    "/usr/lib/llvm-19/lib/clang/19/include/",
+    "/usr/lib/llvm-19/lib/clang/19/include/cuda_wrappers/",
+    "/usr/lib/llvm-19/bin/../include/c++/v1/",
+    "/usr/lib/llvm-19/bin/../include/x86_64-pc-linux-gnu/c++/v1/",
+    "/usr/include/c++/12/",
+    "/usr/include/c++/12/backward/",
+    "/usr/include/c++/12/x86_64-suse-linux/",
+    "/usr/include/x86_64-linux-gnu/c++/12/",
+    "/usr/lib/gcc/x86_64-pc-linux-gnu/12/include/g++-v12/",
+    "/usr/lib/gcc/x86_64-pc-linux-gnu/12/include/g++-v12/x86_64-pc-linux-gnu/",
+    "/usr/include/x86_64-linux-gnu/",
+    "/usr/include/",
+    "/usr/local/include/",
+    "/opt/vendor/",
+    "/build/c++/root/usr/include/",
+    "/build/include/c++/12/root/usr/include/",
+    "/build/lib/clang/19/usr/include/",
+    "/build/clang/",
+    "/build/c++/",
+)
+
+
 @pytest.mark.parametrize(
     ("path", "is_one"),
     [
+        ("/usr/lib/llvm-15/lib/clang/15.0.6/include/stddef.h", True),
         ("/usr/lib/llvm-19/lib/clang/19/include/stddef.h", True),
+        ("/usr/lib/llvm-19/lib/clang/19/include/cuda_wrappers/new", True),
         ("/usr/lib/llvm-19/bin/../include/c++/v1/vector", True),
+        ("/usr/lib/llvm-19/bin/../include/x86_64-pc-linux-gnu/c++/v1/__config_site", True),
         ("/usr/include/c++/12/bits/stl_vector.h", True),
+        ("/usr/include/c++/12/backward/binders.h", True),
+        ("/usr/include/c++/12/x86_64-suse-linux/bits/c++config.h", True),
+        ("/usr/include/x86_64-linux-gnu/c++/12/bits/c++config.h", True),
+        ("/usr/lib/gcc/x86_64-pc-linux-gnu/12/include/g++-v12/vector", True),
+        ("/usr/lib/gcc/x86_64-pc-linux-gnu/12/include/g++-v12/x86_64-pc-linux-gnu/bits/c++config.h", True),
         ("/usr/include/x86_64-linux-gnu/bits/types.h", True),
         ("/usr/include/stdlib.h", True),
+        ("/build/c++/root/usr/include/stdlib.h", True),
         ("/usr/include/zlib.h", False),
         ("/usr/include/boost/any.hpp", False),
         ("/usr/include/thrust/system/hip/config.h", False),
         ("/usr/include/rocprim/rocprim.hpp", False),
+        ("/usr/local/include/bits/own.h", False),
+        ("/usr/local/include/stdlib.h", False),
         ("/opt/vendor/hip/tables.hpp", False),
+        ("/opt/vendor/sys/own.h", False),
+        ("/build/c++/root/usr/include/own.h", False),
+        ("/build/include/c++/12/root/usr/include/own.h", False),
+        ("/build/lib/clang/19/usr/include/own.h", False),
+        ("/build/clang/own.h", False),
+        ("/build/c++/own.h", False),
         ("/home/one/c++/vector", False),
         ("/home/one/inc/stdlib.h", False),
     ],
 )
 def test_which_headers_are_standard(path: str, is_one: bool) -> None:
-    places = search(
-        "/usr/lib/llvm-19/lib/clang/19/include/",
-        "/usr/lib/llvm-19/bin/../include/c++/v1/",
-        "/usr/include/c++/12/",
-        "/usr/include/x86_64-linux-gnu/",
-        "/usr/include/",
-        "/opt/vendor/",
-    )
-    assert is_standard(path, places, FILES) is is_one
+    assert is_standard(path, search(*PLACES), FILES) is is_one
 
 
 @pytest.mark.parametrize("is_there", [False, True])

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 import os
 
+from hipcache.inputs import standard
 from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 
-_LIBRARIES = ("/clang/", "/c++/")
-# Below a system directory: of glibc and Linux, and of HIP.
-_DIRECTORIES = ("bits/", "sys/", "gnu/", "asm/", "asm-generic/", "linux/")
+# Below a system directory.
 _HIP = "hip/"
 _OF_HIP = "hip/hip_runtime.h"
-# Of the C standard and POSIX, and what glibc's own of these include.
-_NAMES = frozenset(
-    (
-        *("alloca", "assert", "byteswap", "complex", "ctype", "dirent", "dlfcn", "endian", "errno", "execinfo"),
-        *("fcntl", "features", "features-time64", "fenv", "float", "getopt", "inttypes", "iso646", "langinfo"),
-        *("libgen", "libintl", "limits", "link", "locale", "malloc", "math", "memory", "nl_types", "poll", "pthread"),
-        *("pwd", "regex", "sched", "semaphore", "setjmp", "signal", "spawn", "stdalign", "stdarg", "stdatomic"),
-        *("stdbool", "stdc-predef", "stddef", "stdint", "stdio", "stdlib", "string", "strings", "syscall", "tgmath"),
-        *("threads", "time", "uchar", "ucontext", "unistd", "wchar", "wctype"),
-    )
-)
 
 
 def is_standard(path: str, search: SearchPath, files: Files) -> bool:
@@ -36,11 +24,9 @@ def is_standard(path: str, search: SearchPath, files: Files) -> bool:
         return False
     place = max(places, key=len)
     name = path[len(place) :]
-    if any(part in place for part in _LIBRARIES) or name.startswith(_DIRECTORIES):
+    if standard.is_standard(place, name):
         return True
-    if name.startswith(_HIP):
-        return files.is_there(place + _OF_HIP)
-    return name.endswith(".h") and name[:-2] in _NAMES
+    return name.startswith(_HIP) and files.is_there(place + _OF_HIP)
 
 
 def is_named(name: str, search: SearchPath, files: Files) -> bool:
