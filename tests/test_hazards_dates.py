@@ -73,6 +73,14 @@ def test_a_time_put_together_from_pieces_is_never_stored(lab: Lab, how: str) -> 
     assert re.search(rb"\d\d:\d\d:\d\d\0", (lab.root / "out.o").read_bytes()), "no time: the test shows nothing"
 
 
+def test_a_time_put_together_in_a_library_of_a_system_directory_is_never_stored(lab: Lab) -> None:
+    lab.write("system/usr/include/library.h", PASTED["by a macro for pasting"])
+    lab.write("k.hip", kernel("1", "#include <library.h>") + SHOWN)
+    for _ in range(2):
+        assert lab.hipcache(*lab.words(f"--sysroot={lab.root}/system")).status == 0
+        assert "host" in lab.counted().missed
+
+
 # As in googletest 1.11: none of these words meet, but together they make `__has_include`.
 WORDS_OF_A_TEST_FRAMEWORK = """\
 // A name that has a suite; include this header first.

@@ -143,6 +143,30 @@ def test_what_is_computed_from_a_file_name_is_right_under_a_base_directory(lab: 
     assert objects[0] != objects[1], "the length of the name is not in the object: the test shows nothing"
 
 
+def under_a_system(lab: Lab, header: str, text: str, value: str) -> list[Compiled]:
+    """Compiles in checkouts whose names are of different lengths, with a header in a system directory."""
+    lab.write(f"system/usr/include/{header}", text)
+    made = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel(value, f"#include <{header}>\ninline void tell(const char*) {{}}\n"))
+        made.append(compile_in(lab, root, f"--sysroot={lab.root}/system"))
+    return made
+
+
+@pytest.mark.parametrize("header", ["library.h", "library/hip/library.h", "local/c++/library.h"])
+def test_what_a_macro_of_a_library_in_a_system_directory_computes_is_right(lab: Lab, header: str) -> None:
+    one, other, again = under_a_system(lab, header, "#define SIZE sizeof(__FILE__)\n", "(int)SIZE")
+    assert again.outcome == HIT
+    assert one.object != other.object, "the length of the name is not in the object: the test shows nothing"
+
+
+@pytest.mark.parametrize("header", ["assert.h", "hip/check.h", "hipcub/config.hpp"])
+def test_macros_of_libc_and_rocm_that_lend_a_file_name_for_messages_are_shared(lab: Lab, header: str) -> None:
+    _, other, _ = under_a_system(lab, header, "#define CHECK(x) ((x) ? (void)0 : tell(__FILE__))\n", "1")
+    assert other.outcome == HIT
+
+
 HASHED = ["-fprofile-generate", "-fprofile-instr-generate", "-funique-internal-linkage-names"]
 
 

@@ -34,9 +34,9 @@ class Scan:
     inline assembly that reads a file (`.incbin`); `embeds`: it has an #embed; `next`: names of #include_next and
     `__has_include_next`; `comments_talk`: it switches a warning about comments on; `pieces`: words of code that may be
     put together to names (`pasted`); `places`/`macro_places`: names that stand for the path of a file, all of them and
-    those in macros. These three are not looked for in the compiler's own headers. `shown`: see there. `unclear`: why
-    its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two files is
-    newer."""
+    those in macros. These three are not looked for in headers that are known (`standard`). `shown`: see there.
+    `unclear`: why its names of headers are not all there are; empty if they are. `compares_times`: it asks which of two
+    files is newer."""
 
     quoted: frozenset[str]
     angled: frozenset[str]
@@ -56,7 +56,7 @@ class Scan:
 
 
 def scan(content: bytes, *, own: bool = False) -> Scan:
-    """`own`: it is a header of the compiler's own, or of libc."""
+    """`own`: it is a header that is known (`standard.is_known`)."""
     found = lexed.lex(content)
     said = directives.read(found.lines)
     code, in_directives = _words(found.words)

@@ -10,12 +10,13 @@ Who wants all of it shared says `-fmacro-prefix-map=<base directory>=.` (or `-ff
 builds: then the names hold no base directory. Clang 15 does not map `__PRETTY_FUNCTION__`, which names the place of a
 lambda: that one binds in any case.
 
-The compiler's own headers and libc's lend such names out too (assert), for messages only: these are seen in the output.
+The headers of the compiler, of standard libraries and of HIP (`standard`) lend such names out too (assert), for
+messages only: these are seen in the output. Other libraries are none of these, in whatever directory they stand.
 Known weakness: a function of a header outside of the base directory that computes, while it is compiled, with a
 `source_location` or `__builtin_FILE()` which is the default of its parameter.
 
 A macro of the command line whose value names the base directory is such a name, too (`sizeof(SOURCE_DIR)`): the pass is
-bound if one of its files, but for the compiler's and libc's, or another macro may have the macro's name as a word.
+bound if one of its files, but for those headers, or another macro may have the macro's name as a word.
 
 Another question is whether it depends on how the paths are spelled (`planning.spelling`). Then nothing is to be seen in
 the output that could be looked for, so no text may have such a name at all (`shown`). Headers of the compiler and of

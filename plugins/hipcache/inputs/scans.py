@@ -28,7 +28,7 @@ _MOST_FILES = 2000
 
 @dataclass(frozen=True)
 class Scanned:
-    """`own`: it was scanned as a header of the compiler's own."""
+    """`own`: it was scanned as a header that is known (`standard`)."""
 
     status: Status
     own: bool

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from hipcache.inputs import standard
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.includes import Scan
 from hipcache.values import dataclass
@@ -23,8 +24,8 @@ from hipcache.values import dataclass
 @dataclass(frozen=True)
 class SearchPath:
     """The directories of a pass in the order in which clang looks (clang/lib/Lex/InitHeaderSearch.cpp). `system`: those
-    of system headers, each with a slash at its end, `own` those of the compiler and libc. `users`: how many of `angled`
-    are of -I."""
+    of system headers, each with a slash at its end, `own` those that the compiler chooses itself. `users`: how many of
+    `angled` are of -I."""
 
     quote: tuple[str, ...]
     angled: tuple[str, ...]
@@ -32,9 +33,15 @@ class SearchPath:
     users: int = 0
     own: tuple[str, ...] = ()
 
+    def within_own(self, path: str) -> tuple[str, str]:
+        """(the directory of `own` that holds the path, empty if none does; the rest of the path)"""
+        place = max((place for place in self.own if path.startswith(place)), key=len, default="")
+        return place, path[len(place) :]
+
     def is_own(self, path: str, basedir: Basedir) -> bool:
-        """Is it a header of the compiler's own, or of libc? None of a checkout is."""
-        return path.startswith(self.own) and basedir.portable(path) == path
+        """Is it a header of the compiler's own, of a standard library or of HIP's? None of a checkout is."""
+        place, name = self.within_own(path)
+        return bool(place) and standard.is_known(place, name) and basedir.portable(path) == path
 
     def searched(self, listings: Listings) -> tuple[str, ...]:
         """`angled` as clang takes it: each directory once, and one of -I that is a system directory too only there."""

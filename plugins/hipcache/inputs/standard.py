@@ -19,6 +19,8 @@ _LIBCS = pattern(r".*/include/(?:\w+(?:-\w+)+/)?")
 _USERS = "/local/include/"
 # Below a system directory: of glibc and Linux.
 _DIRECTORIES = ("bits/", "sys/", "gnu/", "asm/", "asm-generic/", "linux/")
+# HIP's, and its libraries whose macros lend __FILE__ out, for messages only (HipcubDebug).
+_OF_HIP = ("hip/", "hipcub/", "rocprim/", "thrust/")
 # Of the C standard and POSIX, and what glibc's own of these include.
 _NAMES = frozenset(
     (
@@ -39,6 +41,11 @@ def is_standard(place: str, name: str) -> bool:
     if whole:
         return True
     return libcs and (name.startswith(_DIRECTORIES) or (name.endswith(".h") and name[:-2] in _NAMES))
+
+
+def is_known(place: str, name: str) -> bool:
+    """Is it one of these, or of HIP's or its libraries'?"""
+    return name.startswith(_OF_HIP) or is_standard(place, name)
 
 
 @lru_cache(maxsize=1 << 10)

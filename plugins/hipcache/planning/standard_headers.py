@@ -19,11 +19,9 @@ _OF_HIP = "hip/hip_runtime.h"
 
 def is_standard(path: str, search: SearchPath, files: Files) -> bool:
     """Is the header at that path, which clang has found, one of them?"""
-    places = [place for place in search.own if path.startswith(place)]
-    if not places or not search.is_own(path, files.basedir):
+    if not search.is_own(path, files.basedir):
         return False
-    place = max(places, key=len)
-    name = path[len(place) :]
+    place, name = search.within_own(path)
     if standard.is_standard(place, name):
         return True
     return name.startswith(_HIP) and files.is_there(place + _OF_HIP)
