@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hip import Lab, kernel
+from hip import Lab, kernel, settle
+from hipcache.config import Config
+from hipcache.engine.opening import open_engine
+from hipcache.planning import driver
+from hipcache.processes.runner import SubprocessRunner, Traced
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -67,3 +73,48 @@ def test_a_header_that_was_a_link_to_another_one_and_is_a_copy_now_is_read_twice
     (lab.root / "b/once.h").unlink()
     lab.write("b/once.h", (lab.root / "a/once.h").read_bytes())
     assert "redefinition" in lab.compile().messages
+
+
+class Meanwhile(SubprocessRunner):
+    """Makes a change when the driver has just looked at everything."""
+
+    def __init__(self, change: Callable[[], object]) -> None:
+        super().__init__()
+        self._change = change
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        traced = super().trace(argv, **how)
+        self._change()
+        return traced
+
+
+@pytest.mark.parametrize("change", ["compiler", "directory", "read through a link", "listed"])
+def test_a_plan_is_not_remembered_if_a_change_came_while_the_driver_made_it(lab: Lab, change: str) -> None:
+    """What the driver finds then are old files, whose own change times say nothing."""
+    lab.write("v1/c.cfg", "-DVALUE=1\n")
+    lab.write("v2/c.cfg", "-DVALUE=2\n")
+    lab.write("k.hip", "")
+    lab.write("gcc/lib/gcc/x86_64-linux-gnu/11/crtbegin.o", "")
+    lab.write("prepared/crtbegin.o", "")
+    compiler, current, gcc = (lab.root / name for name in ("compiler++", "current", "gcc/lib/gcc/x86_64-linux-gnu"))
+    compiler.symlink_to(lab.compiler)
+    current.symlink_to("v1")
+    changes: dict[str, Callable[[], object]] = {
+        "compiler": lambda: switch(compiler, "/usr/bin/true"),
+        "directory": lambda: (current.rename(lab.root / "old"), (lab.root / "v2").rename(current)),
+        "read through a link": lambda: switch(current, "v2"),
+        "listed": lambda: (lab.root / "prepared").rename(gcc / "12"),
+    }
+    if change == "directory":
+        current.unlink()
+        (lab.root / "v1").rename(current)
+    settle()
+    words = [str(compiler), "-###", "--config", f"{current}/c.cfg", f"--gcc-toolchain={lab.root}/gcc"]
+    words += ["--offload-arch=gfx906", "-nogpuinc", "-nogpulib", "-c", "k.hip"]
+    engine = open_engine(Config(dir=lab.store), lab.environ, racy=0.03)
+    for runner, known in ((Meanwhile(changes[change]), False), (Meanwhile(str), True)):
+        with engine.store.workdir() as scratch:
+            argv = [lab.compiler, *words[1:]] if known and change == "compiler" else words
+            answered = driver.run(argv[0], argv, engine, runner, lab.root, scratch)
+        assert bool(answered.observations) is known
+        settle()

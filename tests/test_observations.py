@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
-from hipcache.processes.observe import Observation, observations, sign
+from hipcache.disk.changed import TICK
+from hipcache.processes import observe, watch
+from hipcache.processes.observe import Observation, sign
 from hipcache.processes.syscalls import GPUS, LINK, LIST, READ, STAT
 
 
 def rows(*texts: str) -> bytes:
     return b"".join(os.fsencode(text) + b"\0" for text in ("xf/usr/bin/true", *texts))
+
+
+def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observation, ...]:
+    """Of a process that began long after the last change."""
+    return observe.observations(listed, cwd, ignore=ignore, started=time.time() + 100)
 
 
 @pytest.fixture
@@ -79,3 +87,23 @@ def test_the_kernels_list_of_gpus_is_read_again() -> None:
     path = f"{GPUS}kfd/topology/nodes"
     found = observations(rows(f"s-{path}"), "/", ignore="/ignored")
     assert found[1:] == (() if os.path.exists(path) else (Observation(STAT, path, ""),))
+
+
+def test_a_link_that_is_switched_after_a_wrapper_went_through_it_is_seen(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "other").write_text("older")
+    path = place / "link"
+    change = False
+
+    def watched(*_: object, **__: object) -> watch.End:
+        if change:
+            (place / "new").symlink_to("other")
+            (place / "new").replace(path)
+        return watch.End(0, b"", b"", {(READ, str(path)): True}, ("clang", ("clang",), {}, ()))
+
+    monkeypatch.setattr(watch, "watch", watched)
+    for change in (False, True):
+        time.sleep(2 * TICK)
+        end = observe.until(lambda _: True, "wrapper", [], cwd=str(place), env={}, ignore="/ignored")
+        assert end == "a file that it used changed meanwhile" if change else isinstance(end, observe.Reached)

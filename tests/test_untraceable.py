@@ -8,8 +8,9 @@ import time
 import zlib
 
 import pytest
+from hipcache.disk.changed import TICK, came_since
 from hipcache.inputs.readset import ReadFile, ReadSet
-from hipcache.inputs.recording import TICK, came_since, record
+from hipcache.inputs.recording import record
 from hipcache.inputs.trace import RACY, Files, Untraceable
 from traced_tree import SEARCH, Tree, tree
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from hipcache.disk import changed
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
-from hipcache.inputs.recording import TICK
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
 from hipcache.values import dataclass
 
@@ -46,7 +46,7 @@ class LocalProcess:
     def _unsettled(self, action: Action, started: float, *, set_back: bool) -> str:
         """The reason to think that an input file changed during the run, or nothing; nobody can set a change time
         back."""
-        files, oldest = self.session.files, (started - TICK) * 1e9
+        files, oldest = self.session.files, changed.limit(started)
         for _, source in action.inputs:
             if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):
                 return f"'{source.path}' changed while the compiler ran, or just before"

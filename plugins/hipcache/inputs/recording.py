@@ -7,11 +7,9 @@ be kept. Neither where it depends on more than files.
 from __future__ import annotations
 
 import os
-import stat
-import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from functools import partial
 
+from hipcache.disk import changed
 from hipcache.inputs import includes, observing, pasted
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
@@ -19,12 +17,6 @@ from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
 from hipcache.values import replace
-
-# The kernel stamps files with a clock that ticks every 1 to 10 ms: a change within this time before the
-# pass began cannot be told from one during it.
-TICK = 0.02
-# Seconds between looks at a directory whose times are perhaps just being set.
-_LOOK_AGAIN = (0.0005, 0.002, 0.01)
 
 
 def record(
@@ -50,7 +42,7 @@ def record(
     SOURCE_DATE_EPOCH.
     Raises Untraceable if the result must not be kept.
     """
-    began = (started - TICK) * 1e9
+    began = changed.limit(started)
     given: set[str] = set()
     for macro in macros:
         scan = includes.scan_macro(macro)
@@ -129,7 +121,8 @@ def _settled(
                 raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
-    moved = _moved(files, [*scans, *looked_for.present, *(one.path for one in besides)], began)
+    looked_at = [*scans, *looked_for.present, *(one.path for one in besides)]
+    moved = changed.moved(map(files.resolve, looked_at), began)
     if moved:
         raise Untraceable(f"'{moved}' was moved there while the compiler ran or just before")
 
@@ -140,9 +133,9 @@ def _observed(
     path, why = seen.unclear
     if path:
         raise Untraceable(f"'{path}' {why}")
-    changed = observing.changed(seen, lambda path: os.lstat(files.resolve(path)), began)
-    if changed:
-        raise Untraceable(f"'{changed}' was created or removed while the compiler ran")
+    other = observing.changed(seen, lambda path: os.lstat(files.resolve(path)), began)
+    if other:
+        raise Untraceable(f"'{other}' was created or removed while the compiler ran")
     there = {path for path in seen.there if path not in read and not files.is_named(path)}
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
@@ -179,51 +172,6 @@ def _put_together(scans: Collection[Scan], given: set[str], names: tuple[str, ..
     """The first of the names that the words of a pass can be put together to; empty if there is none. `given`: words of
     -D."""
     return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
-
-
-def _moved(files: Files, paths: Iterable[str], began: float) -> str:
-    """A link or a directory on the way to one of `paths` that came there since `began`; empty if there is none.
-
-    The files below a directory keep their times when it is renamed. Its own change time tells, and differs from its
-    modification time unless an entry was made in it since. Known weakness: both, within one compile.
-    """
-    parts = {files.resolve(path) for path in paths}
-    ways = [*parts]
-    while ways:
-        path = ways.pop()
-        try:
-            found = os.lstat(path)
-            if found.st_ctime_ns >= began and came_since(began, partial(os.lstat, path)):
-                return path
-            directory = path.rpartition("/")[0]
-            more = [directory]
-            if stat.S_ISLNK(found.st_mode):
-                more.append(os.path.join(directory + "/", os.readlink(path)))
-        except OSError:
-            return path
-        for part in more:
-            if part and part not in parts:
-                parts.add(part)
-                ways.append(part)
-    return ""
-
-
-def came_since(began: float, status: Callable[[], os.stat_result]) -> bool:
-    """Did the link or directory whose `status` that is come to its place since `began` (nanoseconds)? Raises OSError.
-
-    Where an entry is made in a directory, Linux sets both times one after the other, and a look between the two (for
-    some 50 us, measured on ext4) shows a directory that seems to have been renamed. So it is looked at again.
-    """
-    for pause in (*_LOOK_AGAIN, 0.0):
-        found = status()
-        if found.st_ctime_ns < began:
-            return False
-        if stat.S_ISLNK(found.st_mode):
-            return True
-        if not stat.S_ISDIR(found.st_mode) or found.st_mtime_ns >= found.st_ctime_ns:
-            return False
-        time.sleep(pause)
-    return True
 
 
 def _refuse(path: str, scan: Scan, *, dated: bool, observed: bool) -> None:

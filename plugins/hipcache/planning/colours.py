@@ -58,6 +58,7 @@ def ask(
 
 def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: Runner, scratch: Path) -> Answer:
     env = {**engine.environ, "TMPDIR": str(scratch)}
+    started = engine.clock()
     try:
         traced = screen.on_one(lambda err: runner.trace(argv, cwd=Path(cwd), env=env, program=program, stderr=err))
     except OSError as error:
@@ -65,4 +66,4 @@ def _asked(program: str, argv: Sequence[str], cwd: str, engine: Engine, runner: 
     text = traced.ended.stderr.decode(errors="replace")
     if _UNKNOWN not in text:
         raise PassThrough("driver", f"it knows {_UNKNOWN}")
-    return Answer(text, observe.observations(traced.observed, cwd, ignore=str(scratch)))
+    return Answer(text, observe.observations(traced.observed, cwd, ignore=str(scratch), started=started))

@@ -144,11 +144,13 @@ def check_messages(text: str) -> None:
 
 def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path, scratch: Path) -> Answer:
     env = {**engine.environ, "TMPDIR": str(scratch)}
+    started = engine.clock()
     try:
         traced = runner.trace(argv, cwd=cwd, env=env, program=program)
     except OSError as error:
         raise PassThrough("driver", str(error)) from error
-    answer, observations = traced.ended, observe.observations(traced.observed, str(cwd), ignore=str(scratch))
+    answer = traced.ended
+    observations = observe.observations(traced.observed, str(cwd), ignore=str(scratch), started=started)
     if answer.status != 0:
         raise JobFailed(DRIVER, answer.status, b"" if answer.stdout else answer.stderr)
     if answer.stdout:

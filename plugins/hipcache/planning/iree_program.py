@@ -61,6 +61,7 @@ def find(engine: Engine, compiler: str, cwd: str, runner: Runner) -> str:
 def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) -> answers.Answer:
     words = [python, "-c", _ASK.format(place=os.path.dirname(program))]
     environ = {**engine.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    started = engine.clock()
     try:
         traced = runner.trace(words, cwd=Path(cwd), env=environ)
     except OSError as error:
@@ -69,7 +70,8 @@ def _ask(engine: Engine, python: str, program: str, cwd: str, runner: Runner) ->
     if traced.ended.status != 0 or not found.startswith("/") or is_script(found):
         raise PassThrough("wrapper", f"'{program}' does not say which program it runs")
     observations = (Observation(READ, program, observe.sign(READ, program)), *_observations(traced, cwd))
-    return answers.Answer(found, observations if traced.observed is not None else ())
+    known = traced.observed is not None and not observe.changed(observations, started)
+    return answers.Answer(found, observations if known else ())
 
 
 def _observations(traced: Traced, cwd: str) -> list[Observation]:

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
+from hipcache.disk.changed import limit, moved
 from hipcache.disk.hashing import blake3
 from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
@@ -91,16 +93,35 @@ def _content(path: str) -> str:
 def young(observations: Sequence[Observation], now: float, racy: float) -> bool:
     """Did a file that was read change less than `racy` seconds ago, or has it no change time? Its signature may not
     tell the next change."""
-    limit = (now - racy) * 1e9
+    lately = (now - racy) * 1e9
     read = (one.sign.split() for one in observations if one.how == READ and one.sign.count(" ") == 4)
     statuses = (tuple(map(int, numbers)) for numbers in read)
-    return any(status[4] >= limit or not keeps_change_time(status[0], *status[3:]) for status in statuses)
+    return any(status[4] >= lately or not keeps_change_time(status[0], *status[3:]) for status in statuses)
 
 
-def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observation, ...]:
-    """Those of a process that began in `cwd`, from the native observer's list; none if a list of paths cannot stand for
-    what it did: another process, a socket, a question about the machine, a path that changed. Nothing below directory
-    `ignore` counts (the process's own scratch files)."""
+def changed(observations: Sequence[Observation], started: float) -> bool:
+    """Did anything of it change since a process `started` (wall clock, seconds)? Then the signatures, which are taken
+    after the process has ended, may be of something else than it saw."""
+    began = limit(started)
+    for one in observations:
+        if one.how == READ and one.sign.count(" ") == 4 and int(one.sign.rpartition(" ")[2]) >= began:
+            return True
+        if one.how == LIST and one.sign and not _is_older(one.path, began):
+            return True
+    return bool(moved((one.path for one in observations if one.sign and not is_of_kernel(one.path)), began))
+
+
+def _is_older(path: str, began: float) -> bool:
+    try:
+        return os.stat(path).st_ctime_ns < began
+    except OSError:
+        return False
+
+
+def observations(listed: bytes | None, cwd: str, *, ignore: str, started: float) -> tuple[Observation, ...]:
+    """Those of a process that `started` (wall clock, seconds) in `cwd`, from the native observer's list; none if a list
+    of paths cannot stand for what it did: another process, a socket, a question about the machine, a path that changed.
+    Nothing below directory `ignore` counts (the process's own scratch files)."""
     seen: dict[tuple[str, str], bool] = {}
     for row in dict.fromkeys((listed or b"").split(b"\0")[:-1]):
         kind, found, path = row[:1], row[1:2], absolute(os.fsdecode(row[2:]), cwd)
@@ -115,7 +136,7 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str) -> tuple[Observ
             return ()
         if kind == b"x" and found == b"f":
             seen.update({(READ, one): True for one in _interpreters(path)})
-    return _signed(seen)
+    return _signed(seen, started)
 
 
 def _interpreters(program: str) -> Iterator[str]:
@@ -146,6 +167,7 @@ def until(
     them has printed or written anything."""
     from hipcache.processes import watch
 
+    started = time.time()
     end = watch.watch(program, argv, cwd=cwd, env=env, ignore=ignore, wanted=wanted)
     if isinstance(end, str):
         return end
@@ -153,15 +175,15 @@ def until(
         return f"it ended with status {end.status} without a compile"
     if end.stdout or end.stderr:
         return "it prints its own output"
-    observations = _signed(end.seen)
+    observations = _signed(end.seen, started)
     return Reached(*end.reached, observations) if observations else "a file that it used changed meanwhile"
 
 
-def _signed(seen: Mapping[tuple[str, str], bool]) -> tuple[Observation, ...]:
+def _signed(seen: Mapping[tuple[str, str], bool], started: float) -> tuple[Observation, ...]:
     found = []
     for (how, path), there in seen.items():
         signature = sign(how, path)
         if bool(signature) != there:
             return ()  # it changed under our eyes
         found.append(Observation(how, path, signature))
-    return tuple(found)
+    return () if changed(found, started) else tuple(found)
