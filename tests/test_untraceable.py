@@ -6,10 +6,12 @@ import os
 import stat
 import time
 import zlib
+from typing import Any
 
 import pytest
 from hipcache.disk.changed import TICK, came_since
-from hipcache.inputs.readset import ReadFile, ReadSet
+from hipcache.inputs.includes import Scan
+from hipcache.inputs.readset import ReadFile, ReadSet, Status
 from hipcache.inputs.recording import record
 from hipcache.inputs.trace import RACY, Files, Untraceable
 from traced_tree import SEARCH, Tree, tree
@@ -40,6 +42,23 @@ def test_a_file_dated_in_the_future_is_read_again(tree: Tree) -> None:
 def test_a_file_that_changed_during_the_pass_or_just_before_makes_it_untraceable(tree: Tree, later: float) -> None:
     with pytest.raises(Untraceable, match="changed while the compiler ran"):
         tree.record(later=later)
+
+
+class Coarse(Files):
+    """On a file system whose times are whole seconds."""
+
+    def read(self, path: str, *, own: bool) -> tuple[Status, str, Scan]:
+        (*others, changed), digest, scan = super().read(path, own=own)
+        return (*others, changed // 10**9 * 10**9), digest, scan
+
+
+def test_a_change_during_the_pass_is_seen_where_times_are_whole_seconds(tree: Tree) -> None:
+    started = tree.newest() // 1 + 0.5
+    files = Coarse(str(tree.root), started + 100, tree.basedir)
+    how: dict[str, Any] = {"read": ["k.hip"], "user": None, "first": [], "macros": [], "search": SEARCH, "dated": False}
+    with pytest.raises(Untraceable, match="changed while the compiler ran"):
+        record(files, started=started, **how)
+    record(files, started=started + 1, **how)
 
 
 def test_a_change_time_cannot_be_hidden_behind_an_old_modification_time(tree: Tree) -> None:

@@ -17,11 +17,18 @@ from functools import partial
 TICK = 0.02
 # Seconds between looks at a directory whose times are perhaps just being set.
 _LOOK_AGAIN = (0.0005, 0.002, 0.01)
+_SECOND = 1_000_000_000
 
 
 def limit(started: float) -> float:
     """Of change times, in nanoseconds: those from there on may be of changes since `started` (wall clock, seconds)."""
     return (started - TICK) * 1e9
+
+
+def latest(dated: int) -> int:
+    """The latest time of a change that is `dated` so (nanoseconds). Some file systems have whole seconds (ext4 with
+    inodes of 128 bytes, ext3, Lustre, OpenAFS); with finer times a whole second practically never comes."""
+    return dated if dated % _SECOND else dated + _SECOND
 
 
 def moved(paths: Iterable[str], began: float) -> str:
@@ -36,7 +43,7 @@ def moved(paths: Iterable[str], began: float) -> str:
         path = ways.pop()
         try:
             found = os.lstat(path)
-            if found.st_ctime_ns >= began and came_since(began, partial(os.lstat, path)):
+            if latest(found.st_ctime_ns) >= began and came_since(began, partial(os.lstat, path)):
                 return path
             directory = path.rpartition("/")[0]
             more = [directory]
@@ -59,7 +66,7 @@ def came_since(began: float, status: Callable[[], os.stat_result]) -> bool:
     """
     for pause in (*_LOOK_AGAIN, 0.0):
         found = status()
-        if found.st_ctime_ns < began:
+        if latest(found.st_ctime_ns) < began:
             return False
         if stat.S_ISLNK(found.st_mode):
             return True

@@ -48,7 +48,7 @@ class LocalProcess:
         back."""
         files, oldest = self.session.files, changed.limit(started)
         for _, source in action.inputs:
-            if isinstance(source, File) and (set_back or files.status(source.path)[4] >= oldest):
+            if isinstance(source, File) and (set_back or changed.latest(files.status(source.path)[4]) >= oldest):
                 return f"'{source.path}' changed while the compiler ran, or just before"
         return ""
 

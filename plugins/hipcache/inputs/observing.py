@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from hipcache.disk.changed import latest
 from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.patterns import pattern
 from hipcache.values import dataclass, field
@@ -108,7 +109,7 @@ def changed(seen: Observed, status: Callable[[str], os.stat_result], began: floa
         for path in paths:
             place = _directory(path)
             if place not in busy:
-                busy[place] = _is_there(place or ".", status) and status(place or ".").st_mtime_ns >= began
+                busy[place] = _is_there(place or ".", status) and latest(status(place or ".").st_mtime_ns) >= began
             if busy[place] and _is_there(path, status) == absent:
                 return path
     return ""

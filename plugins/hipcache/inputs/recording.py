@@ -95,7 +95,7 @@ def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) 
             found[path] = files.read(path, own=search.is_own(path, files.basedir))
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if found[path][0][4] >= began:  # the change time: nobody can set it back
+        if changed.latest(found[path][0][4]) >= began:  # the change time: nobody can set it back
             raise Untraceable(f"'{path}' changed while the compiler ran or just before")
     return found
 
@@ -117,7 +117,7 @@ def _settled(
             # Clang's dependency file writes it with a slash, which may be the name of another file.
             raise Untraceable(f"'{path}' has a backslash in its name")
         try:
-            if files.status(path)[4] >= began and not path.endswith("/"):
+            if changed.latest(files.status(path)[4]) >= began and not path.endswith("/"):
                 raise Untraceable(f"'{path}' appeared while the compiler ran or just before")
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read: {error.strerror}") from error
@@ -163,7 +163,7 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
             status, digest = files.digest(path)
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if status[4] >= began:
+        if changed.latest(status[4]) >= began:
             raise Untraceable(f"'{path}' changed while the compiler ran or just before")
         yield OtherFile(path, digest, files.lasting(status))
 

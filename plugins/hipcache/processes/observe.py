@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
-from hipcache.disk.changed import limit, moved
+from hipcache.disk.changed import latest, limit, moved
 from hipcache.disk.hashing import blake3
 from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
@@ -104,7 +104,7 @@ def changed(observations: Sequence[Observation], started: float) -> bool:
     after the process has ended, may be of something else than it saw."""
     began = limit(started)
     for one in observations:
-        if one.how == READ and one.sign.count(" ") == 4 and int(one.sign.rpartition(" ")[2]) >= began:
+        if one.how == READ and one.sign.count(" ") == 4 and latest(int(one.sign.rpartition(" ")[2])) >= began:
             return True
         if one.how == LIST and one.sign and not _is_older(one.path, began):
             return True
@@ -113,7 +113,7 @@ def changed(observations: Sequence[Observation], started: float) -> bool:
 
 def _is_older(path: str, began: float) -> bool:
     try:
-        return os.stat(path).st_ctime_ns < began
+        return latest(os.stat(path).st_ctime_ns) < began
     except OSError:
         return False
 
