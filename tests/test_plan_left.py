@@ -174,3 +174,11 @@ def test_a_device_pass_that_alone_writes_a_dependency_file_is_left(clang: str) -
     only = raw.replace('"-fcuda-is-device"', '"-fcuda-is-device" "-dependency-file" "k.d" "-MT" "k.o"', 1)
     assert only != raw
     assert parsed(only) is None
+
+
+@pytest.mark.parametrize("clang", CLANGS)
+def test_two_device_passes_of_one_architecture_are_left(clang: str) -> None:
+    """As with -Xclang -target-cpu: their actions would have one name."""
+    raw = re.sub(r'("-target-cpu" )"gfx\w+"', r'\1"gfx906"', text(f"{clang}-three-archs"))
+    with pytest.raises(PassThrough, match="two device passes of one architecture"):
+        plan.parse(raw)

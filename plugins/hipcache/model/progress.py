@@ -24,6 +24,7 @@ class Progress:
         self._actions: dict[str, Action] = {}
         self._waiting: dict[str, Action] = {}
         self._asleep: dict[str, Action] = {}
+        assert len({one.id for one in graph.actions}) == len(graph.actions), "two actions of one name"
         self._add(graph.actions)
 
     def _add(self, actions: Iterable[Action]) -> None:

@@ -149,6 +149,8 @@ def of_jobs(
             f"{len(device_cc1)} device passes, {len(links)} device links, {len(bundles)} bundles, {len(hosts)} hosts",
         )
     passes = _device_passes(device_cc1, links)
+    if len({one.arch for one in passes.values()}) != len(passes):
+        raise PassThrough("plan", "two device passes of one architecture")
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
     plan = Plan(tuple(passes.values()), None, "", host, messages, version)
     if bundle is None and plan.embeds:
