@@ -14,6 +14,7 @@ from direct_lab import Direct, direct, remembered
 from hip import HIT, only_19, rewrite, same_times, settle
 from hipcache import native
 from hipcache.config import Config
+from hipcache.direct.provenance import Indirect
 from hipcache.direct.record import NO_STATE
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.changed import TICK
@@ -53,6 +54,8 @@ def decides(direct: Direct, began: float, ended: float, racy: float) -> str:
     engine = replace(open_engine(Config(dir=lab.store), lab.environ, racy=racy), clock=clock)
     done = make(engine, parse(tuple(words), str(lab.root), lab.environ), None)
     assert done.outcome.outcome == HIT
+    if isinstance(done.provenance, Indirect):  # all that the driver saw has changed since, by a clock that is behind
+        return done.provenance.why
     clock.ahead = ended
     direct.record().unlink()
     why = remembered(direct, engine, done)
