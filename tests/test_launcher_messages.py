@@ -148,3 +148,14 @@ def test_where_messages_cannot_be_written_no_object_is_left(lab: Lab) -> None:
         ended.append((done.status, (lab.root / "out.o").exists()))
     assert ended == [(1, False)] * 4
     assert lab.compile("-Wall").outcome == HIT
+
+
+@pytest.mark.parametrize("locales", [("C.UTF-8", "en_US.ISO-8859-1"), ("en_US.ISO-8859-1", "C.UTF-8")], ids=" ".join)
+def test_messages_have_the_compilers_bytes_in_any_locale(lab: Lab, tmp_path: Path, locales: tuple[str, str]) -> None:
+    made = lab.run(["localedef", "-i", "en_US", "-f", "ISO-8859-1", str(tmp_path / "en_US.ISO-8859-1")])
+    if made.status != 0:
+        pytest.skip("no sources of locales")
+    lab.write("k.hip", kernel("1", '#warning "arrow \u2192 caf\u00e9"'))
+    for locale in (*locales, locales[0]):
+        env = {"LC_ALL": locale, "LOCPATH": str(tmp_path)}
+        assert "caf\u00e9" in lab.same(lab.words("-Wno-unused"), env=env).messages

@@ -32,6 +32,7 @@ from hipcache.loop import several
 from hipcache.loop.account import Compiled
 from hipcache.planning import tools, wrapper
 from hipcache.planning.command import Command, parse
+from hipcache.processes.messages import encode
 from hipcache.processes.runner import Killed
 from hipcache.report import conditions, outcome, telling
 from hipcache.report.conditions import Condition
@@ -126,7 +127,7 @@ def compile(cache: Cache, argv: tuple[str, ...], cwd: str) -> Ended:
     if found is None:
         return _guarded(cache, argv, cwd, _compile)
     telling.served(cache.config, found.counted, argv, cwd, cache.began or time.time())
-    say(os.fsdecode(found.messages))
+    say(found.messages)
     served = Ended(direct.files_of(found))
     return _guarded(cache, argv, cwd, lambda *of: _confirmed(served, *of))
 
@@ -144,7 +145,7 @@ def _guarded(
     try:
         return story(cache, cache.engine, argv, cwd)
     except CommandFailed as failed:
-        say(failed.text)
+        say(encode(failed.text))
         telling.record(cache.config, CompileOutcome(outcome.FAILED, detail=str(failed)), argv, cwd, began=cache.began)
         return Ended(status=failed.status, why=f"Error {failed.status}")
     except JobFailed as failed:
@@ -219,7 +220,7 @@ def _link(cache: Cache, engine: Engine, argv: tuple[str, ...], cwd: str) -> Ende
 
 
 def _tell(cache: Cache, done: Compiled, argv: tuple[str, ...], cwd: str) -> Record:
-    say(done.messages)
+    say(done.said)
     record = replace(done.record, command=argv)
     telling.record(cache.config, done.outcome, argv, cwd, record, cache.began)
     return record
@@ -257,7 +258,7 @@ def tell_plain(cache: Cache, argv: tuple[str, ...], cwd: str, ended: Ended, fail
     telling.record(cache.config, end, argv, cwd, began=time.time())
 
 
-def say(text: str) -> None:
+def say(text: str | bytes) -> None:
     """To standard error; a build that nobody listens to goes on."""
     with suppress(OSError):
         telling.say(text)

@@ -15,6 +15,7 @@ from hipcache.model import EACH_TIME, Action, Inputs, Ran, Source, Step
 from hipcache.patterns import pattern
 from hipcache.planning.jobs import ToolJob
 from hipcache.planning.link_plan import value_after
+from hipcache.processes.messages import decode
 
 _OF_FORMAT = pattern(r"color|message-length=(?!0$)")
 _NO_INPUT = ": error: no input files\n"
@@ -59,7 +60,7 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
 def run_command(session: Session, words: list[str], messages: str) -> Ran:
     """The same by a command of the driver's, which says `messages` first; these are told by now."""
     done = session.jobs.attempt(words)
-    text = os.fsdecode(done.stderr).removeprefix(messages)
+    text = decode(done.stderr).removeprefix(messages)
     if done.status > 0 and not done.stdout:
         raise HostLinkFailed(done.status, text)
     session.jobs.ended_well("host link", done)
@@ -85,5 +86,5 @@ def _as_found(output: str) -> Iterator[None]:
 def _name_in_messages(session: Session) -> str:
     """The name of the driver in its messages (15: its file, 19: the word that called it); empty if it has none."""
     prefixes = [word for word in session.command.arguments if word.endswith("-canonical-prefixes")]
-    said = os.fsdecode(session.jobs.attempt([session.command.compiler, *prefixes]).stderr)
+    said = decode(session.jobs.attempt([session.command.compiler, *prefixes]).stderr)
     return said.removesuffix(_NO_INPUT) if said.endswith(_NO_INPUT) and said.count("\n") == 1 else ""

@@ -12,6 +12,7 @@ from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
 from hipcache.inputs import assembly
 from hipcache.model import Action, Bound, Diagnostics, File, Held, Inputs, Lost, Process, Ran, render
+from hipcache.processes import messages
 from hipcache.values import dataclass
 
 
@@ -94,4 +95,5 @@ def place(session: Session, name: str, inputs: Inputs) -> str:
 def said(session: Session, output: bytes) -> str:
     """The messages of a process. A temporary file in them lies where the driver's would: in the user's directory for
     such files, under a name that is another one each time."""
-    return os.fsdecode(output).replace(str(session.jobs.workdir), session.engine.environ.get("TMPDIR") or "/tmp")
+    place = os.fsencode(session.engine.environ.get("TMPDIR") or "/tmp")
+    return messages.decode(output.replace(os.fsencode(session.jobs.workdir), place))

@@ -14,8 +14,8 @@ from hipcache.execution.session import Session
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
 from hipcache.planning import inodes
-from hipcache.planning.cc1 import Role
 from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
+from hipcache.processes import messages
 
 if TYPE_CHECKING:
     from hipcache.execution.preamble_use import WithPreamble
@@ -68,12 +68,12 @@ class ObservedPass:
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
-        made, text = done.output.read_bytes(), os.fsdecode(done.done.stderr)
+        made, text = done.output.read_bytes(), messages.decode(done.done.stderr)
         # Its back end reads what the pass has not read: nothing may lead there a second time.
         assembles = bitcode.reads_files(made, done.output)
         why_not = why_not or assembles
         if work.bitcode:
-            module = bitcode.read(made, front.job.value(Role.CUID))
+            module = bitcode.read(made, front.cuid)
             passing = {BITCODE: module.digest, NEUTRAL: "" if assembles else module.neutral}
             held[NEUTRAL] = held[BITCODE]
             named = bitcode.names(made, session.files.basedir.path)
@@ -83,7 +83,7 @@ class ObservedPass:
                 _check_layout(made)
             if inodes.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
-        hidden = front.hides_paths_for_good or session.files.basedir.named_in(os.fsencode(text))
+        hidden = front.hides_paths_for_good or session.files.basedir.named_in(done.done.stderr)
         hidden = hidden or any(session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps)
         trace = PassTrace(trace.reads, trace.files, trace.names_base or named or hidden)
         return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)
@@ -91,8 +91,8 @@ class ObservedPass:
 
 def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
     """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
-    text = os.fsdecode(failed.said)
-    if failed.status != 1 or not counts_errors(text) or str(session.jobs.workdir) in text or front.auxiliary:
+    text, ours = messages.decode(failed.said), os.fsencode(session.jobs.workdir)
+    if failed.status != 1 or not counts_errors(text) or ours in failed.said or front.auxiliary:
         return failed
     if rule.exists():
         return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,11 +21,10 @@ if TYPE_CHECKING:
 def tell(call: Call, commands: Sequence[Command], done: Sequence[Compiled]) -> None:
     """Say what the passes said, and count. If nobody reads it, or the disk is full, the compiler knows how it ends
     then."""
-    messages = "".join(one.messages for one in done)
     try:
-        if messages:
-            telling.say(messages)
-    except OSError:
+        if said := b"".join(one.said for one in done):
+            telling.say(said)
+    except (OSError, ValueError):
         become_again(call.argv, [one.record.object for one in done])
     for command, one in zip(commands, done, strict=True):
         telling.record(call.config, one.outcome, command.typed, call.cwd, one.record)
@@ -63,7 +61,7 @@ def _remember(
         call.cwd,
         call.environ,
         provenance,
-        messages=os.fsencode("".join(one.messages for one in done)),
+        messages=b"".join(one.said for one in done),
         terminal=terminal,
         ended=[one.outcome for one in done],
         history=[History.name(one.record) for one in done],

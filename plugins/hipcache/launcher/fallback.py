@@ -12,6 +12,7 @@ from hipcache.launcher import ending
 from hipcache.launcher.call import Call
 from hipcache.launcher.ending import become, die
 from hipcache.planning.command import Command
+from hipcache.processes.messages import encode
 from hipcache.report import conditions, notices, outcome, telling
 from hipcache.report.outcome import CompileOutcome
 
@@ -62,8 +63,8 @@ def _hint(commands: Sequence[Command], failed: JobFailed) -> None:
 def _tell_failure(call: Call, failed: CommandFailed) -> int:
     """The command failed exactly as the compiler's would have, so it does not run again."""
     try:
-        telling.say(failed.text)
-    except OSError:
+        telling.say(encode(failed.text))
+    except (OSError, ValueError):
         become(call.argv)
     _count(call, CompileOutcome(outcome.FAILED, detail=str(failed)))
     return failed.status

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hipcache import native
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
+from hipcache.processes.messages import encode
 from hipcache.report.causes import RECACHED, VARIABLES, why
 from hipcache.report.history import Record, UnitRecord
 from hipcache.report.outcome import HIT, MISS, PARTIAL, CompileOutcome, UnitOutcome
@@ -31,6 +32,11 @@ class Compiled:
     files: tuple[str, ...]
     jobs: int = 0
     has_messages: bool = False
+
+    @property
+    def said(self) -> bytes:
+        """Raises ValueError if the messages are none of a compiler."""
+        return encode(self.messages)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def refused(session: Session, failed: JobFailed, cuid: str, columns: int | None)
     command = session.command
     known = failed.job == driver.DRIVER and failed.status == 1 and columns is None and not command.unwrapped
     ours = [str(session.jobs.workdir), *([cuid] if cuid else [])]
-    if not known or jobs or ": error: " not in text or any(one in text for one in ours):
+    if not known or jobs or ": error: " not in text or any(os.fsencode(one) in failed.said for one in ours):
         return failed
     # Without the source there are no inputs, which `-###` does not say; and messages in a file are none of the text.
     if "no such file or directory" in text or messages_file(command.argv)[1]:

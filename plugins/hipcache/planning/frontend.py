@@ -56,6 +56,10 @@ class FrontEnd:
     message_format: str
 
     @property
+    def cuid(self) -> str:
+        return self.job.value(Role.CUID)
+
+    @property
     def all_headers(self) -> bool:
         """Does the user's dependency file list system headers too (-MD, or none is asked for)?"""
         wants = any(o.role is Role.DEPENDENCIES for o in self.job.options)

@@ -7,11 +7,13 @@ that begin otherwise are the driver's banner or its own messages. No other chara
 
 from __future__ import annotations
 
+import os
 import re
 
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning.cc1 import Option, Role
+from hipcache.processes.messages import decode
 from hipcache.values import dataclass
 
 _WORD = pattern(r' "((?:[^"\\]|\\.)*)"')
@@ -89,4 +91,5 @@ def split(text: str) -> tuple[list[tuple[str, ...]], str]:
             if '" "' in line:
                 raise PassThrough("plan", "a message that looks like a command")
             messages.append(line)
-    return jobs, "".join(messages)
+    # The jobs name files, as all else that is read in the locale; what is said is none of its.
+    return jobs, decode(os.fsencode("".join(messages)))

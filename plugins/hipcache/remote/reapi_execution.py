@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from hipcache.processes.messages import decode
 from hipcache.remote import reapi
 from hipcache.remote import reapi_pb2 as pb
 from hipcache.remote.backend import GARBAGE, MOST_CONTENT, MOST_RESULT, SETTINGS, STATUS, Blob, RemoteError, blob_of
@@ -234,7 +235,7 @@ class Workers:
         content = bytes(raw)
         if digest.hash and (content or digest.size_bytes):
             content = self._content(Blob(digest.hash, digest.size_bytes), MOST_RESULT, known=content)
-        return os.fsdecode(content)
+        return decode(content)
 
     def _content(self, blob: Blob, most: int, known: bytes = b"") -> bytes:
         """`known`: what came with the result, if it did."""

@@ -37,12 +37,12 @@ def columns(environ: Mapping[str, str]) -> int | None:
     return int(width) if width.isdecimal() else 0
 
 
-def say(text: str) -> None:
+def say(text: str | bytes) -> None:
     """All of it to standard error, in one piece if possible: threads do not mix their lines. Also to a pipe that does
-    not block (the terminal of many a program that runs builds). Raises OSError."""
+    not block (the terminal of many a program that runs builds). Bytes are what a compiler said. Raises OSError."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
-    rest = memoryview(os.fsencode(text))
+    rest = memoryview(text if isinstance(text, bytes) else os.fsencode(text))
     while rest:
         try:
             rest = rest[os.write(2, rest) :]
