@@ -89,8 +89,8 @@ KEPT = """\
 
 
 def cut(option: str, clang: str) -> units.DeviceUnit:
-    words = " ".join(f'"{word}"' for word in option.split())
-    text = recordings.text(f"{clang}-one-arch").replace('"-fcuda-is-device"', f'"-fcuda-is-device" {words}')
+    words = " ".join(f'"{word}"' for word in ["-fcuda-is-device", *option.split()])
+    text = recordings.text(f"{clang}-one-arch").replace('"-fcuda-is-device"', words)
     return units.cut(plan.parse(text), ByName(), Files("/src/demo", 0.0, Basedir("")), {}).devices[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_a_configuration_file_is_read_anew(lab: Lab, name: str) -> None:
     """Clang puts PWD before a relative name."""
     lab.write("k.hip", kernel("VALUE"))
     lab.write("own.cfg", "-DVALUE=1\n")
-    before = lab.warm(f"--config={name}", env=BAZELS)
+    before = lab.compile(f"--config={name}", env=BAZELS)
     lab.write("own.cfg", "-DVALUE=2\n")
     lab.changed(before, f"--config={name}", env=BAZELS)
 
@@ -140,7 +141,7 @@ def test_the_observer_looks_where_the_process_works(tmp_path: Path) -> None:
     assert not any("/fd" in path for path in found.there)
     assert found.unclear == ("", "")
     listed = b"\0".join(row for row in traced.observed.split(b"\0") if row[:1] == b"s") + b"\0"
-    seen = observations(listed, str(tmp_path), ignore="/nowhere")
+    seen = observations(listed, str(tmp_path), ignore="/nowhere", started=time.time() + 1)
     for path in ("above", "gone", "sub/below"):
         assert Observation(STAT, f"{tmp_path}/{path}", sign(STAT, f"{tmp_path}/{path}")) in seen
 
