@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from scons_project import Project, project
+import os
+import time
 
-__all__ = ["project"]
+import pytest
+from scons_project import Project, newest, project
+
+__all__ = ["newest", "project"]
 pytestmark = pytest.mark.takes_turns("project")
 
 
@@ -209,3 +212,22 @@ env.HipObject("b.hip")
     assert not (project.root / "edit").exists()
     assert "a.o" in project.build().compiled
     assert project.build().up_to_date
+
+
+def test_links_in_variant_directories_and_times_to_come_are_no_changes(newest: Project) -> None:
+    """SCons links the sources of two variants to the same files, while others compile."""
+    newest.write(
+        {"src/h.h": "#define N 4\n"} | {f"src/{name}.hip": f'#include "h.h"\nint {name} = N;\n' for name in "abc"}
+    )
+    os.utime(newest.root / "src/h.h", (time.time() + 86400, time.time() + 86400))
+    newest.construct(
+        """
+for variant in "debug", "release":
+    VariantDir(variant, "src")
+    for name in "abc":
+        env.Clone(CPPDEFINES=[variant]).HipObject(f"{variant}/{name}.hip")
+"""
+    )
+    assert len(newest.build("-j2").compiled) == 6
+    assert newest.build("-j2").up_to_date
+    assert newest.build("-j2").up_to_date

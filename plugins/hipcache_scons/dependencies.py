@@ -16,6 +16,7 @@ thread holds the lock of its task master. Nodes may be made nowhere else.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -81,12 +82,13 @@ def settle(target: Any, sources: Sequence[Any], programs: Iterable[Any], reads: 
 
 
 def _has_changed(path: str, started: float) -> bool:
-    """Not by the node's own status, which SCons keeps from its first look at the file."""
+    """Not by the node's own status, which SCons keeps from its first look at the file; nor by the change time, which is
+    new with each link that SCons makes in a variant directory; and a time to come is no change."""
     try:
         found = os.stat(path)
     except OSError:
         return False  # SCons rebuilds for what is gone
-    return max(found.st_mtime, found.st_ctime) >= started - _TICK
+    return started - _TICK <= found.st_mtime <= time.time()
 
 
 def _sign(node: Any, started: float) -> None:
