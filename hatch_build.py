@@ -1,7 +1,7 @@
 """Builds the native launcher (`plugins/hipcache/native/*.c`) into the wheel, where there is a C compiler.
 
 `hipcache` is that program, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
-answer of its own. Without a C compiler `hipcache` is a shell script that starts the engine each time, which is slower.
+answer of its own. Without a C compiler `hipcache` is a Python script that does the same, slower.
 
 HIPCACHE_BUILD=package is for who makes a package of it: the launcher is linked dynamically, by the builder's CC with
 its CPPFLAGS, CFLAGS and LDFLAGS (hardening among them); a compiler that fails ends the build; and the package `blake3`
@@ -18,7 +18,6 @@ from __future__ import annotations
 import binascii
 import os
 import platform
-import re
 import runpy
 import shlex
 import shutil
@@ -44,36 +43,27 @@ OF_LAUNCHER = (
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
 OBSERVER = ("observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
-# As native/engine.c, which has START: finds the engine's Python in each form of its script, and starts it with -E. (The
-# `#!python` that installers replace has no options, and no path with a space.)
+# As native/engine.c: the build goes on while the package is not there.
 WITHOUT_COMPILER = """\
-#!/bin/sh
-here=$0
-[ ! -h "$0" ] || here=$(command -p readlink -f -- "$0")
-here=${here%/*}
-python=
-{ read -r line && { [ "$line" != '#!/bin/sh' ] || read -r line; }; } 2>/dev/null <"$here/hipcache-engine" || line=
-case $line in
-"'''exec' "*) python=${line#"'''exec' "} ;;
-'#!/'*) python=${line#??} ;;
-esac
-case $python in
-[\\"\\']*) python=${python#?} python=${python%%[\\"\\']*} ;;
-*) python=${python%% *} ;;
-esac
-case ${python##*/} in
-*python*) [ ! -x "$python" ] || exec "$python" -E -c @START@ "$here" "$0" "$@" ;;
-esac
-printf '%s\\n' "hipcache: cannot start '$here/hipcache-engine'" "  reinstall hipcache" >&2
-case " @SUBCOMMANDS@ " in *" ${1:--} "*) exit 127 ;; esac
-case ${1:--} in -*) exit 127 ;; esac
-exec "$@"
-"""
-START_HERE = """\
-here, sys.argv = sys.argv[1], sys.argv[2:]
-sys.path[0] = here
-find_package(os.path.dirname(here))
-start(here + '/hipcache-engine', sys.argv[1:])
+#!python
+import os, sys
+def restore_locale():
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            given = [entry[9:] for entry in file.read().split(b"\\0") if entry[:9] == b"LC_CTYPE="]
+    except OSError:
+        return
+    os.environb.pop(b"LC_CTYPE", None)
+    os.environb.update((b"LC_CTYPE", value) for value in given[:1])
+try:
+    from hipcache.__main__ import main
+except Exception as error:
+    os.write(2, os.fsencode(f"hipcache: cannot start: {error}\\n  install hipcache again\\n"))
+    if sys.argv[1:2] and sys.argv[1][:1] != "-" and sys.argv[1] not in "@SUBCOMMANDS@".split():
+        restore_locale()
+        os.execvp(sys.argv[1], sys.argv[1:])
+    sys.exit(127)
+sys.exit(main())
 """
 
 
@@ -118,7 +108,7 @@ class LauncherHook(BuildHookInterface[Any]):
             if is_package() or is_for_musl():
                 raise
             self.app.display_warning(f"no native launcher, hits will be slower: {error}")
-            launcher.write_text(self._without_compiler())
+            launcher.write_text(WITHOUT_COMPILER.replace("@SUBCOMMANDS@", self._subcommands()))
             launcher.chmod(0o755)  # installers keep the mode that stands in the wheel
             library.unlink(missing_ok=True)
         else:
@@ -140,13 +130,6 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def _subcommands(self) -> str:
         return " ".join((*runpy.run_path(str(Path(self.root) / "plugins/hipcache/__init__.py"))["VERBS"], "help"))
-
-    def _without_compiler(self) -> str:
-        text = (Path(self.root) / SOURCES / "engine.c").read_text()
-        lines = re.findall(r'^    "(.*)\\n"$', text[text.index("START[]") : text.index('"sys.argv = ')], re.MULTILINE)
-        start = "".join(f"{line}\n" for line in lines).replace(r"\\", "\\") + START_HERE
-        script = WITHOUT_COMPILER.replace("@START@", shlex.quote(start.replace('" SUBCOMMANDS "', "@SUBCOMMANDS@")))
-        return script.replace("@SUBCOMMANDS@", self._subcommands())
 
     def _musl(self, compiler: list[str], built: Path) -> list[str]:
         """Options with which a library names its C library as Alpine does. The one that is linked is empty."""
