@@ -20,7 +20,11 @@ if [ -z "${PLACEHOLDER:-}" ] && named=$(grep -rlF example.org pyproject.toml pac
     exit 2
 fi
 # The source distribution takes in whatever lies here.
-if [ -e .git ] && changed=$(git status --porcelain) && [ -n "$changed" ]; then
+changed=
+if [ -e .git ]; then  # whatever the user has git ignore or hide
+    changed=$(git -c core.excludesFile=/dev/null status --porcelain --untracked-files=all)
+fi
+if [ -n "$changed" ]; then
     printf 'release: these files are not as they were committed:\n%s\n' "$changed" >&2
     if [ -z "${PLACEHOLDER:-}" ]; then
         echo "  commit or remove them" >&2

@@ -68,8 +68,9 @@ def _open_to_all(fd: int, path: Path) -> None:
             os.fchown(fd, owner, directory.st_gid)
     readers = new.st_mode & 0o444 | (directory.st_mode & 0o111) << 2
     mode = 0o200 | readers | writers & directory.st_mode & 0o022
-    if mode != new.st_mode & 0o777:
-        os.fchmod(fd, mode)
+    if mode != new.st_mode & 0o666:
+        with suppress(OSError):  # on FAT, and where another user has the file by now
+            os.fchmod(fd, mode)
 
 
 def _shows(new: os.stat_result, path: Path) -> bool:
