@@ -34,9 +34,11 @@ class SearchPath:
     own: tuple[str, ...] = ()
 
     def within_own(self, path: str) -> tuple[str, str]:
-        """(the directory of `own` that holds the path, empty if none does; the rest of the path)"""
+        """(the directory of `own` that holds the path, empty if none does; the rest of the path). A header there may
+        include another one beside the directory (`hip/../mine/x.h`): none holds that."""
         place = max((place for place in self.own if path.startswith(place)), key=len, default="")
-        return place, path[len(place) :]
+        name = path[len(place) :]
+        return ("", path) if ".." in name.split("/") else (place, name)
 
     def is_own(self, path: str, basedir: Basedir) -> bool:
         """Is it a header of the compiler's own, of a standard library or of HIP's? None of a checkout is."""

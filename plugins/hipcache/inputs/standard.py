@@ -13,8 +13,8 @@ from hipcache.patterns import pattern
 # `.../lib/clang/19/include/`; clang 15 also names the directory above.
 _COMPILERS = pattern(r".*/lib\w*/clang/[0-9][\w.]*/(?:include/(?:\w+_wrappers/(?:bits/)?)?)?")
 # `.../include/c++/12/`, `.../include/x86_64-linux-gnu/c++/12/`, `.../include/c++/12/backward/`, of libc++
-# `.../include/c++/v1/`, and Gentoo's `.../include/g++-v12/x86_64-pc-linux-gnu/`.
-_LIBRARYS = pattern(r".*/include/(?:[\w.-]+/)?(?:c\+\+/|g\+\+-)v?[0-9][0-9.]*/(?:backward/|\w+(?:-\w+)+/)?")
+# `.../include/c++/v1/`, Gentoo's `.../include/g++-v12/x86_64-pc-linux-gnu/`, and Guix's `.../include/c++/`.
+_LIBRARYS = pattern(r".*/include/(?:[\w.-]+/)?(?:c\+\+/|(?:c\+\+/|g\+\+-)v?[0-9][0-9.]*/)(?:backward/|\w+(?:-\w+)+/)?")
 _LIBCS = pattern(r".*/include/(?:\w+(?:-\w+)+/)?")
 _USERS = "/local/include/"
 # Below a system directory: of glibc and Linux.
