@@ -21,9 +21,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hipcache.disk.changed import limit
 from hipcache.values import dataclass
-
-_TICK = 0.02  # seconds that the kernel's clock for files is behind
 
 
 def locate(name: str, cwd: str) -> str:
@@ -88,7 +87,7 @@ def _has_changed(path: str, started: float) -> bool:
         found = os.stat(path)
     except OSError:
         return False  # SCons rebuilds for what is gone
-    return started - _TICK <= found.st_mtime <= time.time()
+    return limit(started) <= found.st_mtime_ns <= time.time_ns()
 
 
 def _sign(node: Any, started: float) -> None:
