@@ -30,7 +30,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 
 from hipcache.engine import Engine
@@ -167,9 +166,11 @@ def _check_texts(read: Iterable[str], started: Iterable[str]) -> None:
     if asks:
         raise PassThrough("wrapper", f"it asks '{asks}'")
     rules = (_CLOCKS_OF_SHELLS, "asks for the time"), (_VOLATILE_OF_SHELLS, "changes with each command of a build")
-    for path, (rule, why) in product(dict.fromkeys(read), rules):
-        if found := rule.search(_script(path)):
-            raise PassThrough("wrapper", f"'{path}' has '{os.fsdecode(found.group())}', which {why}")
+    for path in dict.fromkeys(read):
+        text = _script(path)
+        for rule, why in rules:
+            if found := rule.search(text):
+                raise PassThrough("wrapper", f"'{path}' has '{os.fsdecode(found.group())}', which {why}")
 
 
 def _script(path: str) -> bytes:
