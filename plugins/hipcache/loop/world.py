@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 from hipcache.cache import Caches
@@ -16,14 +17,17 @@ from hipcache.storage.local import LocalFlight
 
 
 class Executors(dict[type, Executor]):
-    """Imported on demand: a hit runs nothing."""
+    """Imported on demand: a hit runs nothing. One of each kind for all threads: they know what the others do."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
+        self._lock = threading.Lock()
 
     def __missing__(self, kind: type) -> Executor:
-        self[kind] = self._of(kind)
+        with self._lock:
+            if kind not in self:
+                self[kind] = self._of(kind)
         return self[kind]
 
     def _of(self, kind: type) -> Executor:
