@@ -58,6 +58,7 @@ class Config:
     verify: float = 0.0
     preambles: bool = True
     preamble_checks: int = 64
+    shared_front_ends: bool = True
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()

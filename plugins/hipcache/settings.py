@@ -94,7 +94,13 @@ SETTINGS = (
         "preamble_checks",
         "positive",
         "64",
-        "Repeat one in this many such front ends without a precompiled preamble, and compare.",
+        "Repeat one in this many front ends that used a precompiled preamble or a shared front end, and compare.",
+    ),
+    Setting(
+        "shared_front_ends",
+        "flag",
+        "1",
+        "Let one front end serve the GPUs for which clang makes the same of a source, such as gfx1030 and gfx1031.",
     ),
     Setting(
         "iree_checks",
