@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from hipcache.cli import arches
 from hipcache.cli.screen import Screen, human_size, human_time, percent, plural
@@ -42,6 +43,7 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         screen.line()
         _show_verified(numbers, screen)
         _show_preambles(numbers, screen)
+        _show_shared(numbers, screen)
         if numbers.lock_timeouts:
             screen.line(f"lock timeouts  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
@@ -107,10 +109,22 @@ def _show_verified(numbers: Statistics, screen: Screen) -> None:
 def _show_preambles(numbers: Statistics, screen: Screen) -> None:
     counts = numbers.preambles
     if any(counts.values()):
-        different = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
-        told = screen.paint("red", different) if counts["different"] else different
         used = f"used by {plural(counts['used'], 'front end')}"
-        screen.line(f"precompiled preambles  {counts['made']} made, {used}, {counts['checked']} checked, {told}")
+        told = f"{counts['checked']} checked, {_different(counts, screen)}"
+        screen.line(f"precompiled preambles  {counts['made']} made, {used}, {told}")
+
+
+def _show_shared(numbers: Statistics, screen: Screen) -> None:
+    counts = numbers.shared_front_ends
+    if any(counts.values()):
+        told = f"{counts['checked']} checked, {_different(counts, screen)}"
+        screen.line(f"shared front ends  {counts['used']} served another GPU, {told}")
+
+
+def _different(counts: Mapping[str, int], screen: Screen) -> str:
+    """How many comparisons found a difference."""
+    told = f"{counts['different']} different" + ", and switched off" * bool(counts["different"])
+    return screen.paint("red", told) if counts["different"] else told
 
 
 def _table(head: list[str], rows: list[list[str]], screen: Screen) -> None:

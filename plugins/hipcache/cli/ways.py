@@ -157,6 +157,15 @@ def check_preambles(settings: Config) -> Check:
     return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
 
 
+def check_sharing(settings: Config) -> Check:
+    counts = statistics.read(settings.dir).shared_front_ends
+    if counts["different"]:
+        hint = "set HIPCACHE_SHARED_FRONT_ENDS=0, and report the compiler and the source ('hipcache explain')"
+        text = f"shared front ends changed an output {plural(counts['different'], 'time')}: off for that compiler"
+        return Check(FAULT, text, hint)
+    return Check(OK, f"front ends may serve several GPUs ({settings.origins['shared_front_ends']})")
+
+
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:
     """find_package() looks beside the directories on PATH, not where a link in one leads (pipx and uv make those)."""
     program = resolve("hipcache", environ)

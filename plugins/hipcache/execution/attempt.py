@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hipcache.errors import JobFailed
 from hipcache.execution import pass_trace
 from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
 from hipcache.model import PassTrace
+from hipcache.planning import preamble
 from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
 from hipcache.values import dataclass
@@ -15,12 +17,14 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class Attempt:
-    """`why_not`: in words, why its result must not be stored; empty: it may."""
+    """`why_not`: in words, why its result must not be stored; empty: it may. `preamble`: the key of that which the pass
+    used, if it did."""
 
     output: Path
     done: Completed
     trace: PassTrace
     why_not: str
+    preamble: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,3 +49,13 @@ def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
         session, front, way.rule, way.began or started, observed, set_back=set_back, headers=way.headers
     )
     return Attempt(way.output, done, trace, why_not)
+
+
+def object_of(session: Session, name: str, front: FrontEnd, made: Attempt) -> tuple[bytes, bytes] | None:
+    """The object that the back end makes of that bitcode, and its messages; None if it fails."""
+    output = made.output.with_suffix(".checked.o")
+    try:
+        done = session.jobs.run(name, preamble.back_end(front, str(made.output), str(output)))
+        return output.read_bytes(), done.stderr.replace(bytes(made.output), b"")
+    except JobFailed:
+        return None

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
+from hipcache.execution.shortcuts import Shortcuts
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
 from hipcache.planning import inodes
 from hipcache.planning.frontend import FrontEnd, auxiliary_file, counts_errors
 from hipcache.processes import messages
-
-if TYPE_CHECKING:
-    from hipcache.execution.preamble_use import WithPreamble
 
 _CUIDLESS = "static variables are named after a header's inode (no CUID)"
 
@@ -40,11 +37,7 @@ class PassFailed(FailedInTurn):
 class ObservedPass:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._with_preamble: WithPreamble | None = None
-        if session.engine.preambles:
-            from hipcache.execution import preamble_use
-
-            self._with_preamble = preamble_use.of(session)
+        self._shortcuts = Shortcuts(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action, work = self.session, bound.action, pass_of(bound)
@@ -64,7 +57,7 @@ class ObservedPass:
             except JobFailed as failed:
                 raise _failed(session, front, plain.rule, failed, action.turn) from failed
 
-        done = self._with_preamble(action.label, work, way, plainly) if self._with_preamble else plainly()
+        done = self._shortcuts.run(action.label, work, way, plainly)
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from hipcache.errors import JobFailed
 from hipcache.execution import preamble_alone
-from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.attempt import Attempt, Way, attempt, object_of
 from hipcache.execution.preamble_values import Candidate, Offer, Preamble
 from hipcache.execution.preambles import (
     CHANGED,
@@ -35,9 +35,6 @@ from hipcache.making import bitcode, order, startup
 from hipcache.model import Pass
 from hipcache.planning import preamble
 from hipcache.values import dataclass, replace
-
-# (name in messages, pass, how it is run with another stem for its files, what runs it plainly) -> what it came to
-WithPreamble = Callable[[str, Pass, Callable[[str], Way], Callable[[], Attempt]], Attempt]
 
 _LEFT = "the pass that it was made for does not tell whether it can be trusted"
 
@@ -95,7 +92,7 @@ class PreambleUse:
                     self._count(USED)
                     if offer.missed:
                         self.preambles.miss(offer, self._could_save(offer.ready, found))
-                    return found
+                    return replace(found, preamble=offer.ready.candidate.key)
                 found = TABLES
             why = found
         if why:
@@ -224,26 +221,25 @@ class PreambleUse:
             or names != order.of_bitcode(with_it)
         ):
             return INSTANCES if matter else "its names come in another order"
-        if self._object(made) == self._object(plain):
+        session, front = self.preambles.session, self.work.front
+        if object_of(session, self.name, front, made) == object_of(session, self.name, front, plain):
             return replace(one, reordered=True)
         if matter:
             return INSTANCES
         raise Different("another object of its bitcode")
 
-    def _object(self, made: Attempt) -> tuple[bytes, bytes] | None:
-        """The object that the back end makes of the bitcode, and its messages."""
-        output = made.output.with_suffix(".checked.o")
-        try:
-            argv = preamble.back_end(self.work.front, str(made.output), str(output))
-            done = self.preambles.session.jobs.run(self.name, argv)
-            return output.read_bytes(), done.stderr.replace(bytes(made.output), b"")
-        except JobFailed:
-            return None
-
     def _count(self, what: str) -> None:
         self.preambles.session.counted[what] += 1
 
 
-def of(session: Session) -> WithPreamble:
-    preambles = with_notes(session)
-    return lambda name, work, way, plainly: PreambleUse(preambles, name, work, way).run(plainly)
+class WithPreambles:
+    """Runs the passes of one compile with them."""
+
+    def __init__(self, session: Session) -> None:
+        self._preambles = with_notes(session)
+
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        return PreambleUse(self._preambles, name, work, way).run(plainly)
+
+    def suffice(self, work: Pass) -> bool:
+        return self._preambles.suffice(work.front)

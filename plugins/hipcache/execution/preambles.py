@@ -135,13 +135,28 @@ class Preambles:
             self._off[key] = bool(self.session.shelves.near.actions.get([key]))
         return self._off[key]
 
-    def _candidates(self, front: FrontEnd, *, bitcode: bool, instantiated: bool) -> list[Candidate]:
-        """The longest first."""
+    def suffice(self, front: FrontEnd) -> bool:
+        """May a preamble with instances come to stand for all headers of this device's pass? With one, the pass takes
+        about as long as clang's preprocessor."""
+        if preamble.why_not(front, bitcode=True) or self._is_off(front) or not self.instances.suit(front):
+            return False
+        if self.telling.holds(front) or self.computing.holds(front):
+            return False
+        text = self._text(front)
+        names, _ = self._named(front, leading.of(text).names)
+        return bool(names) and not self._includes_others(front, text, names)
+
+    def _text(self, front: FrontEnd) -> bytes:
+        """The begin of the source; empty if it cannot be read."""
         try:
             with open(self.session.files.resolve(front.source), "rb") as file:
-                text = file.read(1 << 16)
+                return file.read(1 << 16)
         except OSError:
-            return []
+            return b""
+
+    def _candidates(self, front: FrontEnd, *, bitcode: bool, instantiated: bool) -> list[Candidate]:
+        """The longest first."""
+        text = self._text(front)
         head, is_rare = leading.of(text), bitcode and not instantiated
         names, absent = self._named(front, head.names)
         # Libraries declare functions and operators by names that the headers of a preamble call, too.

@@ -65,8 +65,9 @@ class SourceGraph:
 
     @property
     def devices(self) -> list[DeviceCode]:
+        several = len(self.cut.devices) > 1
         return [
-            DeviceCode(unit, f"{unit.arch}{self.of}", f"{self._stem}{unit.arch.replace(':', '_')}", self.turn + number)
+            DeviceCode(unit, f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}", self.turn + number, several)
             for number, unit in enumerate(self.cut.devices)
         ]
 
@@ -188,6 +189,11 @@ class SourceGraph:
                 path = self.session.command.path(option.value)
                 replaced = option.name == "-serialize-diagnostic-file"  # the driver removes an old one
                 yield Delivery(path, Output(slot[0], f"file {number}"), through_links=not replaced)
+
+
+def _file(arch: str) -> str:
+    """A file's name for the target ID."""
+    return arch.replace(":", "_")
 
 
 def source_graph(session: Session, plan: Plan, of: str = "", *, several: bool = False, turn: int = 0) -> SourceGraph:
