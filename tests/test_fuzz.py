@@ -19,6 +19,7 @@ LINK_SEEDS = (404, 286, 421)
 # In the last one a header says otherwise with the same size and times.
 PREAMBLE_SEEDS = [*range(1, 5), 30195, *(range(5, 60) if FULL else ())]
 STANDARD_SEEDS = [*range(1, 3), *(range(3, 60) if FULL else ())]
+SHARED_SEEDS = [2, *(range(3, 40) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -42,6 +43,11 @@ def test_so_are_sources_that_begin_alike_with_preambles(seed: int) -> None:
 @pytest.mark.parametrize("seed", STANDARD_SEEDS)
 def test_so_are_sources_that_use_other_parts_of_the_same_standard_headers(seed: int) -> None:
     assert not fuzz.check(seed, kind="standard", launcher=launcher_of_comparisons())
+
+
+@pytest.mark.parametrize("seed", SHARED_SEEDS)
+def test_so_are_sources_for_gpus_that_are_alike(seed: int) -> None:
+    assert not fuzz.check(seed, kind="shared", launcher=launcher_of_comparisons())
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)

@@ -243,3 +243,36 @@ def test_a_difference_switches_them_off_for_the_compiler(shared: Lab, monkeypatc
     assert shared.compile("-MD", source="s1.hip").object == right
     build(shared, 4)
     assert counts(shared) == before
+
+
+@pytest.mark.parametrize(
+    "flags", [("-MMD",), ("-MD", "-MP", "-MT", "other"), ("-std=c++20",), ("-fPIC", "-Wall"), ("-O0",)]
+)
+def test_other_options_are_shared_too(shared: Lab, flags: tuple[str, ...]) -> None:
+    for number in range(1, 4):
+        shared.write("k.hip", kernel(str(number)))
+        done = shared.compile(*flags)
+        assert done.dependencies == done.plain_dependencies
+    used, _, different = counts(shared)
+    assert used > 0
+    assert different == 0
+
+
+def test_an_edit_of_a_header_is_seen_by_all(shared: Lab) -> None:
+    for number in range(1, 4):
+        shared.write("value.hpp", f"#define VALUE {number}\n")
+        done = build(shared, 1, text='#include "value.hpp"\n' + kernel("VALUE"))
+        assert done.counted.front_ends == 3
+    assert counts(shared)[0] > 0
+
+
+def test_a_header_that_appears_on_the_search_path_is_seen_by_all(shared: Lab) -> None:
+    flags = ("-Ifirst", "-I.")
+    (shared.root / "first").mkdir()
+    shared.write("value.hpp", "#define VALUE 1\n")
+    for number in range(1, 4):
+        shared.write("k.hip", "#include <value.hpp>\n" + kernel(f"VALUE + {number}"))
+        before = shared.compile(*flags)
+    assert counts(shared)[0] > 0
+    shared.write("first/value.hpp", "#define VALUE 7\n")
+    assert shared.changed(before, *flags).counted.front_ends == 3

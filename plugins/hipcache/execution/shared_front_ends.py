@@ -2,8 +2,8 @@
 
 One pass of those that may be alike leads: it runs as ever. The others wait for it. Clang writes the text that
 each of them would read, and that which the leader has read; where both are the same, the leader's bitcode serves under
-another name (`making.retarget`). What the pass has read, is what clang has read for that text. In all other cases the
-pass runs as ever.
+another name (`making.retarget`). The pass has read what clang has read for that text. In all other cases the pass runs
+as ever.
 
 A pair of GPUs is trusted when the bitcode was compared with that of the pass itself, for each set of options, and one
 use in so many is compared again. A difference ends the sharing for that compiler.
@@ -39,7 +39,6 @@ USED, CHECKED, DIFFERENT = "shared used", "shared checked", "shared different"
 WITHOUT = "shared without "
 FREE, FAILED, MESSAGES, SHORT = "a slot was free", "fails", "messages", "short"
 CHANGED, OTHER_TEXT, OTHER_CODE = "changed", "another text", "another number"
-NAME = "shared front end"  # in messages
 # Seconds of the processor that the leader must have taken: two texts take some 0.16. A pass with a preamble that has
 # instances takes less.
 _WORTH = 0.25
