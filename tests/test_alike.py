@@ -42,21 +42,10 @@ def test_the_text_shows_each_pragma_that_reaches_the_code(version: str) -> None:
     lines = "".join(f"#ifdef __gfx1031__\n#pragma {one}\n#endif\nint after_{n};\n" for n, one in enumerate(PRAGMAS))
     shown = []
     for arch in ("gfx1030", "gfx1031"):
-        words = [
-            "-cc1",
-            "-triple",
-            "amdgcn-amd-amdhsa",
-            "-fcuda-is-device",
-            "-target-cpu",
-            arch,
-            "-E",
-            "-x",
-            "hip",
-            "-",
-        ]
-        argv = [str(LLVM[version] / "bin" / "clang"), *words]
+        words = ["-cc1", "-triple", "amdgcn-amd-amdhsa", "-fcuda-is-device", "-target-cpu", arch, "-E", "-dD"]
+        argv = [str(LLVM[version] / "bin" / "clang"), *words, "-x", "hip", "-"]
         done = subprocess.run(argv, input=lines.encode(), capture_output=True, check=True, timeout=60)
-        shown.append(done.stdout.decode())
+        shown.append(alike.neutral(done.stdout, arch).decode())
     texts = [text.split("int after_") for text in shown]
     same = [pragma for pragma, one, other in zip(PRAGMAS, *texts, strict=False) if one == other]
     assert not same
@@ -101,7 +90,7 @@ def test_names_of_another_length_make_another_kind() -> None:
     assert one.key != other.key
 
 
-@pytest.mark.parametrize("option", ["-debug-info-kind=limited", "-fprofile-instrument=clang", "-Rpass=inline", "-S"])
+@pytest.mark.parametrize("option", ["-debug-info-kind=limited", "-Rpass=inline", "-S", "-P", "-C", "-Wdocumentation"])
 def test_output_of_more_than_the_text_has_no_kind(option: str) -> None:
     assert alike.kind(front(option)) is None
 
@@ -112,5 +101,20 @@ def test_a_gpu_without_a_number_has_no_kind(cpu: str) -> None:
 
 
 def test_a_text_that_may_ask_for_the_gpu() -> None:
-    assert alike.asks_for_gpu(b'if (__builtin_amdgcn_processor_is("gfx1030")) {}')
-    assert not alike.asks_for_gpu(b"processor")
+    assert alike.may_ask(b'if (__builtin_amdgcn_processor_is("gfx1030")) {}')
+    assert alike.may_ask(b'__attribute__((__target__ ("arch=gfx900")))')
+    assert alike.may_ask(b"int column = __builtin_COLUMN();")
+    assert not alike.may_ask(b"_Functor* target() noexcept; processor")
+
+
+@pytest.mark.parametrize("hides", ["#line 40", '# 40 "k.hip"', '#pragma push_macro("X")', '_Pragma("pop_macro(X)")'])
+def test_a_file_whose_conditions_may_hide_more_than_macros(hides: str) -> None:
+    assert not alike.is_plain(f"#ifdef __gfx1031__\n{hides}\n#endif\n".encode())
+    assert alike.is_plain(f"#ifdef OTHER\n{hides}\n#endif\n".encode())
+    assert alike.is_plain(b"#ifdef __gfx1031__\n#define X\n#endif\n")
+
+
+def test_clangs_own_macros_alone_lose_the_name() -> None:
+    own = b'# 1 "<built-in>" 1\n#define __gfx1030__ 1\n# 1 "<command line>" 1\n'
+    assert alike.neutral(own + b"int gfx1030;", "gfx1030") == own.replace(b"gfx1030", b"gfx") + b"int gfx1030;"
+    assert alike.neutral(b"int x;", "gfx1030") == b""

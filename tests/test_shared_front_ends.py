@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hip import DEVICE_LIBRARIES, HIT, Compiled, Lab, in_terminal, kernel, launcher_of_comparisons, rewrite, settle
+from hip import DEVICE_LIBRARIES, HIT, Lab, in_terminal, kernel, launcher_of_comparisons, rewrite, settle
 from hipcache import config
 from hipcache.cli.toolchain import FAULT
 from hipcache.cli.ways import check_sharing
+from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.execution import shared_front_ends
+from hipcache.execution.shared_front_ends import SharedFrontEnds
 from hipcache.loop.front import make
 from hipcache.planning import command
 from hipcache.processes.runner import SubprocessRunner, Traced
 from hipcache.report import statistics
 from hipcache.values import replace
+from hipcache.verify import wrong
+from shared_lab import ALIKE, build, counts, shared, without
 
-# Also where tests call the engine in their own process (see `launchers`).
-shared_front_ends._WORTH, shared_front_ends._IDLE = 0.0, 10**9
-
-ALIKE = ("--offload-arch=gfx1030", "--offload-arch=gfx1031", "--offload-arch=gfx1036")
-NEVER_CHECKED = "999999999"
+__all__ = ["shared"]
 # A function of the device libraries that asks for the number of the GPU.
 EXPONENTIAL = """\
 #include "hip_in_short.hpp"
@@ -30,35 +30,6 @@ extern "C" __device__ float __ocml_exp_f32(float);
 extern "C" __global__ void kernel(float* p, int* q) { p[0] = __ocml_exp_f32(p[1]); q[0] = NUMBER; }
 """
 LIBRARIES = ("--rocm-path=/usr", f"--rocm-device-lib-path={DEVICE_LIBRARIES}", "-nogpuinc", "-O1")
-
-
-@pytest.fixture
-def shared(lab: Lab) -> Lab:
-    """A lab whose front ends serve other GPUs, of three that are alike; none is checked by chance."""
-    lab.archs = ALIKE
-    lab.environ |= {"HIPCACHE_SHARED_FRONT_ENDS": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
-    return lab
-
-
-def build(lab: Lab, number: object, *flags: str, text: str = "") -> Compiled:
-    name = f"s{number}.hip"
-    lab.write(name, text or kernel(str(number)))
-    done = lab.compile("-MD", *flags, source=name)
-    assert done.dependencies == done.plain_dependencies
-    return done
-
-
-def counts(lab: Lab) -> tuple[int, int, int]:
-    """(front ends that served another GPU, that were compared, that were different)."""
-    told = lab.stats()
-    print("not shared:", told["without_sharing"])  # for who reads of a failure
-    found: Any = told["shared_front_ends"]
-    return found["used"], found["checked"], found["different"]
-
-
-def without(lab: Lab) -> dict[str, int]:
-    found: Any = lab.stats()["without_sharing"]
-    return dict(found)
 
 
 def test_each_pair_is_compared_once_and_then_shared(shared: Lab) -> None:
@@ -226,13 +197,13 @@ def test_a_difference_switches_them_off_for_the_compiler(shared: Lab, monkeypatc
     (shared.root / "out.o").unlink()
     shared.write("s3.hip", kernel("3"))
     shared.environ["HIPCACHE_PREAMBLE_CHECKS"] = "1"
-    real = shared_front_ends.retarget.for_gpu
+    real = SharedFrontEnds._retargeted
 
-    def wrong(*how: Any) -> bytes | None:
+    def other(*how: Any) -> bytes | None:
         made = real(*how)
-        return made and made + b"more"
+        return made and made[:-64]
 
-    monkeypatch.setattr(shared_front_ends.retarget, "for_gpu", wrong)
+    monkeypatch.setattr(SharedFrontEnds, "_retargeted", other)
     told, notes = compile_in_process(shared, SubprocessRunner(), "s3.hip")
     monkeypatch.undo()
     assert told[shared_front_ends.DIFFERENT] > 0
@@ -276,3 +247,16 @@ def test_a_header_that_appears_on_the_search_path_is_seen_by_all(shared: Lab) ->
     assert counts(shared)[0] > 0
     shared.write("first/value.hpp", "#define VALUE 7\n")
     assert shared.changed(before, *flags).counted.front_ends == 3
+
+
+def test_a_result_that_was_found_wrong_is_made_without(shared: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def make_each(engine: Engine, *rest: object) -> None:
+        seen.append((engine.sharing, engine.preambles, engine.recache))
+
+    monkeypatch.setattr(wrong.several, "make_each", make_each)
+    engine = open_engine(config.load(shared.environ), shared.environ)
+    argv = shared.words()
+    wrong.make_anew(engine, command.parse(tuple(argv), str(shared.root), shared.environ), argv, str(shared.root))
+    assert seen == [(0, 0, True)]

@@ -58,7 +58,7 @@ class Config:
     verify: float = 0.0
     preambles: bool = True
     preamble_checks: int = 64
-    shared_front_ends: bool = True
+    shared_front_ends: bool = False
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()

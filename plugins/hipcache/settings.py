@@ -99,8 +99,8 @@ SETTINGS = (
     Setting(
         "shared_front_ends",
         "flag",
-        "1",
-        "Let one front end serve the GPUs for which clang makes the same of a source, such as gfx1030 and gfx1031.",
+        "0",
+        "On trial: let one front end serve several GPUs for which clang makes the same of a source.",
     ),
     Setting(
         "iree_checks",

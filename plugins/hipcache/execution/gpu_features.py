@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 from hipcache.errors import JobFailed
 from hipcache.execution.session import Session
@@ -21,12 +22,16 @@ class GpuFeatures:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
         self._known: dict[str, str] = {}
+        self._source: Path | None = None
 
     def of(self, front: FrontEnd, arch: str) -> str:
         """Digests of them, the same for GPUs that differ in their name alone; empty if it is not known."""
         key = alike.probe_key(front, arch).digest
         with self._lock:
+            alone = self._locks.setdefault(key, threading.Lock())
+        with alone:
             if key not in self._known:
                 self._known[key] = self._stored(key) or self._probed(front, arch, key)
             return self._known[key]
@@ -44,14 +49,16 @@ class GpuFeatures:
 
     def _probed(self, front: FrontEnd, arch: str, key: str) -> str:
         jobs = self.session.jobs
-        source, nobody = jobs.scratch("probe.hip", alike.PROBE), _NOBODY.ljust(len(arch), "0")
+        with self._lock:  # one for all: bitcode names it
+            self._source = source = self._source or jobs.scratch("probe.hip", alike.PROBE)
+        output, nobody = jobs.scratch(f"probe-{key}.out"), _NOBODY.ljust(len(arch), "0")
         found = []
-        for number, argv in enumerate(alike.probes(front, str(source), str(source.with_suffix(".out")))):
+        for number, argv in enumerate(alike.probes(front, str(source), str(output))):
             try:
                 jobs.run(_NAME, argv)
             except JobFailed:
                 return ""
-            made = source.with_suffix(".out").read_bytes()
+            made = output.read_bytes()
             if number == 0:
                 found.append(bitcode.read(retarget.for_gpu(made, arch, nobody) or made, "").digest)
             else:

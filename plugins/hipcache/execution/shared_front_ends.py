@@ -39,8 +39,7 @@ USED, CHECKED, DIFFERENT = "shared used", "shared checked", "shared different"
 WITHOUT = "shared without "
 FREE, FAILED, MESSAGES, SHORT = "a slot was free", "fails", "messages", "short"
 CHANGED, OTHER_TEXT, OTHER_CODE = "changed", "another text", "another number"
-# Seconds of the processor that the leader must have taken: two texts take some 0.16. A pass with a preamble that has
-# instances takes less.
+# Seconds of the processor that the leader must have taken: two texts take some 0.16.
 _WORTH = 0.25
 # Who waits looks so often whether it is to end (seconds); and one of all that wait, whether there is a free slot. Other
 # passes need one soon if it was not free so many times in a row: their engines prepare them.
@@ -63,8 +62,8 @@ class _Member:
     """A pass that may serve others, or be served. `name`: of the pass, in messages; `way`: how it is run, with another
     stem for its files in the scratch; `plainly`: runs it so; `alone`: runs it as if there were no other, maybe with a
     preamble. `leads`: is it to serve others? `ended`: it has come to something, which is `attempt` if it went well.
-    `text`, `assembly`: of one that leads, what it has read, and what its bitcode says (empty if clang cannot tell).
-    None where it is not known yet."""
+    `is_plain`, `text`, `assembly`: of one that leads, are its files such as can be shared, what it has read, and what
+    its bitcode says (empty if clang cannot tell). None where it is not known yet."""
 
     name: str
     work: Pass
@@ -76,6 +75,7 @@ class _Member:
     ended: threading.Event = field(default_factory=threading.Event)
     attempt: Attempt | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    is_plain: bool | None = None
     text: _Text | None = None
     assembly: bytes | None = None
 
@@ -127,9 +127,13 @@ class SharedFrontEnds:
             group = self._groups.setdefault(mine.kind.key.digest, [])
             group.append(mine)
         time.sleep(_GATHERING)
-        if len(group) > 1:
-            for one in tuple(group):
-                self._features.of(one.front, one.arch)  # before the lock: this may run a compiler
+        with self._lock:
+            first = min(group, key=lambda one: one.arch)
+            if first is mine and not any(one.leads for one in group):
+                mine.leads = True  # whoever is like it
+                return mine
+        for one in (mine, *group):
+            self._features.of(one.front, one.arch)  # before the lock: this may run a compiler
         with self._lock:
             same = [one for one in group if one is mine or self._have_same_features(one, mine)]
             leader = next((one for one in same if one.leads), None) or min(same, key=lambda one: one.arch)
@@ -176,11 +180,16 @@ class SharedFrontEnds:
         led = leader.attempt
         if not led or led.done.stderr:
             return MESSAGES if led else FAILED
-        if led.why_not or led.done.work < _WORTH:
-            return CHANGED if led.why_not else SHORT
+        if led.why_not:
+            return CHANGED
+        if led.done.work < _WORTH and not led.preamble:  # with one: the pass that is served may have none of its own
+            return SHORT
         with leader.lock:
-            if leader.text is None:
-                leader.text = self._text(leader)
+            if leader.text is None and leader.is_plain is None:
+                leader.is_plain = all(map(self._is_plain, _read(led)))
+                leader.text = self._text(leader) if leader.is_plain else None
+        if not leader.is_plain:
+            return OTHER_TEXT
         if not leader.text or _read(leader.text.read) != _read(led):
             return CHANGED
         text = self._text(mine)
@@ -193,6 +202,12 @@ class SharedFrontEnds:
         output.write_bytes(content)
         return Attempt(output, led.done, text.read.trace, "", led.preamble)
 
+    def _is_plain(self, path: str) -> bool:
+        try:
+            return alike.is_plain(Path(self.session.files.resolve(path)).read_bytes())
+        except OSError:
+            return False
+
     def _text(self, one: _Member) -> _Text | None:
         """None if it cannot be had, or may be another one the next time."""
         plain = one.way("-text")
@@ -201,25 +216,23 @@ class SharedFrontEnds:
         except JobFailed:
             return None
         text = plain.output.read_bytes()
-        if read.why_not or read.done.stderr or alike.asks_for_gpu(text):
+        if read.why_not or read.done.stderr or alike.may_ask(text):
             return None
-        return _Text(digest_bytes(text), read)
+        text = alike.neutral(text, one.arch)
+        return _Text(digest_bytes(text), read) if text else None
 
     def _retargeted(self, mine: _Member, leader: _Member, led: Attempt) -> bytes | None:
-        """The leader's bitcode as that of the pass; None if it cannot be told where the number of the GPU stands."""
+        """The leader's bitcode as that of the pass; None if it cannot be told where the GPU stands in it."""
         bitcode, old, new = led.output.read_bytes(), leader.arch, mine.arch
-        if not mine.kind.library or alike.ISA_VERSION not in bitcode:
-            return retarget.for_gpu(bitcode, old, new)
-        numbers = alike.number(old), alike.number(new)
+        numbered = mine.kind.library and alike.ISA_VERSION in bitcode
+        numbers = (alike.number(old), alike.number(new)) if numbered else None
+        made = retarget.for_gpu(bitcode, old, new, numbers)
         with leader.lock:
             if leader.assembly is None:
                 leader.assembly = self._assembly(leader, led.output)
-        if not retarget.is_alone(leader.assembly, numbers):
+        if made is None or not leader.assembly or (numbers and not retarget.is_alone(leader.assembly, numbers)):
             return None
-        made = retarget.for_gpu(bitcode, old, new, numbers)
-        if made is None:
-            return None
-        # A row of bits that looks like the number, but is none, must not be taken for it.
+        # A row of bits that only looks like the name or the number must not be taken for it.
         output = mine.way("-said").output
         output.write_bytes(made)
         says = self._assembly(mine, output)
@@ -247,16 +260,17 @@ class SharedFrontEnds:
         if plain.why_not or _read(plain) != _read(made):
             session.counted[WITHOUT + CHANGED] += 1
             return plain
-        why = "" if not plain.done.stderr else "other messages"
-        if plain.output.read_bytes() != made.output.read_bytes():
-            may_vary = made.preamble and not why
-            objects = [object_of(session, mine.name, front, one) if may_vary else None for one in (made, plain)]
-            why = "" if may_vary and objects[0] == objects[1] else "other bitcode"
+        is_same = plain.output.read_bytes() == made.output.read_bytes()
+        why = "other messages" if plain.done.stderr else ""
+        if not is_same and not why:
+            # With a preamble it may have another order; and it notes places of inline assembly.
+            objects = [object_of(session, mine.name, front, one) for one in (made, plain)]
+            why = "" if objects[0] == objects[1] else "other bitcode"
         if why:
             self._end(front, f"{mine.name}: {why} than that of {leader.arch}")
             return plain
         session.counted[CHECKED] += 1
-        if not is_known:
+        if not is_known and (is_same or made.preamble):
             session.shelves.near.put(key, b'{"outputs": []}')
         return plain
 

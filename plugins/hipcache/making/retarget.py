@@ -41,11 +41,10 @@ def is_alone(assembly: bytes, numbers: tuple[int, int]) -> bool:
     return (first, second) == (1, 0)
 
 
-def renamed(assembly: bytes, old: str, new: str, numbers: tuple[int, int]) -> bytes:
+def renamed(assembly: bytes, old: str, new: str, numbers: tuple[int, int] | None) -> bytes:
     """What the other GPU's bitcode says."""
-    first, second = numbers
     text = assembly.replace(b'"%s"="%s"' % (_KEY, old.encode()), b'"%s"="%s"' % (_KEY, new.encode()))
-    return re.sub(rb"\b%d\b" % first, b"%d" % second, text)
+    return re.sub(rb"\b%d\b" % numbers[0], b"%d" % numbers[1], text) if numbers else text
 
 
 def _attribute(arch: str) -> list[int]:

@@ -5,8 +5,12 @@ llvm/lib/TargetParser). Where the text behind the preprocessor is the same too, 
 the attribute `target-cpu` of functions, and the number of the GPU if the device libraries ask for it
 (`__oclc_ISA_version`). Names of one length take the same place in it.
 
-    clang -cc1 ... -E                            the text of the pass: some tenth of the time of its front end
+    clang -cc1 ... -E -dD                        the text of the pass: some tenth of the time of its front end
     clang -cc1 ... -emit-llvm -x ir BITCODE      what a bitcode file says, as text
+
+The text has all macros as they are defined, and the line of each token. A line lies in one branch of a condition: where
+two texts are the same, the same branches were taken, but for such as have neither tokens nor macros. What remains of
+these is no part of a text that is shared (`is_plain`, `may_ask`).
 
 Two GPUs have the same features if clang makes the same of an empty kernel (`PROBE`) for both, and defines the same
 macros, but for the name.
@@ -15,6 +19,7 @@ macros, but for the name.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from hipcache.inputs.keys import Key, make_key
@@ -32,10 +37,19 @@ _CPU = "-target-cpu"
 _NAMED = pattern(r"gfx[0-9]{1,2}[0-9a-f]{2}")
 # The file that sets that variable, as the driver names it.
 _ISA_FILE = "oclc_isa_version_{}.bc"
+# Behind clang's own macros, in a text.
+_COMMAND_LINE = b'# 1 "<command line>" 1\n'
+_ASKS = pattern(
+    rb"processor_is|target(?:_clones|_version)?_*\s*\(\s*[\w\s]*\"|__builtin_COLUMN|__builtin_source_location"
+)
+_NAMES_GPU = pattern(rb"gfx|amdgcn_(?:processor|target)")
+_HIDES = pattern(rb"^[ \t]*#[ \t]*(?:line\b|[0-9])|push_macro|pop_macro|%:|\?\?=", re.MULTILINE)
 # Their output has more of the text than its tokens, or of the command; or they say more than warnings and errors.
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fmodules|R|fxray|fopenmp"
-    r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|record-command-line|fembed|ftime|fparse-all-comments|emit-llvm)"
+    r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|record-command-line|fembed|ftime|fparse-all-comments|emit-llvm"
+    # Options for the form of the text.
+    r"|P$|CC?$|d[A-Z]$|fminimize-whitespace|fkeep-system-includes|fdirectives-only|traditional|frewrite)"
 )
 
 
@@ -53,7 +67,9 @@ def kind(front: FrontEnd) -> Kind | None:
     """None if no other front end may be like it."""
     job = front.job
     archs = [option.value for option in job.options if option.name == _CPU]
-    if job.emits != "-emit-obj" or front.auxiliary or len(archs) != 1 or not _NAMED.fullmatch(archs[0]):
+    if front.comments_matter or front.auxiliary or job.emits != "-emit-obj":
+        return None
+    if len(archs) != 1 or not _NAMED.fullmatch(archs[0]):
         return None
     if any(option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]) for option in job.options):
         return None
@@ -78,7 +94,7 @@ def as_text(argv: list[str]) -> list[str]:
     """The command of a front end, changed to one that writes the text which it would read."""
     start = argv.index("-emit-llvm-bc")
     end = argv.index("-disable-llvm-passes")
-    return [*argv[:start], "-E", *argv[end + 1 :]]
+    return [*argv[:start], "-E", "-dD", *argv[end + 1 :]]
 
 
 def probes(front: FrontEnd, source: str, output: str) -> Iterator[list[str]]:
@@ -106,10 +122,23 @@ def trust_key(front: FrontEnd, one: Kind, other: Kind, preamble: str) -> Key:
     return make_key("shared front end", [*_parts(front), *gpus, ("preamble", preamble)])
 
 
-def asks_for_gpu(text: bytes) -> bool:
-    """May a function of clang in the text ask for the name of the GPU? (Since clang 21,
-    clang/include/clang/Basic/BuiltinsAMDGPU.def.)"""
-    return b"processor_is" in text
+def neutral(text: bytes, arch: str) -> bytes:
+    """The text of a pass without the name of its GPU in clang's own macros; empty if these do not stand where they
+    should."""
+    own, mark, rest = text.partition(_COMMAND_LINE)
+    return own.replace(arch.encode(), b"gfx") + mark + rest if mark else b""
+
+
+def may_ask(text: bytes) -> bool:
+    """May the source ask for more than the text shows: for the name of the GPU (since clang 21, `__builtin_amdgcn_
+    processor_is`), for the features of another GPU, or for a column?"""
+    return bool(_ASKS.search(text))
+
+
+def is_plain(content: bytes) -> bool:
+    """Can no condition on the name of a GPU in this file hide more than macros: the numbers of lines, or which of two
+    equal macros is meant?"""
+    return not (_NAMES_GPU.search(content) and _HIDES.search(content))
 
 
 def off_key(front: FrontEnd) -> Key:
