@@ -60,7 +60,7 @@ class Shared(Case):
         super().__post_init__()
         some = self.random
         self.variables |= {"HIPCACHE_JOBS": "1", "HIPCACHE_PREAMBLE_CHECKS": some.choice(("3", "1000000", "1000000"))}
-        self.variables |= {"HIPCACHE_PREAMBLES": some.choice("01")}
+        self.variables |= {"HIPCACHE_PREAMBLES": some.choice("01"), "HIPCACHE_SHARED_FRONT_ENDS": "1"}
         group = some.choice(GROUPS)
         self.archs = some.sample(group, some.randrange(2, min(4, len(group)) + 1))
         self.archs += some.sample(some.choice(GROUPS), 1) if some.random() < 0.3 else []
