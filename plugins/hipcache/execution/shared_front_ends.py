@@ -185,7 +185,7 @@ class SharedFrontEnds:
         if led.done.work < _WORTH and not led.preamble:  # with one: the pass that is served may have none of its own
             return SHORT
         with leader.lock:
-            if leader.text is None and leader.is_plain is None:
+            if leader.is_plain is None:
                 leader.is_plain = all(map(self._is_plain, _read(led)))
                 leader.text = self._text(leader) if leader.is_plain else None
         if not leader.is_plain:
