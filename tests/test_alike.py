@@ -71,7 +71,8 @@ def test_the_name_and_the_number_alone_may_differ() -> None:
     one, other = kinds("-O2", "-DX=1", *libraries, others=("-O2", "-DX=1", *others))
     assert one.key == other.key
     assert (one.library, other.library) == ("digest of gfx1030", "digest of gfx1031")
-    assert alike.trust_key(front(), one, other, "") == alike.trust_key(front(), other, one, "")
+    assert alike.trust_key(front(), one, other, "", False) == alike.trust_key(front(), other, one, "", False)
+    assert alike.trust_key(front(), one, other, "", False) != alike.trust_key(front(), one, other, "", True)
 
 
 @pytest.mark.parametrize("others", [("-O3",), ("-O2", "-DX=1"), ("-O2", "-target-feature", "+xnack")])
@@ -103,6 +104,8 @@ def test_a_gpu_without_a_number_has_no_kind(cpu: str) -> None:
 def test_a_text_that_may_ask_for_the_gpu() -> None:
     assert alike.may_ask(b'if (__builtin_amdgcn_processor_is("gfx1030")) {}')
     assert alike.may_ask(b'__attribute__((__target__ ("arch=gfx900")))')
+    assert alike.may_ask(b'__attribute__((target(\n# 1 "./arch.inc" 1\n"arch=gfx900"\n# 3 "k.hip" 2\n)))')
+    assert alike.may_ask(b'__attribute__((target\n# 30 "k.hip"\n("arch=gfx900")))')
     assert alike.may_ask(b"int column = __builtin_COLUMN();")
     assert not alike.may_ask(b"_Functor* target() noexcept; processor")
 

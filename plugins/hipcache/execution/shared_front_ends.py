@@ -224,8 +224,7 @@ class SharedFrontEnds:
     def _retargeted(self, mine: _Member, leader: _Member, led: Attempt) -> bytes | None:
         """The leader's bitcode as that of the pass; None if it cannot be told where the GPU stands in it."""
         bitcode, old, new = led.output.read_bytes(), leader.arch, mine.arch
-        numbered = mine.kind.library and alike.ISA_VERSION in bitcode
-        numbers = (alike.number(old), alike.number(new)) if numbered else None
+        numbers = (alike.number(old), alike.number(new)) if alike.has_number(bitcode, mine.kind) else None
         made = retarget.for_gpu(bitcode, old, new, numbers)
         with leader.lock:
             if leader.assembly is None:
@@ -250,7 +249,8 @@ class SharedFrontEnds:
     def _trusted(self, mine: _Member, leader: _Member, made: Attempt) -> Attempt:
         """What the leader made for it, if that can be trusted; else what the pass makes itself."""
         session, front = self.session, mine.front
-        key = alike.trust_key(front, leader.kind, mine.kind, made.preamble).digest
+        has_number = alike.has_number(made.output.read_bytes(), mine.kind)
+        key = alike.trust_key(front, leader.kind, mine.kind, made.preamble, has_number).digest
         is_known = bool(session.shelves.near.actions.get([key]))
         turn = int.from_bytes(os.urandom(4), "little") % session.engine.sharing == 0
         if is_known and not turn:

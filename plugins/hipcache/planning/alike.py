@@ -30,17 +30,18 @@ from hipcache.values import dataclass
 
 PROBE = b"__attribute__((global)) void kernel() {}\n"
 # The variable by which device libraries ask for the number of the GPU.
-ISA_VERSION = b"__oclc_ISA_version"
+_ISA_VERSION = b"__oclc_ISA_version"
 # In each key: raise it when what older rules have found must not count.
-_RULES = "1"
+_RULES = "2"
 _CPU = "-target-cpu"
 _NAMED = pattern(r"gfx[0-9]{1,2}[0-9a-f]{2}")
 # The file that sets that variable, as the driver names it.
 _ISA_FILE = "oclc_isa_version_{}.bc"
 # Behind clang's own macros, in a text.
 _COMMAND_LINE = b'# 1 "<command line>" 1\n'
+# Where a file or eight lines end, the text has a line that begins with #.
 _ASKS = pattern(
-    rb"processor_is|target(?:_clones|_version)?_*\s*\(\s*[\w\s]*\"|__builtin_COLUMN|__builtin_source_location"
+    rb"processor_is|target(?:_clones|_version)?_*\s*(?:#|\(\s*[\w\s]*[\"#])|__builtin_COLUMN|__builtin_source_location"
 )
 _NAMES_GPU = pattern(rb"gfx|amdgcn_(?:processor|target)")
 _HIDES = pattern(rb"^[ \t]*#[ \t]*(?:line\b|[0-9])|push_macro|pop_macro|%:|\?\?=", re.MULTILINE)
@@ -116,10 +117,16 @@ def probe_key(front: FrontEnd, arch: str) -> Key:
     return make_key("probe of a GPU", [*_parts(front), ("GPU", arch)])
 
 
-def trust_key(front: FrontEnd, one: Kind, other: Kind, preamble: str) -> Key:
-    """The key of the record that the bitcode of one, made with that preamble, was compared with that of the other."""
+def trust_key(front: FrontEnd, one: Kind, other: Kind, preamble: str, has_number: bool) -> Key:
+    """The key of the record that the bitcode of one, made with that preamble, was compared with that of the other.
+    `has_number`: the number of the GPU is in it, too."""
     gpus = [("GPU", f"{kind.arch} {kind.library}") for kind in sorted((one, other), key=lambda kind: kind.arch)]
-    return make_key("shared front end", [*_parts(front), *gpus, ("preamble", preamble)])
+    return make_key("shared front end", [*_parts(front), *gpus, ("preamble", preamble), ("number", str(has_number))])
+
+
+def has_number(bitcode: bytes, of: Kind) -> bool:
+    """Is the number of the GPU in the bitcode?"""
+    return bool(of.library) and _ISA_VERSION in bitcode
 
 
 def neutral(text: bytes, arch: str) -> bytes:
