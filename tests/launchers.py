@@ -32,8 +32,8 @@ def quick(argv, environ):
         from hipcache.execution import preamble_values
         preamble_values.FIRST = 1
     if environ.get("HIPCACHE_SHARED_FRONT_ENDS", "0") != "0":
-        from hipcache.execution import shared_front_ends
-        shared_front_ends._WORTH, shared_front_ends._IDLE = 0.0, 10**9
+        from hipcache.execution import gpu_groups, shared_front_ends
+        shared_front_ends._WORTH, gpu_groups._IDLE = 0.0, 10**9
     return launch(argv, environ, racy=0.03)
 launcher.launch = quick
 sys.exit(main())

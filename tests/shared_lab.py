@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from hip import Compiled, Lab, kernel
-from hipcache.execution import shared_front_ends
+from hipcache.execution import gpu_groups, shared_front_ends
 
 # Also where tests call the engine in their own process (see `launchers`).
-shared_front_ends._WORTH, shared_front_ends._IDLE = 0.0, 10**9
+shared_front_ends._WORTH, gpu_groups._IDLE = 0.0, 10**9
 
 ALIKE = ("--offload-arch=gfx1030", "--offload-arch=gfx1031", "--offload-arch=gfx1036")
 NEVER_CHECKED = "999999999"

@@ -80,6 +80,16 @@ def test_a_source_that_asks_for_the_gpu_is_not_shared(shared: Lab) -> None:
     assert without(shared).get(shared_front_ends.OTHER_TEXT, 0) >= 1
 
 
+def test_a_pass_does_not_wait_in_vain_again(shared: Lab) -> None:
+    build(shared, 1)
+    for value in range(3):
+        asks = f"#ifdef __gfx1031__\nint __device__ more = {value};\n#endif"
+        build(shared, 2, text=kernel(f"{value}", asks))
+    told = without(shared)
+    assert told[shared_front_ends.AS_BEFORE] >= 2
+    assert told[shared_front_ends.OTHER_TEXT] == 1
+
+
 def test_a_word_with_the_name_of_the_gpu_is_left(shared: Lab) -> None:
     named = 'extern "C" __device__ const char said[] = "target-cpu\\0gfx1030";'
     for number in (1, 2):
