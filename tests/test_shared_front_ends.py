@@ -64,6 +64,17 @@ def test_the_number_of_the_gpu_is_another_one_too(shared: Lab) -> None:
     assert used > 0
 
 
+@pytest.mark.parametrize(
+    "own", ["__device__ __constant__ const int __oclc_ISA_version", "__device__ int about__oclc_ISA_version"]
+)
+def test_a_variable_of_the_user_is_not_the_number_of_the_gpu(shared: Lab, own: str) -> None:
+    words = [shared.compiler, *ALIKE, *LIBRARIES, "-cuid=5eed", "-c", "k.hip", "-o", "out.o"]
+    for more in ("", "", f'extern "C" {own} = 10300;'):
+        shared.write("k.hip", f"{EXPONENTIAL.replace('NUMBER', str(len(more)))}{more}\n")
+        assert shared.same(words).status == 0
+    assert counts(shared)[2] == 0
+
+
 @pytest.mark.parametrize("number", [10300, 10301, 10306])
 def test_a_constant_that_is_the_number_of_a_gpu_is_not_taken_for_it(shared: Lab, number: int) -> None:
     words = [shared.compiler, *ALIKE, *LIBRARIES, "-cuid=5eed", "-c", "k.hip", "-o", "out.o"]

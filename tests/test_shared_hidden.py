@@ -50,6 +50,77 @@ __device__ int f(float) {{      return __builtin_COLUMN(); }}
 #line 200
 {KERNEL}
 """,
+    "lines of arguments": f"""
+#define ID(x) x
+__device__ int f(float) {{ return ID(
+#ifdef __gfx900__
+  1) + __builtin_LINE(); }}
+#else
+  1) + __builtin_LINE(); }}
+#endif
+{KERNEL}
+""",
+    "macros of arguments": f"""
+#include <system.hpp>
+#define ID(x) x
+__device__ int f(float x) {{ return ID(
+#if defined(__gfx900__) || !defined(__HIP_DEVICE_COMPILE__)
+  TO_INT(x)
+#else
+  ((int)(x))
+#endif
+  ); }}
+{KERNEL}
+""",
+    "columns by a name": f"""
+#define EACH(n, body) body(n)
+__device__ int f(float) {{ return EACH(3, [](int n) {{ return n +
+#ifdef __gfx900__
+  1; }}) + [](auto l) {{ return (int)sizeof(__PRETTY_FUNCTION__); }}([]{{}});
+#else
+  1; }}) + /* the same for all of the others */ [](auto l) {{ return (int)sizeof(__PRETTY_FUNCTION__); }}([]{{}});
+#endif
+}}
+{KERNEL}
+""",
+    "pragmas": """
+#ifdef __HIP_DEVICE_COMPILE__
+#pragma pack(push, __gfx904__)
+#endif
+struct S { char c; int i; };
+extern "C" __global__ void k(int* p) { p[0] = sizeof(S); }
+""",
+    "features in parentheses": """
+#ifdef __HIP_DEVICE_COMPILE__
+#define TARGET __attribute__((target(("arch=gfx900"))))
+#else
+#define TARGET
+#endif
+extern "C" __global__ TARGET void k(float* p, _Float16* h) { p[0] = __builtin_fmaf(h[0], h[1], h[2]); }
+""",
+    "features by a pragma": """
+#ifdef __HIP_DEVICE_COMPILE__
+#define T "arch=gfx900"
+#pragma clang attribute push(__attribute__((target(T))), apply_to = function)
+#endif
+extern "C" __global__ void k(float* p, _Float16* h) { p[0] = __builtin_fmaf(h[0], h[1], h[2]); }
+#ifdef __HIP_DEVICE_COMPILE__
+#pragma clang attribute pop
+#endif
+""",
+    "names in tokens": f"""
+#include <system.hpp>
+#define TO_INT___gfx900__(a) ((int)(a))
+#define TO_INT_1(a) TO_INT(a)
+#define CAT1(a, b) a##b
+#define CAT(a, b) CAT1(a, b)
+#ifdef __HIP_DEVICE_COMPILE__
+__device__ int f(float x) {{ return CAT(TO_INT_, __gfx900__)(x); }}
+#else
+__device__ int f(float x);
+#endif
+{KERNEL}
+""",
     "macros": f"""
 #ifdef __gfx904__
 #define TO_INT(a) ((int)(a))

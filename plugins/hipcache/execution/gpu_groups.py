@@ -37,8 +37,8 @@ class Member:
     """A pass that may serve others, or be served. `name`: of the pass, in messages; `way`: how it is run, with another
     stem for its files in the scratch; `plainly`: runs it so; `alone`: runs it as if there were no other, maybe with a
     preamble. `leads`: is it to serve others? `ended`: it has come to something, which is `attempt` if it went well.
-    `is_plain`, `text`, `assembly`: of one that leads, are its files such as can be shared, what it has read, and what
-    its bitcode says (empty if clang cannot tell). None where it is not known yet."""
+    `text`, `assembly`: of one that leads, what it has read, or why that serves nobody, and what its bitcode says (empty
+    if clang cannot tell). None where it is not known yet."""
 
     name: str
     work: Pass
@@ -50,8 +50,7 @@ class Member:
     ended: threading.Event = field(default_factory=threading.Event)
     attempt: Attempt | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
-    is_plain: bool | None = None
-    text: Text | None = None
+    text: Text | str | None = None
     assembly: bytes | None = None
 
     @property

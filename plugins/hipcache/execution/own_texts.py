@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from hipcache.execution.session import Session
 from hipcache.model import Dependency
-from hipcache.planning import deferred, header_rules, standard_headers
+from hipcache.planning import deferred, gpu_names, header_rules, standard_headers
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
@@ -35,6 +35,15 @@ class OwnTexts:
         """See `deferred.may_compute`: may one of them, or a macro of the command line?"""
         return deferred.may_compute(header_rules.macros(front)) or any(
             self._may_compute(path) for path in self.paths(front, files)
+        )
+
+    def may_hide_gpus(self, front: FrontEnd, files: Sequence[Dependency]) -> bool:
+        """May one of them name a GPU where the text behind the preprocessor does not show it (`planning.gpu_names`)?
+        Raises OSError."""
+        own = {path: self.text(path) for path in self.paths(front, files)}
+        standard = (self.text(file.path) for file in files if file.path not in own)
+        return gpu_names.may_hide([*own.values()], header_rules.macros(front)) or any(
+            map(gpu_names.may_hide_in_standard_header, standard)
         )
 
     def _may_compute(self, path: str) -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 from hipcache.errors import JobFailed
 from hipcache.execution.attempt import Attempt, Way, attempt, object_of
 from hipcache.execution.gpu_groups import GpuGroups, Member, Text
+from hipcache.execution.own_texts import OwnTexts
 from hipcache.execution.session import Session
 from hipcache.execution.source_notes import SourceNotes
 from hipcache.inputs.keys import digest_bytes
@@ -36,10 +37,10 @@ USED, CHECKED, DIFFERENT = "shared used", "shared checked", "shared different"
 # Why passes that had a leader ran as ever, as it is counted.
 WITHOUT = "shared without "
 FREE, FAILED, MESSAGES, SHORT = "a slot was free", "fails", "messages", "short"
-CHANGED, OTHER_TEXT, OTHER_CODE = "changed", "another text", "another number"
+CHANGED, NAMED, OTHER_TEXT, OTHER_CODE = "changed", "names of GPUs", "another text", "another number"
 AS_BEFORE = "in vain the last time"
 # These cost something, and are likely to be so the next time.
-_LASTING = (OTHER_TEXT, OTHER_CODE)
+_LASTING = (NAMED, OTHER_TEXT, OTHER_CODE)
 # Seconds of the processor that the leader must have taken: two texts take some 0.16.
 _WORTH = 0.25
 # Who waits looks so often whether it is to end (seconds).
@@ -52,7 +53,7 @@ class SharedFrontEnds:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._groups = GpuGroups(session)
-        self._vain = SourceNotes(session, "pass that waited for another GPU's in vain", of_passes=True)
+        self._vain: dict[str, SourceNotes] = {}
 
     def run(
         self,
@@ -66,9 +67,6 @@ class SharedFrontEnds:
         kind = alike.kind(work.front) if not self._is_off(work.front) else None
         if kind is None:
             return alone()
-        if self._vain.holds(work.front) and not self._is_turn():
-            self.session.counted[WITHOUT + AS_BEFORE] += 1
-            return alone()
         mine = Member(name, work, kind, way, plainly, alone)
         try:
             leader = self._groups.leader(mine)
@@ -80,6 +78,10 @@ class SharedFrontEnds:
             mine.ended.set()
 
     def _follow(self, mine: Member, leader: Member) -> Attempt:
+        vain = self._vain_behind(leader.arch)
+        if vain.holds(mine.front) and not self._is_turn():
+            self.session.counted[WITHOUT + AS_BEFORE] += 1
+            return mine.alone()
         while not leader.ended.wait(_PAUSE):
             self.session.jobs.runner.check()
             if self._groups.is_slot_free():
@@ -93,9 +95,9 @@ class SharedFrontEnds:
         if isinstance(made, str):
             self.session.counted[WITHOUT + made] += 1
             if made in _LASTING:
-                self._vain.note(mine.front, holds=True)
+                vain.note(mine.front, holds=True)
             return mine.alone()
-        self._vain.note(mine.front, holds=False)
+        vain.note(mine.front, holds=False)
         return self._trusted(mine, leader, made)
 
     def _made(self, mine: Member, leader: Member) -> Attempt | str:
@@ -108,16 +110,15 @@ class SharedFrontEnds:
         if led.done.work < _WORTH and not led.preamble:  # with one: the pass that is served may have none of its own
             return SHORT
         with leader.lock:
-            if leader.is_plain is None:
-                leader.is_plain = all(map(self._is_plain, _read(led)))
-                leader.text = self._text(leader) if leader.is_plain else None
-        if not leader.is_plain:
-            return OTHER_TEXT
-        if not leader.text or _read(leader.text.read) != _read(led):
-            return CHANGED
+            if leader.text is None:
+                leader.text = self._text_of_leader(leader, led)
+        if isinstance(leader.text, str):
+            return leader.text
         text = self._text(mine)
-        if not text or text.digest != leader.text.digest:
-            return OTHER_TEXT if text else CHANGED
+        if isinstance(text, str):
+            return text
+        if text.digest != leader.text.digest:
+            return CHANGED if _disagree(text.read, led) else OTHER_TEXT
         content = self._retargeted(mine, leader, led)
         if content is None:
             return OTHER_CODE
@@ -125,33 +126,37 @@ class SharedFrontEnds:
         output.write_bytes(content)
         return Attempt(output, led.done, text.read.trace, "", led.preamble)
 
-    def _is_plain(self, path: str) -> bool:
+    def _text_of_leader(self, leader: Member, led: Attempt) -> Text | str:
+        """Or why it serves nobody."""
         try:
-            return alike.is_plain(Path(self.session.files.resolve(path)).read_bytes())
+            if OwnTexts(self.session).may_hide_gpus(leader.front, led.trace.files):
+                return NAMED
         except OSError:
-            return False
+            return CHANGED
+        text = self._text(leader)
+        return CHANGED if isinstance(text, Text) and _read(text.read) != _read(led) else text
 
-    def _text(self, one: Member) -> Text | None:
-        """None if it cannot be had, or may be another one the next time."""
+    def _text(self, one: Member) -> Text | str:
+        """Or why it does not tell what the pass comes to."""
         plain = one.way("-text")
         try:
             read = attempt(self.session, one.name, one.front, replace(plain, argv=alike.as_text(plain.argv)))
         except JobFailed:
-            return None
+            return FAILED
         text = plain.output.read_bytes()
-        if read.why_not or read.done.stderr or alike.may_ask(text):
-            return None
-        text = alike.neutral(text, one.arch)
-        return Text(digest_bytes(text), read) if text else None
+        if read.why_not or read.done.stderr:
+            return CHANGED if read.why_not else MESSAGES
+        own = alike.neutral(text, one.arch)
+        return NAMED if alike.may_ask(text) or not own else Text(digest_bytes(own), read)
 
     def _retargeted(self, mine: Member, leader: Member, led: Attempt) -> bytes | None:
         """The leader's bitcode as that of the pass; None if it cannot be told where the GPU stands in it."""
         bitcode, old, new = led.output.read_bytes(), leader.arch, mine.arch
-        numbers = (alike.number(old), alike.number(new)) if alike.has_number(bitcode, mine.kind) else None
-        made = retarget.for_gpu(bitcode, old, new, numbers)
         with leader.lock:
             if leader.assembly is None:
                 leader.assembly = self._assembly(leader, led.output)
+        numbers = alike.numbers(leader.assembly, leader.kind, mine.kind)
+        made = retarget.for_gpu(bitcode, old, new, numbers)
         if made is None or not leader.assembly or (numbers and not retarget.is_alone(leader.assembly, numbers)):
             return None
         # A row of bits that only looks like the name or the number must not be taken for it.
@@ -172,7 +177,7 @@ class SharedFrontEnds:
     def _trusted(self, mine: Member, leader: Member, made: Attempt) -> Attempt:
         """What the leader made for it, if that can be trusted; else what the pass makes itself."""
         session, front = self.session, mine.front
-        has_number = alike.has_number(made.output.read_bytes(), mine.kind)
+        has_number = alike.numbers(leader.assembly or b"", leader.kind, mine.kind) is not None
         key = alike.trust_key(front, leader.kind, mine.kind, made.preamble, has_number).digest
         is_known = bool(session.shelves.near.actions.get([key]))
         if is_known and not self._is_turn():
@@ -196,6 +201,11 @@ class SharedFrontEnds:
             session.shelves.near.put(key, b'{"outputs": []}')
         return plain
 
+    def _vain_behind(self, arch: str) -> SourceNotes:
+        """Which passes have waited for that GPU's in vain."""
+        what = f"pass that waited for {arch} in vain"
+        return self._vain.setdefault(arch, SourceNotes(self.session, what, of_passes=True))
+
     def _is_turn(self) -> bool:
         """One in so many is, by chance."""
         return int.from_bytes(os.urandom(4), "little") % self.session.engine.sharing == 0
@@ -214,3 +224,9 @@ def _read(one: Attempt) -> dict[str, str]:
     """The files that it has read, with their digests."""
     reads = one.trace.reads
     return {file.path: file.digest for file in reads.files} if reads else {}
+
+
+def _disagree(one: Attempt, other: Attempt) -> bool:
+    """Has a file changed between the two?"""
+    first, second = _read(one), _read(other)
+    return any(first[path] != second[path] for path in first.keys() & second.keys())

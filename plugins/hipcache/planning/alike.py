@@ -10,7 +10,7 @@ the attribute `target-cpu` of functions, and the number of the GPU if the device
 
 The text has all macros as they are defined, and the line of each token. A line lies in one branch of a condition: where
 two texts are the same, the same branches were taken, but for such as have neither tokens nor macros. What remains of
-these is no part of a text that is shared (`is_plain`, `may_ask`).
+these is no part of a text that is shared (`gpu_names`, `may_ask`).
 
 Two GPUs have the same features if clang makes the same of an empty kernel (`PROBE`) for both, and defines the same
 macros, but for the name.
@@ -31,8 +31,9 @@ from hipcache.values import dataclass
 PROBE = b"__attribute__((global)) void kernel() {}\n"
 # The variable by which device libraries ask for the number of the GPU.
 _ISA_VERSION = b"__oclc_ISA_version"
+_NUMBER = pattern(rb"^@__oclc_ISA_version = [^\n]*\bi32 ([0-9]+)\b", re.MULTILINE)
 # In each key: raise it when what older rules have found must not count.
-_RULES = "2"
+_RULES = "3"
 _CPU = "-target-cpu"
 _NAMED = pattern(r"gfx[0-9]{1,2}[0-9a-f]{2}")
 # The file that sets that variable, as the driver names it.
@@ -41,10 +42,10 @@ _ISA_FILE = "oclc_isa_version_{}.bc"
 _COMMAND_LINE = b'# 1 "<command line>" 1\n'
 # Where a file or eight lines end, the text has a line that begins with #.
 _ASKS = pattern(
-    rb"processor_is|target(?:_clones|_version)?_*\s*(?:#|\(\s*[\w\s]*[\"#])|__builtin_COLUMN|__builtin_source_location"
+    rb"processor_is|\b_*target(?:_clones|_version)?_*\s*(?:#|\((?![\w\s]*\)))|^#pragma[^\n]*target"
+    rb"|__builtin_COLUMN|__builtin_source_location|__oclc_ISA_version",
+    re.MULTILINE,
 )
-_NAMES_GPU = pattern(rb"gfx|amdgcn_(?:processor|target)")
-_HIDES = pattern(rb"^[ \t]*#[ \t]*(?:line\b|[0-9])|push_macro|pop_macro|%:|\?\?=", re.MULTILINE)
 # Their output has more of the text than its tokens, or of the command; or they say more than warnings and errors.
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fmodules|R|fxray|fopenmp"
@@ -95,7 +96,7 @@ def as_text(argv: list[str]) -> list[str]:
     """The command of a front end, changed to one that writes the text which it would read."""
     start = argv.index("-emit-llvm-bc")
     end = argv.index("-disable-llvm-passes")
-    return [*argv[:start], "-E", "-dD", *argv[end + 1 :]]
+    return [*argv[:start], "-E", "-dD", "-Wembedded-directive", *argv[end + 1 :]]
 
 
 def probes(front: FrontEnd, source: str, output: str) -> Iterator[list[str]]:
@@ -124,9 +125,10 @@ def trust_key(front: FrontEnd, one: Kind, other: Kind, preamble: str, has_number
     return make_key("shared front end", [*_parts(front), *gpus, ("preamble", preamble), ("number", str(has_number))])
 
 
-def has_number(bitcode: bytes, of: Kind) -> bool:
-    """Is the number of the GPU in the bitcode?"""
-    return bool(of.library) and _ISA_VERSION in bitcode
+def numbers(assembly: bytes, one: Kind, other: Kind) -> tuple[int, int] | None:
+    """The numbers of the GPUs, if that of the first is in what its bitcode says."""
+    found = _NUMBER.search(assembly) if one.library else None
+    return (int(found.group(1)), number(other.arch)) if found else None
 
 
 def neutral(text: bytes, arch: str) -> bytes:
@@ -138,14 +140,8 @@ def neutral(text: bytes, arch: str) -> bytes:
 
 def may_ask(text: bytes) -> bool:
     """May the source ask for more than the text shows: for the name of the GPU (since clang 21, `__builtin_amdgcn_
-    processor_is`), for the features of another GPU, or for a column?"""
+    processor_is`), for the features of another GPU, for a column, or set the number of the GPU itself?"""
     return bool(_ASKS.search(text))
-
-
-def is_plain(content: bytes) -> bool:
-    """Can no condition on the name of a GPU in this file hide more than macros: the numbers of lines, or which of two
-    equal macros is meant?"""
-    return not (_NAMES_GPU.search(content) and _HIDES.search(content))
 
 
 def off_key(front: FrontEnd) -> Key:
