@@ -180,16 +180,20 @@ def _flag(written: Text, environ: Mapping[str, str]) -> bool:
     return flag
 
 
-def _count(written: Text, environ: Mapping[str, str]) -> int:
+def _number(written: Text) -> int | None:
     text = written.text.strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _count(written: Text, environ: Mapping[str, str]) -> int:
+    count = _number(written)
+    if count is None:
         _bad_value(written, "is not a count", "write 0, 1, 2 ... up to 999999999; 0 means one for each available core")
-    return int(text)
+    return count
 
 
 def _positive(written: Text, environ: Mapping[str, str]) -> int:
-    count = _count(written, environ)
-    return count or _bad_value(written, "is not a positive number", "write 1, 2, 3 ...")
+    return _number(written) or _bad_value(written, "is not a positive number", "write 1, 2, 3 ... up to 999999999")
 
 
 def _share(written: Text, environ: Mapping[str, str]) -> float:
