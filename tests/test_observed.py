@@ -176,7 +176,7 @@ def _sources() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.archs(2)
-@pytest.mark.parametrize(("name", "flags"), _sources())
+@pytest.mark.parametrize(("name", "flags"), [*_sources()])
 def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: tuple[str, ...]) -> None:
     """All that clang looks for in vain, but for the loader's names, is among what the names in its files lead to."""
     source = lab.write("source.hip", (Path(__file__).with_name("sources") / f"{name}.hip").read_text())

@@ -62,6 +62,10 @@ class Answers(BaseHTTPRequestHandler):
             for piece in pieces:
                 self.wfile.write(piece)
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
     def log_message(self, format: str, *arguments: object) -> None:
         pass
 
