@@ -47,6 +47,7 @@ def test_a_macro_of_the_command_line_may_not() -> None:
         b"/**/ #line 140",
         b"\f#line 140",
         b"#\\\nline 140",
+        b"#??/\nline 140",
         b'%:line 3 "k.hip"',
         b'#pragma push_macro("X")',
         b'#define RESTORE _Pragma("pop_macro(X)")',

@@ -38,7 +38,7 @@ class Member:
     stem for its files in the scratch; `plainly`: runs it so; `alone`: runs it as if there were no other, maybe with a
     preamble. `leads`: is it to serve others? `ended`: it has come to something, which is `attempt` if it went well.
     `text`, `assembly`: of one that leads, what it has read, or why that serves nobody, and what its bitcode says (empty
-    if clang cannot tell). None where it is not known yet."""
+    if clang cannot tell); None where it is not known yet. `number`: that of its GPU, if its bitcode says it."""
 
     name: str
     work: Pass
@@ -52,6 +52,7 @@ class Member:
     lock: threading.Lock = field(default_factory=threading.Lock)
     text: Text | str | None = None
     assembly: bytes | None = None
+    number: int | None = None
 
     @property
     def front(self) -> FrontEnd:

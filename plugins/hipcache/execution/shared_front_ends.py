@@ -128,8 +128,9 @@ class SharedFrontEnds:
 
     def _text_of_leader(self, leader: Member, led: Attempt) -> Text | str:
         """Or why it serves nobody."""
+        texts = OwnTexts(self.session)  # as they are now: between the pass and the text
         try:
-            if OwnTexts(self.session).may_hide_gpus(leader.front, led.trace.files):
+            if texts.may_hide_gpus(leader.front, led.trace.files):
                 return NAMED
         except OSError:
             return CHANGED
@@ -146,8 +147,8 @@ class SharedFrontEnds:
         text = plain.output.read_bytes()
         if read.why_not or read.done.stderr:
             return CHANGED if read.why_not else MESSAGES
-        own = alike.neutral(text, one.arch)
-        return NAMED if alike.may_ask(text) or not own else Text(digest_bytes(own), read)
+        neutral = alike.neutral(text, one.arch)
+        return NAMED if alike.may_ask(text) or not neutral else Text(digest_bytes(neutral), read)
 
     def _retargeted(self, mine: Member, leader: Member, led: Attempt) -> bytes | None:
         """The leader's bitcode as that of the pass; None if it cannot be told where the GPU stands in it."""
@@ -155,7 +156,8 @@ class SharedFrontEnds:
         with leader.lock:
             if leader.assembly is None:
                 leader.assembly = self._assembly(leader, led.output)
-        numbers = alike.numbers(leader.assembly, leader.kind, mine.kind)
+                leader.number = alike.number_in(leader.assembly, leader.kind)
+        numbers = None if leader.number is None else (leader.number, alike.number(new))
         made = retarget.for_gpu(bitcode, old, new, numbers)
         if made is None or not leader.assembly or (numbers and not retarget.is_alone(leader.assembly, numbers)):
             return None
@@ -177,7 +179,7 @@ class SharedFrontEnds:
     def _trusted(self, mine: Member, leader: Member, made: Attempt) -> Attempt:
         """What the leader made for it, if that can be trusted; else what the pass makes itself."""
         session, front = self.session, mine.front
-        has_number = alike.numbers(leader.assembly or b"", leader.kind, mine.kind) is not None
+        has_number = leader.number is not None
         key = alike.trust_key(front, leader.kind, mine.kind, made.preamble, has_number).digest
         is_known = bool(session.shelves.near.actions.get([key]))
         if is_known and not self._is_turn():

@@ -125,10 +125,10 @@ def trust_key(front: FrontEnd, one: Kind, other: Kind, preamble: str, has_number
     return make_key("shared front end", [*_parts(front), *gpus, ("preamble", preamble), ("number", str(has_number))])
 
 
-def numbers(assembly: bytes, one: Kind, other: Kind) -> tuple[int, int] | None:
-    """The numbers of the GPUs, if that of the first is in what its bitcode says."""
-    found = _NUMBER.search(assembly) if one.library else None
-    return (int(found.group(1)), number(other.arch)) if found else None
+def number_in(assembly: bytes, of: Kind) -> int | None:
+    """The number of the GPU, if it is in what its bitcode says."""
+    found = _NUMBER.search(assembly) if of.library else None
+    return int(found.group(1)) if found else None
 
 
 def neutral(text: bytes, arch: str) -> bytes:

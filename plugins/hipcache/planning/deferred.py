@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from hipcache.patterns import pattern
-from hipcache.planning.cxx_text import MACRO, PARENTHESES
+from hipcache.planning.cxx_text import MACRO, PARENTHESES, joined
 
 _DEVICE = b"device"
 # What makes a function one of the device.
@@ -30,12 +30,11 @@ _OF_STRINGS = pattern(
     rb"\b(?:\w*string_view|char_traits|\w*(?:wchar|WCHAR)\w*|wint_t|w\w*(?:string|stream|regex|match|convert)\w*"
     rb"|wcout|wcin|wcerr|wclog|sv)\b|\bLR?[\"']|\bstring_?\s*##|##\s*(?:string|_?view)"
 )
-_SPLICE = pattern(rb"\\[ \t]*\r?\n")
 
 
 def may_compute(text: bytes) -> bool:
     """May a source with this text compute with a string view, or with wide characters?"""
-    text = _SPLICE.sub(b"", text)
+    text = joined(text)
     return bool(_OF_STRINGS.search(_INCLUDE.sub(b"", text) if b"string_view" in text else text))
 
 
