@@ -32,8 +32,8 @@ LAYERS = """
 """
 ORDER = LAYERS.split()
 
-MOST_IMPORTS = 12
-MOST_LINES = 300
+MOST_IMPORTS = 14
+MOST_LINES = 600
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on, and `plain` where there is nothing for it to do.
@@ -158,7 +158,7 @@ def test_a_module_says_first_what_it_owns(module: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_module_has_300_lines_at_most(file: str) -> None:
+def test_a_module_has_600_lines_at_most(file: str) -> None:
     assert len(FILES[file].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
 
 
