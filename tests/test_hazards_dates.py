@@ -9,7 +9,7 @@ import os
 import re
 
 import pytest
-from hip import HIT, Lab, kernel, only_15, only_19, unobserved
+from hip import HIT, Lab, kernel, only_19, unobserved, with_15
 from hipcache.inputs import pasted
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -144,7 +144,7 @@ def test_a_time_stamp_under_a_source_date_is_right(lab: Lab) -> None:
     lab.compile(env=epoch)
 
 
-@only_15
+@with_15
 def test_a_compiler_that_ignores_the_source_date_stores_no_date(lab: Lab) -> None:
     lab.write("k.hip", kernel("1") + "const char* built() { return __TIME__; }\n")
     for _ in range(2):
