@@ -36,7 +36,7 @@ _hipcache() {
         inspect) words="--unit --json --help" ;;
         doctor) words="--compiler --brief --build --help" ;;
         gc) words="--max-size --older-than --not-used-by --namespace --evict-namespace --dry-run --help" ;;
-        clear) words="--help" ;;
+        clear) words="--dry-run --yes --help" ;;
         verify) words="--compile --sample -p --json --help" ;;
         export) words="--since --used-by --help" ;;
         import) words="--help" ;;

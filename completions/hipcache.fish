@@ -27,6 +27,8 @@ complete -c hipcache -n '__fish_seen_subcommand_from gc' -l namespace -r -d 'als
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l evict-namespace -r -d 'also remove all results of this namespace, and contents that no other namespace uses'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l dry-run -d 'remove nothing; show how much would be freed'
 complete -c hipcache -n __fish_use_subcommand -a clear -d 'remove every entry'
+complete -c hipcache -n '__fish_seen_subcommand_from clear' -l dry-run -d 'remove nothing; show how much would be freed'
+complete -c hipcache -n '__fish_seen_subcommand_from clear' -l yes -d 'do not ask on a terminal'
 complete -c hipcache -n __fish_use_subcommand -a verify -d 'check every entry of the store, or recompile some objects and compare'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l compile -d 'compile stored objects anew, and compare them; not links and programs: compile_commands.json does not list them, and the driver runs their last step each time'
 complete -c hipcache -n '__fish_seen_subcommand_from verify' -l sample -r -d 'how many objects to recompile, chosen at random (default: 20)'

@@ -164,6 +164,13 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     assert parse_size(text) is None
 
 
+@pytest.mark.parametrize("text", ["10", " 500 "])
+def test_a_size_of_a_few_bytes_is_taken_for_a_forgotten_unit(tmp_path: Path, text: str) -> None:
+    error = fault(environ(tmp_path, MAX_SIZE=text))
+    assert "has no unit" in error.message
+    assert f"{text.strip()}GiB" in error.hint
+
+
 def test_flags_read_yes_and_no_in_every_usual_spelling(tmp_path: Path) -> None:
     for word, meaning in {
         "1": True,

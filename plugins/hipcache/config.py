@@ -165,10 +165,16 @@ def watched_paths(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...
     return tuple(path for path in paths if path)
 
 
+# ccache takes a plain number for GiB. Nobody means a store of so few bytes.
+_FEWEST_BYTES = 10_000
+
+
 def _size(written: Text, environ: Mapping[str, str]) -> int:
     size = parse_size(written.text)
     if size is None:
         _bad_value(written, "is not a size", "write a number and K, M, G, T, KiB, MiB, GiB or TiB, for example 10GiB")
+    if written.text.strip().isdigit() and 0 < size < _FEWEST_BYTES:
+        _bad_value(written, "has no unit, and would be bytes", f"write for example {size}GiB (as ccache reads it)")
     return size
 
 
