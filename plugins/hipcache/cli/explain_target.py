@@ -37,8 +37,8 @@ def of_target(typed: str, history: History) -> tuple[list[Record], str]:
 
 
 def of_name(typed: str, history: History) -> Record | None:
-    """The last compile of the object with that file name, if there is a single object. Objects of a build directory here
-    come before all others. Raises HipcacheError if there are several."""
+    """The last compile of the object with that file name, if there is a single object. Objects of a build directory
+    here come before all others. Raises HipcacheError if there are several."""
     if os.sep in typed or not typed.endswith(_OBJECTS):
         return None
     records = [record for record in history.each() if os.path.basename(record.object) == typed]
