@@ -36,8 +36,7 @@ SHARED = (
     "system.c",
 )
 OF_LAUNCHER = (
-    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "settings.c"),
-    "watching.c",
+    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "resident.c", "settings.c", "watching.c"),
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
@@ -139,7 +138,7 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
-        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0", "REFUSED": b"failed\t\t0"}  # report/statistics.py
+        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]
