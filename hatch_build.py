@@ -114,7 +114,10 @@ class LauncherHook(BuildHookInterface[Any]):
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
             if version == "editable":
-                library.replace(Path(self.root) / SOURCES / LIBRARY)
+                # The build directory may be on another file system; and programs that run have the old library open.
+                beside = Path(self.root) / SOURCES / f"{LIBRARY}.new"
+                shutil.copy(library, beside)
+                beside.replace(beside.with_name(LIBRARY))
             else:
                 build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
         if "shared_scripts" in build_data:
