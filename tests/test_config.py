@@ -228,6 +228,13 @@ def test_an_unknown_variable_is_a_warning_for_a_compile_and_an_error_for_a_comma
     assert error.hint == "did you mean 'HIPCACHE_MAX_SIZE'?"
 
 
+def test_a_setting_of_an_older_version_is_told_and_does_no_harm(tmp_path: Path) -> None:
+    told = "has no effect any more; remove it"
+    for variables in (environ(tmp_path, SHARED_FRONT_ENDS="x"), with_file(tmp_path, "shared_front_ends: 1\n")):
+        (warning,) = config.load(variables, strict=True).warnings
+        assert warning.endswith(told), warning
+
+
 def test_a_config_file_that_was_named_must_exist(tmp_path: Path) -> None:
     for name in ("absent.yaml", "."):
         error = fault(environ(tmp_path, CONFIG=str(tmp_path / name)))
