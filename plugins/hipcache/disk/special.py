@@ -28,6 +28,8 @@ def is_own(path: str) -> bool:
 def absolute(path: str, cwd: str) -> str:
     """`path`, as a process that works in `cwd` names it, for all others: without /proc/self/cwd (Bazel's PWD) and
     /proc/self/root. As `for_all` of native/observer.c."""
+    if path.startswith("/") and not path.startswith(_SELF):
+        return path
     if path.startswith(_SELF):
         while (path + "/").startswith(_ROOT):
             path = path[len(_ROOT) - 1 :] or "/"
