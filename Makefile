@@ -1,4 +1,4 @@
-# make demo | test | test-full | bench | setup, each from a fresh clone. `make setup` installs what is missing.
+# make demo | test | test-full | test-rooms | bench | setup, each from a fresh clone. `make setup` installs what is missing.
 
 # Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
 export HIP_PLATFORM := amd
@@ -19,14 +19,17 @@ LINK_ARGS ?=
 MODULES_ARGS ?=
 CLONE_ARGS ?=
 FAILING_ARGS ?=
+# SUITE:CLANG ... (default: all)
+ROOMS ?=
 
-.PHONY: help setup demo test test-full check bench clean
+.PHONY: help setup demo test test-full test-rooms check bench clean
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
 	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang"
 	@echo "make test       types, lint, all tests (a sample of the large matrices)"
 	@echo "make test-full  the same with every case of every matrix"
+	@echo "make test-rooms some of them with clang 21 to 24, in roots of newer Debian (scripts/room.sh)"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
 # `make test` also builds packages and IREE modules; who tries the demo need not have what these take.
@@ -55,6 +58,9 @@ test-full: test
 	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py \
 	    tests/test_direct.py tests/test_direct_damage.py tests/test_direct_library.py tests/test_direct_settings.py
 	TEST_PREAMBLES=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_identity.py
+
+test-rooms:
+	@scripts/test_rooms.sh $(ROOMS)
 
 bench:
 	@scripts/setup.sh --iree test bench

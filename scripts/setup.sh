@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a machine ready (Debian 12 and newer): the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
-#     scripts/setup.sh [--builders] [--iree] [--remote] [EXTRA...]      (test, bench)
+#     scripts/setup.sh [--builders] [--iree] [--remote] [--required] [EXTRA...]      (test, bench)
+#     scripts/setup.sh --packages                                       (prints Debian's packages that are required)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
 # run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
@@ -36,12 +37,13 @@ SERVERS=(nginx-light bubblewrap)
 # started by it.
 BENCH=(redis-tools)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
-builders=false iree=false remote=false
+builders=false iree=false remote=false others=true
 while [[ "${1:-}" = --* ]]; do
     case $1 in
     --builders) builders=true ;;
     --iree) iree=true ;;
     --remote) remote=true ;;
+    --required) others=false ;;
     --packages)
         echo "${PACKAGES[*]}"
         exit
@@ -139,6 +141,7 @@ install_packages() {
 
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
 install_others() {
+    $others || return 0
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
     if [[ " ${EXTRAS[*]} " = *" test "* ]]; then
         install_if_there "${#BROWSER[@]}" "${BROWSER[@]}" "$@"

@@ -29,6 +29,14 @@ HIP_FLAGS = hips_own().flags
 OLD, OLD_19, NEW = (COMPILERS[0], ()), (COMPILERS[-1], ()), ("19", ("--offload-new-driver",))
 
 
+def another(version: str) -> str:
+    """The version of another clang: of those that tests meet, if it can be."""
+    others = [one for one in (*COMPILERS, *LLVM) if one != version]
+    if not others:
+        pytest.skip("there is one clang here")
+    return others[0]
+
+
 def toolchain(root: Path, version: str) -> Path:
     """A clang of its own: copies of the programs that a test may replace, links to all else. The driver's path."""
     origin = LLVM[version]
