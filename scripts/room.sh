@@ -65,7 +65,8 @@ make_room() {
     mv "$part" "$root"
 }
 
-# Makes the mounts in a namespace that nobody else sees, and becomes the command.
+# Makes the mounts in a namespace that nobody else sees, and runs the command there: as the first process of a namespace
+# it waits for those that others leave behind.
 enter() {
     local root=$1 beside=$2 file options
     shift 2
@@ -88,7 +89,7 @@ enter() {
     [ -z "${ROOM_OF_USER:-}" ] || options+=,userxattr
     mount -t overlay -o "$options" overlay "$root$here" || cannot "an overlay of '$here' cannot be mounted in '$root'"
     # shellcheck disable=SC2016
-    exec chroot "$root" /usr/bin/env -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR -u TMPDIR -u LC_ALL -u LANG HOME=/root \
+    chroot "$root" /usr/bin/env -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR -u TMPDIR -u LC_ALL -u LANG HOME=/root \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$here" "$@"
 }
@@ -96,6 +97,7 @@ enter() {
 if [ "${1:-}" = --enter ]; then
     shift
     enter "$@"
+    exit
 fi
 
 suite=${1:-}
