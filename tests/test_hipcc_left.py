@@ -77,7 +77,7 @@ def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> Non
     assert b"--offload-arch=" in lab.hipcache("explain", "out.o").out
 
 
-@pytest.mark.parametrize("look", ["[ -e {} ]", "read byte <{}"])
+@pytest.mark.parametrize("look", ["[ -e {} ]", "head -c 1 {} >/dev/null"])
 def test_hipcc_that_looks_at_a_device_is_left_alone(lab: Lab, look: str) -> None:
     """There may be no GPU here: another device stands for it."""
     asks = script(lab.root / "hipcc", f'{look.format("/dev/zero")}\nexec /usr/bin/hipcc "$@"\n')
