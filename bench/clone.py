@@ -28,7 +28,7 @@ from page import say
 from tool import Ccache, Hipcache, Tool, base_environment, find_compiler, find_ninja, find_program
 from trouble import BenchError
 from warm import SMALL
-from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 WAYS = ("same", "again", "unpacked", "elsewhere")
 TARGET = 1.0
@@ -37,7 +37,7 @@ TARGET = 1.0
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("clone", __doc__, rounds=5)
     parser.add_argument("--objects", type=int, default=60, help="sources of the build (default: 60)")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:

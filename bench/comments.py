@@ -27,7 +27,7 @@ from result import median
 from tool import Ccache, Hipcache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm import SMALL
-from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 # hipMalloc and the like are [[nodiscard]].
 TALKS = """\
@@ -60,7 +60,7 @@ class Row:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("comments", __doc__, rounds=5)
     parser.add_argument("--objects", type=int, default=24, help="sources of the build (default: 24)")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:

@@ -24,7 +24,7 @@ from scenario import FORMS, NAMES, Scenario, State, by_name
 from series import Series
 from tool import TOOLS, USUAL, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
-from workload import WORKLOADS
+from workload import COMPILER, WORKLOADS
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench"
 QUICK_WORKLOAD = "rocprim-light"
@@ -57,7 +57,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--scenarios", type=_names(NAMES), default=list(NAMES), help=f"of {','.join(NAMES)}")
     parser.add_argument("--forms", type=_names(FORMS), default=list(FORMS), help=f"of {','.join(FORMS)}")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     parser.add_argument("--cores", type=int, default=2, help="cores to use, 0 for all (default: 2)")
     parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
     parser.add_argument("--redraw", type=Path, metavar="JSON", help="measure nothing: table and plot of an earlier run")

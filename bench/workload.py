@@ -7,6 +7,7 @@ of edit the places where the text changes. Nothing here runs anything.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from trouble import BenchError
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "scripts"))
+from hip_toolchain import chosen, hips_own  # noqa: E402
 
 #: The kinds of edit that scenarios ask for; each workload says what they are in its sources.
 HOST, HOST_AGAIN, COMMENT, DEVICE_IF = "host", "host-again", "comment", "device-if"
@@ -105,8 +108,10 @@ class Workload:
         return [compile_of((*compiler, *self.flags), archs, source_dir / name) for name in sources]
 
 
-#: Debian's clang does not find Debian's device libraries by itself.
-DEBIAN = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+#: HIP's own clang, and the flags with which it finds HIP: Debian 12's does not find its device libraries by itself.
+COMPILERS = tuple(toolchain.name for toolchain in chosen())
+COMPILER = hips_own().name
+DEBIAN = hips_own().flags
 
 #: Architectures that Debian's device libraries and rocPRIM both cover.
 DEBIAN_ARCHS = Architectures(
