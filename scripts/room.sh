@@ -127,9 +127,7 @@ root=$(cd "$rooms" && pwd)/$suite
 beside=$root.checkouts/${here//\//-}
 mkdir -p "$beside"
 
-inside() {
-    unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside" "$@"
-}
+inside=(unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside")
 
 # Two commands would see each other's writes in an order that overlayfs leaves open.
 exec 9>"$beside/lock" 8>"$root.lock"
@@ -139,7 +137,7 @@ if [ ${#packages[@]} -gt 0 ]; then
     mapfile -t packages < <(comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) \
         <(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Package}\n' | sort -u))
     [ ${#packages[@]} -eq 0 ] ||
-        inside env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
+        "${inside[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
 fi
 exec 8>&-
 if [ $# -eq 0 ]; then
@@ -147,4 +145,4 @@ if [ $# -eq 0 ]; then
     exit
 fi
 flock --nonblock 9 || { echo "room: waiting for another command of this checkout" >&2; flock 9; }
-inside "$@"
+exec "${inside[@]}" "$@"
