@@ -127,7 +127,8 @@ root=$(cd "$rooms" && pwd)/$suite
 beside=$root.checkouts/${here//\//-}
 mkdir -p "$beside"
 
-inside=(unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside")
+# unshare does not end by SIGTERM: it is killed when this script ends.
+inside=(setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside")
 
 # Two commands would see each other's writes in an order that overlayfs leaves open.
 exec 9>"$beside/lock" 8>"$root.lock"
@@ -145,4 +146,4 @@ if [ $# -eq 0 ]; then
     exit
 fi
 flock --nonblock 9 || { echo "room: waiting for another command of this checkout" >&2; flock 9; }
-exec "${inside[@]}" "$@"
+"${inside[@]}" "$@"
