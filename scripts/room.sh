@@ -48,7 +48,7 @@ make_room() {
     mirror=$(find_mirror)
     version=$(newer_clang "$suite")
     packages=$("$here/scripts/setup.sh" --packages)
-    packages+=" ca-certificates clang-$version clang-tools-$version lld-$version llvm-$version"
+    packages+=" ca-certificates mount clang-$version clang-tools-$version lld-$version llvm-$version"
     local -a words=(--mode=root --variant=apt --skip=cleanup/apt "--include=${packages// /,}"
         --aptopt='Acquire::Check-Valid-Until "false"')
     [ "$suite" != experimental ] || words+=(--aptopt='APT::Default-Release "experimental"')
