@@ -44,6 +44,13 @@ def test_a_file_that_changed_during_the_pass_or_just_before_makes_it_untraceable
         tree.record(later=later)
 
 
+def test_a_file_that_is_newer_than_the_clock_is_told_as_that(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now - 10**15)
+    with pytest.raises(Untraceable, match="is newer than the clock"):
+        tree.record(later=0)
+
+
 class Coarse(Files):
     """On a file system whose times are whole seconds."""
 

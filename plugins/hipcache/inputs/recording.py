@@ -95,8 +95,9 @@ def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) 
             found[path] = files.read(path, own=search.is_own(path, files.basedir))
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if changed.latest(found[path][0][4]) >= began:  # the change time: nobody can set it back
-            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
+        dated = found[path][0][4]  # the change time: nobody can set it back
+        if changed.latest(dated) >= began:
+            raise Untraceable(changed.why(path, dated))
     return found
 
 
@@ -164,7 +165,7 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if changed.latest(status[4]) >= began:
-            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
+            raise Untraceable(changed.why(path, status[4]))
         yield OtherFile(path, digest, files.lasting(status))
 
 
