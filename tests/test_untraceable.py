@@ -166,6 +166,22 @@ def test_a_macro_of_the_command_can_be_untraceable_too(tree: Tree, macro: str) -
         tree.record(macros=(macro,))
 
 
+@pytest.mark.parametrize("how", ['__DATE__="redacted"', "__DATE__=", "__DATE__"])
+@pytest.mark.parametrize("text", ["char t[] = __DATE__;", "#define P(a) __DA##a\nchar t[] = P(TE__);"])
+def test_a_date_that_the_command_defines_or_undefines_is_traceable(tree: Tree, how: str, text: str) -> None:
+    tree.write("inc/x.h", text)
+    with pytest.raises(Untraceable):
+        tree.record()
+    assert tree.differs(tree.record(macros=(how,))) == ""
+
+
+@pytest.mark.parametrize("macro", ["__DATE__=__TIME__", "DATE=__DATE__", "__DATE__ =1", "__TIME__=1", "MY__DATE__=1"])
+def test_a_macro_that_leaves_a_date_is_untraceable(tree: Tree, macro: str) -> None:
+    tree.write("inc/x.h", "char t[] = __DATE__;")
+    with pytest.raises(Untraceable, match=r"__(DATE|TIME)__"):
+        tree.record(macros=(macro,))
+
+
 def test_a_given_date_makes_the_date_traceable_but_not_the_timestamp(tree: Tree) -> None:
     tree.write("inc/x.h", "char t[] = __DATE__ __TIME__;")
     assert tree.differs(tree.record(dated=True)) == ""
