@@ -11,8 +11,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 WORKERS ?= $(shell expr $$(nproc) + 2)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Small sources, of which front ends take most: without precompiled preambles too.
-SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache,no-preambles --scenarios cold,host,added \
+# Small sources, of which front ends take most.
+SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache --scenarios cold,host,added \
 	--forms ninja --runs 1 --out build/bench/small
 WARM_ARGS ?=
 LINK_ARGS ?=

@@ -15,7 +15,6 @@ COLOURS = {
     "ccache": "#e0a458",
     "sccache": "#5b8db8",
     "hipcache": "#c0392b",
-    "no-preambles": "#7d3c98",
 }
 BAR = 0.21
 

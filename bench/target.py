@@ -48,8 +48,7 @@ TARGETS = (
     Target(NINJA, "host-again", PLAIN, 0.3, measure=CPU),
 )
 
-#: Without precompiled preambles, on top of those; small sources have targets of their own only.
-NO_PREAMBLES = (Target(NINJA, "cold", PLAIN, 1.05, "no-preambles"),)
+#: Small sources have targets of their own only.
 SMALL = (
     Target(NINJA, "cold", PLAIN, 0.65),
     Target(NINJA, "cold", PLAIN, 0.65, measure=CPU),
@@ -60,9 +59,7 @@ SMALL = (
 
 def targets_of(result: Result) -> tuple[Target, ...]:
     """Those of the run's workload and tools."""
-    if result.workload.name == "small":
-        return SMALL
-    return TARGETS + NO_PREAMBLES if "no-preambles" in result.tools else TARGETS
+    return SMALL if result.workload.name == "small" else TARGETS
 
 
 def verdict(target: Target, result: Result) -> tuple[float | None, Verdict]:

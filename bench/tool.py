@@ -268,16 +268,6 @@ class Hipcache(Tool):
         return disagreements(scenario, counted, sources, sets)
 
 
-class NoPreambles(Hipcache):
-    """hipcache with front ends that read all includes as text; only where it is named."""
-
-    name = "no-preambles"
-    title = "hipcache, no preambles"
-
-    def settings(self) -> dict[str, str]:
-        return {**super().settings(), "HIPCACHE_PREAMBLES": "0"}
-
-
 def flatten(value: object, prefix: str = "") -> dict[str, int]:
     """The whole numbers of a JSON value under dotted names."""
     if isinstance(value, dict):
@@ -289,6 +279,6 @@ def flatten(value: object, prefix: str = "") -> dict[str, int]:
 
 
 #: In the order in which they take turns.
-TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache, NoPreambles)}
-USUAL = [name for name in TOOLS if name != NoPreambles.name]
+TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache)}
+USUAL = list(TOOLS)
 TITLES = {name: tool.title for name, tool in TOOLS.items()}

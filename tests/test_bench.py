@@ -11,7 +11,7 @@ import report
 from build import CODE_OBJECT, ninja_file
 from result import Machine, Result, Sample, Subject, paired_ratios
 from scenario import NAMES, SCENARIOS, difference, disagreements
-from target import NO_PREAMBLES, SMALL, TARGETS, Verdict, targets_of, verdict
+from target import SMALL, TARGETS, Verdict, targets_of, verdict
 from tool import TOOLS, base_environment, flatten
 from trouble import BenchError
 from workload import DEBIAN_ARCHS, WORKLOADS, Architectures, Compile, Edit, Workload
@@ -126,15 +126,13 @@ def test_a_target_is_met_missed_or_open() -> None:
 
 def test_targets_name_known_scenarios() -> None:
     """A renamed scenario cannot leave a target behind."""
-    assert {target.scenario for target in TARGETS + NO_PREAMBLES + SMALL} <= set(NAMES)
-    assert {target.tool for target in TARGETS + NO_PREAMBLES + SMALL} <= set(TOOLS)
+    assert {target.scenario for target in TARGETS + SMALL} <= set(NAMES)
+    assert {target.tool for target in TARGETS + SMALL} <= set(TOOLS)
 
 
-def test_targets_without_preambles_count_where_these_were_measured() -> None:
-    cold, plain = sample("cold", "no-preambles", 6), sample("cold", "plain", 10)
-    assert targets_of(result(plain)) == TARGETS
-    assert set(NO_PREAMBLES) < set(targets_of(result(plain, cold)))
-    small = result(plain, cold)
+def test_small_sources_have_targets_of_their_own() -> None:
+    small = result(sample("cold", "plain", 10))
+    assert targets_of(small) == TARGETS
     small = dataclasses.replace(small, workload=dataclasses.replace(small.workload, name="small"))
     assert targets_of(small) == SMALL
 

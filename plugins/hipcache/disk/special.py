@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+#: What a process reads there decides nothing about its output. The last one is read by allocators (mimalloc as Python
+#: starts, jemalloc, glibc's for threads): may memory be reserved that is not there?
+HARMLESS = (os.devnull, "/dev/urandom", "/proc/sys/vm/overcommit_memory")
+
 _KERNEL = ("/proc/", "/sys/", "/dev/")
 # A file system in memory (POSIX shared memory), in which people also build.
 _MEMORY = "/dev/shm/"
