@@ -69,7 +69,7 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or room.compilers(len(os.sched_getaffinity(0)), room.memory())
+        return self.jobs or room.compilers(room.cores(), room.memory())
 
     @property
     def has_preambles(self) -> bool:
