@@ -36,8 +36,7 @@ SHARED = (
     "system.c",
 )
 OF_LAUNCHER = (
-    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "refused.c", "resident.c", "settings.c"),
-    "watching.c",
+    *("engine.c", "helper.c", "launcher.c", "logs.c", "masquerade.c", "resident.c", "settings.c", "watching.c"),
 )
 # In the library alone.
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
@@ -115,7 +114,10 @@ class LauncherHook(BuildHookInterface[Any]):
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
             if version == "editable":
-                library.replace(Path(self.root) / SOURCES / LIBRARY)
+                # The build directory may be on another file system; and programs that run have the old library open.
+                beside = Path(self.root) / SOURCES / f"{LIBRARY}.new"
+                shutil.copy(library, beside)
+                beside.replace(beside.with_name(LIBRARY))
             else:
                 build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
         if "shared_scripts" in build_data:
@@ -139,7 +141,7 @@ class LauncherHook(BuildHookInterface[Any]):
 
     def _compile(self, output: Path, sources: list[str], ways: list[tuple[list[str], list[str]]]) -> None:
         """In the first of `ways` (a compiler, and what it is told behind the builder's own flags) that works."""
-        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0", "REFUSED": b"failed\t\t0"}  # report/statistics.py
+        counted = {"NOT_HIP": b"passed_through\tnot_hip\t0"}  # report/statistics.py
         counted |= {f"{name}_CHECK": line + b"\tconfigure check ..." for name, line in counted.items()}
         given = [*shlex.split(os.environ.get("CPPFLAGS", "")), *shlex.split(os.environ.get("CFLAGS", ""))]
         options = ["-std=gnu11", "-O2", "-Wall", "-Wextra", *given]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
+# Makes a machine ready (Debian 12 and newer): the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
 #     scripts/setup.sh [--builders] [--iree] [--remote] [EXTRA...]      (test, bench)
 #
@@ -8,15 +8,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# hipcc depends on its own clang, lld and device libraries, whichever these are in this suite.
 PACKAGES=(
-    hipcc libamdhip64-dev rocm-device-libs librocprim-dev
-    clang-15 lld-15 llvm-15
-    clang-19 clang-tools-19 lld-19 llvm-19
-    ccache cmake make meson ninja-build scons g++ musl-tools
+    hipcc librocprim-dev
+    ccache cmake git make meson ninja-build scons g++ musl-tools
     python3-venv python3-dev
 )
-# Installed where the mirror has them: a newer clang, with which some tests try what comes after 19.
-NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
+# Installed where the mirror has them: other clangs, with which tests try what HIP's own is not.
+NEWER=(
+    clang-19 clang-tools-19 lld-19 llvm-19
+    clang-22 clang-tools-22 lld-22 llvm-22
+)
 # Likewise, with --builders: builders of packages, what hipcache's own package is built with, and the shells that it has
 # completions for.
 BUILDERS=(
@@ -40,6 +42,10 @@ while [[ "${1:-}" = --* ]]; do
     --builders) builders=true ;;
     --iree) iree=true ;;
     --remote) remote=true ;;
+    --packages)
+        echo "${PACKAGES[*]}"
+        exit
+        ;;
     *)
         echo "setup: unknown option '$1'" >&2
         exit 2
@@ -99,7 +105,7 @@ missing_packages() {
 install_packages() {
     local -a as_root=() missing=()
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-        echo "==> no apt-get here: taking the HIP toolchain as it is (on Debian 12 it would be: ${PACKAGES[*]})"
+        echo "==> no apt-get here: taking the HIP toolchain as it is (on Debian it would be: ${PACKAGES[*]})"
         return
     fi
     mapfile -t missing < <(missing_packages "${PACKAGES[@]}")

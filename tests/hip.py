@@ -40,18 +40,20 @@ from rewriting import SETTLED, let_others_in, replace, rewrite, same_times, scri
 from session import AS_USERS, FULL, RESIDENT, SESSION
 from terminals import in_terminal
 from told import explained, know_tools, statistics
-from toolchains import DEVICE_LIBRARIES, LLVM, rocm, toolchain, watched_compiler
+from toolchains import COMPILERS, DEVICE_LIBRARIES, HIP_FLAGS, LLVM, rocm, toolchain, watched_compiler
 
 __all__ = [
     "ARCHS",
     "AS_USERS",
     "BARE",
+    "COMPILERS",
     "CUID",
     "DEVICE_LIBRARIES",
     "ENGINE",
     "ENGINE_ALONE",
     "FAILED",
     "FULL",
+    "HIP_FLAGS",
     "HIP_IN_SHORT",
     "HIT",
     "KERNEL",
@@ -204,5 +206,5 @@ def unobserved(lab: Lab) -> Lab:
     return lab
 
 
-only_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
-only_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)
+only_19 = pytest.mark.parametrize("lab", COMPILERS[-1:], indirect=True)
+only_15 = pytest.mark.parametrize("lab", COMPILERS[:1], indirect=True)

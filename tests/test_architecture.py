@@ -32,8 +32,7 @@ LAYERS = """
 """
 ORDER = LAYERS.split()
 
-MOST_IMPORTS = 12
-MOST_LINES = 300
+MOST_LINES = 600
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
 # engine cannot go on, and `plain` where there is nothing for it to do.
@@ -148,17 +147,12 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize("module", SOURCES)
-def test_a_module_imports_few_others(module: str) -> None:
-    assert len(_imported_modules(module)) <= MOST_IMPORTS, "look for its second noun"
-
-
-@pytest.mark.parametrize("module", SOURCES)
 def test_a_module_says_first_what_it_owns(module: str) -> None:
     assert ast.get_docstring(_tree(module))
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_module_has_300_lines_at_most(file: str) -> None:
+def test_a_module_has_600_lines_at_most(file: str) -> None:
     assert len(FILES[file].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
 
 

@@ -164,6 +164,13 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     assert parse_size(text) is None
 
 
+@pytest.mark.parametrize("text", ["10", " 500 "])
+def test_a_size_of_a_few_bytes_is_taken_for_a_forgotten_unit(tmp_path: Path, text: str) -> None:
+    error = fault(environ(tmp_path, MAX_SIZE=text))
+    assert "has no unit" in error.message
+    assert f"{text.strip()}GiB" in error.hint
+
+
 def test_flags_read_yes_and_no_in_every_usual_spelling(tmp_path: Path) -> None:
     for word, meaning in {
         "1": True,
@@ -219,6 +226,13 @@ def test_an_unknown_variable_is_a_warning_for_a_compile_and_an_error_for_a_comma
     error = fault(variables, strict=True)
     assert error.message == "unknown environment variable 'HIPCACHE_MAXSIZE'"
     assert error.hint == "did you mean 'HIPCACHE_MAX_SIZE'?"
+
+
+def test_a_setting_of_an_older_version_is_told_and_does_no_harm(tmp_path: Path) -> None:
+    told = "has no effect any more; remove it"
+    for variables in (environ(tmp_path, SHARED_FRONT_ENDS="x"), with_file(tmp_path, "shared_front_ends: 1\n")):
+        (warning,) = config.load(variables, strict=True).warnings
+        assert warning.endswith(told), warning
 
 
 def test_a_config_file_that_was_named_must_exist(tmp_path: Path) -> None:

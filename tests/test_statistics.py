@@ -93,8 +93,6 @@ def test_the_json_has_the_public_shape(tmp_path: Path) -> None:
         "lock_timeouts": 0,
         "preambles": {"used": 0, "made": 0, "checked": 0, "different": 0},
         "without_preamble": {},
-        "shared_front_ends": {"used": 0, "checked": 0, "different": 0},
-        "without_sharing": {},
         "remote": dict.fromkeys(REMOTE_COUNTS, 0),
         "remote_units": {},
         "executions": dict.fromkeys(OF_EXECUTIONS, 0),

@@ -15,7 +15,7 @@ import hipcache
 import pytest
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
 from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
-from wheels import build_wheel, wheel
+from wheels import build_wheel, install, wheel
 
 __all__ = ["wheel"]
 
@@ -43,22 +43,14 @@ def everybodys_directory() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def _install(wheel: Path, prefix: Path) -> Path:
-    """A fresh virtual environment with the wheel in it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(prefix), "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True)
-    return prefix
-
-
 @pytest.fixture(scope="module")
 def prefix(wheel: Path, everybodys_directory: Path) -> Path:
-    return _install(wheel, everybodys_directory / "native")
+    return install(everybodys_directory / "native", str(wheel))
 
 
 @pytest.fixture(scope="module")
 def prefix_without_compiler(wheel_without_compiler: Path, everybodys_directory: Path) -> Path:
-    return _install(wheel_without_compiler, everybodys_directory / "script")
+    return install(everybodys_directory / "script", str(wheel_without_compiler))
 
 
 def test_cmake_gets_the_version_of_the_python_package() -> None:

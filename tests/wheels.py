@@ -33,6 +33,14 @@ def build_wheel(*words: str, path: str = os.environ["PATH"], **environ: str) -> 
     return built
 
 
+def install(prefix: Path, *words: str, **environ: str) -> Path:
+    """A fresh virtual environment, with what pip is told to install in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(prefix)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(prefix), "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, *words], check=True, env={**os.environ, **environ})
+    return prefix
+
+
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """Built as for a release: the source distribution first, and the wheel from that; once for all workers of a run."""

@@ -11,7 +11,7 @@ from hipcache import config, native
 from hipcache.cli import Session, servers
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
-from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles, check_sharing
+from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
@@ -173,8 +173,6 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield _check_observation()
     if settings.preambles:
         yield check_preambles(settings)
-    if settings.shared_front_ends:
-        yield check_sharing(settings)
 
 
 def _check_observation() -> Check:

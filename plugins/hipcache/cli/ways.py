@@ -149,22 +149,12 @@ def _listed(archs: frozenset[str]) -> str:
 def check_preambles(settings: Config) -> Check:
     counts = statistics.read(settings.dir).preambles
     if counts["different"]:
-        return _switched_off("precompiled preambles", counts["different"], "HIPCACHE_PREAMBLES")
+        hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
+        times = plural(counts["different"], "time")
+        return Check(FAULT, f"precompiled preambles changed an output {times}: off for that compiler", hint)
     if not settings.has_preambles:
         return Check(OK, "no precompiled preambles: HIPCACHE_MAX_SIZE leaves no room for them")
     return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
-
-
-def check_sharing(settings: Config) -> Check:
-    counts = statistics.read(settings.dir).shared_front_ends
-    if counts["different"]:
-        return _switched_off("shared front ends", counts["different"], "HIPCACHE_SHARED_FRONT_ENDS")
-    return Check(OK, f"front ends may serve several GPUs ({settings.origins['shared_front_ends']})")
-
-
-def _switched_off(what: str, times: int, variable: str) -> Check:
-    hint = f"set {variable}=0, and report the compiler and the source ('hipcache explain')"
-    return Check(FAULT, f"{what} changed an output {plural(times, 'time')}: off for that compiler", hint)
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -140,7 +140,7 @@ def _observed(
     directories = observing.unexplained(seen.directories, {*seen.opened, *seen.there})
     # The identity of the tools covers the search of the loader: their digest is that of the libraries it found.
     libraries = {os.path.basename(path) for path in seen.opened if is_tools(path)}
-    asked = {path for path in seen.absent if os.path.basename(path) not in libraries}
+    asked = {path for path in seen.absent if path[path.rfind("/") + 1 :] not in libraries}
     absent = observing.shortest(asked, files.is_directory)
     return Probes(frozenset(absent), frozenset(there.union(path + "/" for path in directories)))
 

@@ -115,7 +115,7 @@ static bool count(const settings *set, char *const *argv, const char *line) {
 /* Ends as that compiler; returns where that cannot be, with nothing done. */
 static void pass_by(const settings *set, char *const *argv) {
     char program[PATH_MAX];
-    if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(set->store) &&
+    if (is_plain(argv) && !has_settings() && which(argv[0], program) && statistics_have_room(set->store) &&
         count(set, argv, is_check(set, argv) ? NOT_HIP_CHECK : NOT_HIP))
         execv(program, argv);
 }
@@ -134,60 +134,6 @@ static bool say(bytes messages) {
         }
     }
     return true;
-}
-
-/* As the statistics count a command that the driver refuses. */
-static const char REFUSED[] = "\n" REFUSED_CRC "\tfailed\t\t0\n";
-static const char REFUSED_CHECK[] = "\n" REFUSED_CHECK_CRC "\tfailed\t\t0" CHECK_TEXT;
-
-static bool count_refused(const settings *set, char *const *argv) {
-    return count(set, argv, is_check(set, argv) ? REFUSED_CHECK : REFUSED);
-}
-
-/* Is it one that the driver refuses? Then that is told, and counted. */
-static bool is_refused(const settings *set, char *const *argv) {
-    bytes text;
-    const request asked = {set->store, set->directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL, set->project};
-    if (!set->silent || has_settings(true) || !statistics_have_room(set->store) ||
-        !refused_by_driver(&asked, &text) || !count_refused(set, argv))
-        return false;
-    const handlers before = let_writes_fail();
-    const bool said = say(text);
-    restore(before);
-    return said;
-}
-
-/* Is it a name of a standard, or of one that there may be? (clang/include/clang/Basic/LangStandards.def) */
-static bool may_be_standard(const char *name) {
-    static const char *const others[] = {"c++98", "c++03", "c++0x", "c++11", "c++1y", "c++14", "c++1z", "c++17",
-        "gnu++98", "gnu++03", "gnu++0x", "gnu++11", "gnu++1y", "gnu++14", "gnu++1z", "gnu++17", NULL};
-    for (const char *const *other = others; *other; other++)
-        if (strcmp(name, *other) == 0)
-            return true;
-    name += starts(name, "gnu++") ? 5 : starts(name, "c++") ? 3 : strlen(name);
-    return (*name == '2' || *name == '3') && name[1] && !name[2];
-}
-
-/* Is it a compile of HIP with one -std=, for all passes, whose value is no standard? */
-static bool misspells_standard(char *const *argv) {
-    unsigned compiles = 0, hip = 0, standards = 0, misspelt = 0;
-    for (char *const *word = argv + 1; *word; word++) {
-        compiles += strcmp(*word, "-c") == 0;
-        hip += strcmp(*word, "hip") == 0 || strcmp(*word, "-xhip") == 0 || ends(*word, ".hip");
-        const char *standard = *word + starts(*word, "--std=");
-        standards += starts(standard, "-std=") || starts(standard, "--std") || **word == '@';
-        misspelt += starts(standard, "-std=") && !may_be_standard(standard + strlen("-std=")) && !starts(word[-1], "-X");
-    }
-    return compiles && hip && standards == 1 && misspelt == 1 && starts(base_name(argv[0]), "clang");
-}
-
-/* Ends as the compiler where cc1 refuses the command as soon as it starts, before the engine would have begun. Returns
- * where it does not, with nothing done. */
-static void pass_misspelt_standard(const settings *set, char *const *argv) {
-    char program[PATH_MAX];
-    if (misspells_standard(argv) && set->silent && !has_settings(true) && which(argv[0], program) &&
-        statistics_have_room(set->store) && count_refused(set, argv))
-        execv(program, argv);
 }
 
 /* May one have that compile, and is it to be asked? */
@@ -298,9 +244,6 @@ int main(int argc, char **argv) {
                 compare(argc, argv);
             return 0;
         }
-        if (is_refused(&set, argv + 1))
-            return 1;
-        pass_misspelt_standard(&set, argv + 1);
     }
     if (compiles && !may_have(RLIMIT_NOFILE, FILES))
         execvp(argv[1], argv + 1);
