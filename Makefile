@@ -54,7 +54,7 @@ test-full: test
 
 bench:
 	@scripts/setup.sh --iree test bench
-	.venv/bin/python bench/run.py $(BENCH_ARGS)
+	.venv/bin/python bench/run.py --out build/bench $(BENCH_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
