@@ -273,6 +273,7 @@ class Hipcache(Tool):
     def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
         names = {f"compiles.{word}": word for word in ("hit", "partial", "miss", "passed_through", "failed")}
         names |= {"jobs.frontend.misses": "front ends", "jobs.backend.misses": "back ends"}
+        names |= {name: name.partition(".")[2] for name in counted if name.startswith(("passed_through.", "not_kept."))}
         return {word: counted[name] for name, word in names.items() if name in counted}
 
     def base_directory(self, place: Path) -> dict[str, str]:
