@@ -7,14 +7,17 @@ programs, and says what each row is.
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import collection
+import machine
 import page
 import rows
 import table
@@ -31,11 +34,12 @@ MORE = ("gfx803", "gfx900", "gfx1010", "gfx1011", "gfx1012", "gfx1031", "gfx1032
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure. The exit status is 1 if hipcache made a wrong object. A missed target is no fault: a time proves none."""
+    """Measure. The status is 1 if hipcache made a wrong object; a missed target is no fault: a time proves none."""
     options = parse(argv)
     wrong: list[Sample] = []
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        start = time.monotonic()
         compiler, ninja = find_compiler(options.compiler), find_ninja()
         archs = architectures(options.archs)
         env = base_environment(os.environ)
@@ -64,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for tool in tools:
                 tool.close()
         wrong.extend(one for one in samples if one.tool == Hipcache.name and "differs" in one.differing.values())
+        here = machine.describe(options.cores)
+        about["machine"] = f"{here.cpu}, {here.cores_used} of {here.cores} cores, {here.memory_gib} GiB, {here.system}"
+        about |= {"date": f"{datetime.date.today()}", "minutes": f"{(time.monotonic() - start) / 60:.0f}"}
         about |= {"compiler": compiler, "flags": options.flags, "rounds": str(options.rounds)}
         about |= {"slice": str(options.slice)} | ({"base directory": "set in all rows"} if options.base_dir else {})
         chosen = {name: bench.workload.sources for name, bench in benches.items()}
