@@ -30,18 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         _restore_locale()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
-    if argv is None:
-        from hipcache.launcher.masquerade import unmask
-
-        command = unmask(sys.argv[0], sys.argv[1:], os.environ)
-        if isinstance(command, str):
-            print(
-                f"hipcache: '{command}' is a link to hipcache, and there is no other '{command}' on PATH\n"
-                "  install the compiler, or put its directory on PATH after the directory of the links",
-                file=sys.stderr,
-            )
-            return 127
-        argv = command
+    argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [STORAGE_HELPER]:
         from hipcache.helper.start import serve
 
