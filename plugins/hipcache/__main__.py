@@ -56,12 +56,6 @@ def main(argv: list[str] | None = None) -> int:
             return _say_unknown(argv[0], near)
 
     try:
-        from hipcache.launcher.plain import pass_by
-
-        # A compiler that does not start is the launcher's affair.
-        with suppress(OSError):
-            pass_by(argv, os.environ)
-
         from hipcache.launcher.launch import launch
 
         status = launch(argv, os.environ)
