@@ -4,6 +4,7 @@
     |-- ConfigError        a setting that is unknown or has a bad value
     |-- StoreError         the store cannot be read or written
     |   `-- StoreFull      its disk has no room, or a quota is used up
+    |-- LibraryError       the native library cannot be used
     |-- Refused            a command that would silently make something other than requested
     |-- PassThrough        not an error: hipcache does not handle this command, run it unchanged
     `-- JobFailed          a compiler job ended with a status other than 0
@@ -50,6 +51,10 @@ class StoreError(HipcacheError):
 
 class StoreFull(StoreError):
     """No space, no inodes, or a quota that is used up."""
+
+
+class LibraryError(HipcacheError):
+    """The native library is missing, or was built from other sources."""
 
 
 class Refused(HipcacheError):
@@ -119,6 +124,8 @@ def pass_through_after(error: Exception) -> PassThrough:
         return PassThrough("store_full", error.message)
     if isinstance(error, StoreError):
         return PassThrough("store", error.message)
+    if isinstance(error, LibraryError):
+        return PassThrough("native", error.message)
     if isinstance(error, OSError) and error.errno in _FULL:
         return PassThrough("store_full", in_words(error))
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):

@@ -23,11 +23,7 @@ _BEGINNINGS = ("incb", "incl", "inc$", ".mac", ".irp")
 
 def reads_files(path: Path | str) -> bool:
     """Of bitcode, or of a file that contains some. Raises OSError."""
-    found = native.search(str(path), _rows())
-    if found is None:
-        content = Path(path).read_bytes()
-        return any(row in content for row in _rows())
-    return bool(found)
+    return bool(native.search(str(path), _rows()))
 
 
 @cache

@@ -9,8 +9,7 @@ From clang 18 on a module has a global variable `__hip_cuid_<hash of the CUID>`,
 project. It is one byte that nothing reads: a back end's object for one CUID is that for another one under another
 name of the same length (the linker, which sorts by name, has to run again).
 
-What such a module says is read in C (`native/bitcode.c`). What is not known there is taken by the bytes of the file,
-and so is all where the native library was not built.
+What such a module says is read in C (`native/bitcode.c`). What is not known there is taken by the bytes of the file.
 """
 
 from __future__ import annotations
