@@ -1,7 +1,7 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
     scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --standard
-                    | --shared] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
+                    | --shared | --objects] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
 `fuzz_link_flags`, `fuzz_preambles`), and goes on in steps: each step edits something (a header, a flag, the archs, the
@@ -32,6 +32,7 @@ from fuzz_case import LAUNCHER, Case, Difference
 from fuzz_compile import Compile
 from fuzz_links import Link
 from fuzz_preambles import Preambled
+from fuzz_programs import Program
 from fuzz_shared import Shared
 from fuzz_standard import Standard
 
@@ -81,6 +82,7 @@ KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "preambles": Preambled,
     "standard": Standard,
     "shared": Shared,
+    "objects": Program,
 }
 
 
@@ -99,6 +101,7 @@ def main() -> int:
         ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
         ("standard", "sources that use other parts of the same standard headers each time, with precompiled preambles"),
         ("shared", "sources for GPUs that are alike, whose front ends are shared"),
+        ("objects", "programs of several objects, under CUIDs of each side's own"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

@@ -32,7 +32,7 @@ LAYERS = """
 """
 ORDER = LAYERS.split()
 
-MOST_IMPORTS = 12
+MOST_IMPORTS = 15
 MOST_LINES = 300
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the

@@ -20,6 +20,8 @@ LINK_SEEDS = (404, 286, 421)
 PREAMBLE_SEEDS = [*range(1, 5), 30195, *(range(5, 60) if FULL else ())]
 STANDARD_SEEDS = [*range(1, 3), *(range(3, 60) if FULL else ())]
 SHARED_SEEDS = [2, *(range(3, 40) if FULL else ())]
+# With -fgpu-rdc, and in one command.
+OBJECT_SEEDS = [1, 4, *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -48,6 +50,11 @@ def test_so_are_sources_that_use_other_parts_of_the_same_standard_headers(seed: 
 @pytest.mark.parametrize("seed", SHARED_SEEDS)
 def test_so_are_sources_for_gpus_that_are_alike(seed: int) -> None:
     assert not fuzz.check(seed, kind="shared", launcher=launcher_of_comparisons())
+
+
+@pytest.mark.parametrize("seed", OBJECT_SEEDS)
+def test_so_is_a_program_of_several_objects(seed: int) -> None:
+    assert not fuzz.check(seed, kind="objects", launcher=launcher_of_comparisons())
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)

@@ -86,7 +86,7 @@ def make_cuid(
     same = bool(source_base and output_base) or source_root == output_root
     if named_absolute and not same:
         output_root = ""  # of two build trees of one source
-    named_root = _below(named, bases) or _outermost(named, _WORKING_COPY, exists)
+    named_root = source_root if named == source else _below(named, bases) or _outermost(named, _WORKING_COPY, exists)
     marks = {output_root: "\0output", source_root: "\0source", **dict.fromkeys(bases, "\0base")}
     inputs = [
         ("source", _place(source, source_root)),
