@@ -2,7 +2,7 @@
 
 Clang makes names of static device variables and kernels unique with the compilation unit ID, and from 18 on defines a
 global symbol `__hip_cuid_<md5>`: two objects with one CUID do not link together, or become one. The driver's default
-hashes the real path of the source (from 20 on, its name as spelled) and all options with the object's name, in order
+hashes the real path of the source (clang 22: its name as spelled) and all options with the object's name, in order
 (clang/lib/Driver/Driver.cpp, `CUID_Hash`), so that each set of archs would be another program.
 
 hipcache's CUID hashes the same but for the archs, and is the same in every checkout. The rule (docs/safe.md):
