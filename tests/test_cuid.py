@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.planning.cuid import clangs_hash, make_cuid
+from hipcache.planning.cuid import clangs_hash, make_cuid, options
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def checkout(tmp_path: Path) -> Callable[..., Path]:
 Checkout = Callable[..., Path]
 
 
-def cuid(root: Path, source: str = "src/k.hip", output: str = "build/k.o", macros: tuple[str, ...] = ()) -> str:
-    return make_cuid(str(root / source), str(root / output), macros)
+def cuid(root: Path, source: str = "src/k.hip", output: str = "build/k.o", words: tuple[str, ...] = ()) -> str:
+    return make_cuid(str(root / source), str(root / output), options(words, str(root)))
 
 
 def test_it_has_16_hexadecimal_digits_as_clangs_own(checkout: Checkout) -> None:
@@ -62,7 +62,11 @@ def test_a_worktrees_git_file_marks_a_working_copy_too(checkout: Checkout) -> No
         {"source": "src/l.hip"},
         {"output": "build/l.o"},
         {"output": "build2/k.o"},
-        {"macros": ("-DA",)},
+        {"words": ("-DA",)},
+        {"words": ("-O2",)},
+        {"words": ("-Iinclude",)},
+        {"words": ("-std=c++20",)},
+        {"words": ("-Xarch_gfx906", "-O1")},
         {"source": "k.hip"},
     ],
 )
@@ -71,10 +75,114 @@ def test_it_is_another_for_each_object_of_a_project(checkout: Checkout, other: d
     assert cuid(root) != cuid(root, **other)  # type: ignore[arg-type]
 
 
-def test_macros_count_in_their_order(checkout: Checkout) -> None:
+def test_options_count_in_their_order(checkout: Checkout) -> None:
     root = checkout("one")
-    several = [("-DA",), ("-DB",), ("-DA", "-DB"), ("-DB", "-DA"), ("-DA-DB",), ()]
-    assert len({cuid(root, macros=macros) for macros in several}) == len(several)
+    several = [("-DA",), ("-DB",), ("-DA", "-DB"), ("-DB", "-DA"), ("-DA-DB",), (), ("-O2", "-DA"), ("-DA", "-O2")]
+    assert len({cuid(root, words=words) for words in several}) == len(several)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--offload-arch=gfx906", "--offload-arch=gfx90a:xnack+"),
+        ("--offload-arch=gfx906,gfx90a", "--no-offload-arch=gfx906"),
+        ("--cuda-gpu-arch=gfx906", "--no-cuda-gpu-arch=all"),
+        ("-MD", "-MF", "k.d", "-MTk.o", "-MQ", "k.o", "-MP"),
+        ("-fcolor-diagnostics", "-fdiagnostics-color=always", "-fmessage-length=80"),
+        ("-c", "k.hip", "-o", "k.o", "-fuse-cuid=hash"),
+        ("-ok.o", "--output=k.o", "-L.", "-lm", "-Wl,-s", "-shared", "--", "-k.hip"),
+    ],
+)
+def test_architectures_dependency_files_colours_and_links_do_not_count(words: tuple[str, ...]) -> None:
+    assert list(options(("-O2", *words), "/b")) == ["-O2"]
+
+
+def test_macros_and_directories_of_headers_are_the_same_however_they_are_spelled() -> None:
+    apart = ("-D", "A", "-U", "B", "-I", "../inc", "-isystem", "sub")
+    joined = ("-DA", "-UB", "-I/r/inc", "-isystem/r/b/./sub")
+    assert list(options(apart, "/r/b")) == ["-DA", "-UB", "-I/r/inc", "-isystem/r/b/sub"]
+    assert list(options(joined, "/r"))[:3] == ["-DA", "-UB", "-I/r/inc"]
+    assert list(options(("-I.", "-I..", "-Ia/../b"), "/r/b")) == ["-I/r/b", "-I/r", "-I/r/b/a/../b"]
+
+
+def test_paths_below_a_root_are_the_same_in_another_checkout(checkout: Checkout) -> None:
+    def words(root: Path) -> tuple[str, ...]:
+        return (f"-I{root}/include", "-Iinclude", f"-ffile-prefix-map={root}=.", f'-DROOT="{root}"', f"-I{root}-more")
+
+    one, two = checkout("one"), checkout("elsewhere")
+    assert cuid(one, words=words(one)[:-1]) == cuid(two, words=words(two)[:-1])
+    assert cuid(one, words=words(one)) != cuid(two, words=words(two)), "a directory beside the root"
+
+
+# Several working copies in one program
+
+
+def linked(checkout: Checkout, top: str, *inner: str) -> list[str]:
+    """The CUIDs of one source in each inner working copy, compiled within it."""
+    root = checkout(top)
+    for one in inner:
+        (root / one / "src").mkdir(parents=True)
+        (root / one / ".git").write_text("gitdir: elsewhere\n")
+    return [cuid(root / one, output="k.o") for one in ("", *inner)]
+
+
+def test_working_copies_within_one_are_told_apart_by_their_place(checkout: Checkout) -> None:
+    found = linked(checkout, "one", "a", "b", "a/third_party/c")
+    assert len(set(found)) == 4
+    assert linked(checkout, "elsewhere", "a", "b", "a/third_party/c") == found
+
+
+def test_clones_below_one_build_tree_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "super").mkdir()
+    (tmp_path / "super/CMakeCache.txt").touch()
+    roots = [checkout(f"super/{name}/src", build="tree") for name in ("a", "b")]
+    assert len({cuid(root, output="tree/k.o") for root in roots}) == 2
+
+
+def test_working_copies_of_no_common_one_are_told_apart_by_the_text_of_their_sources(checkout: Checkout) -> None:
+    one, two = checkout("one"), checkout("two")
+    texts = {str(one / "src/k.hip"): "1", str(two / "src/k.hip"): "2"}
+
+    def of(root: Path, text: Callable[[str], str], basedir: str = "") -> str:
+        return make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), text=text, basedir=basedir)
+
+    assert of(one, texts.__getitem__) != of(two, texts.__getitem__)
+    assert of(one, lambda _: "1") == of(two, lambda _: "1")
+    asked: list[str] = []
+    assert of(one, lambda path: str(asked.append(path)), str(one.parent))
+    assert not asked, "below a base directory an edit leaves the CUID as it is"
+
+
+def test_from_a_directory_above_them_they_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
+    above, found = str(tmp_path), set()
+    for name in ("one", "two"):
+        root = checkout(name)
+        found.add(make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), cwd=above))
+        assert make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), cwd=str(root)) == cuid(root, output="k.o")
+    assert len(found) == 2
+
+
+def test_a_source_counts_as_the_file_that_a_link_leads_to_and_by_the_links_name(checkout: Checkout) -> None:
+    root = checkout("one")
+    for name in ("v1", "v2"):
+        (root / name).mkdir()
+        (root / name / "k.hip").touch()
+    found = {cuid(root, source=f"{name}/k.hip") for name in ("v1", "v2")}
+    for name in ("v1", "v2"):
+        (root / "now").unlink(missing_ok=True)
+        (root / "now").symlink_to(name)
+        found.add(cuid(root, source="now/k.hip"))
+    assert len(found) == 4
+
+
+def test_two_build_trees_of_one_source_count_where_the_command_names_them(checkout: Checkout, tmp_path: Path) -> None:
+    root, found = checkout("one"), set()
+    for name in ("debug", "release"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "CMakeCache.txt").touch()
+        found.add(make_cuid(f"{root}/src/k.hip", f"{tmp_path}/{name}/k.o", (), named_absolute=True))
+    assert len(found) == 2
+    assert make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), named_absolute=True) == cuid(root, output="k.o")
 
 
 def test_two_directories_without_a_root_have_two(checkout: Checkout) -> None:

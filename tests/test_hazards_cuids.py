@@ -24,7 +24,7 @@ from hip import (
     only_19,
     with_19,
 )
-from hipcache.planning.cuid import make_cuid
+from hipcache.planning.cuid import make_cuid, options
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -106,7 +106,7 @@ def test_without_a_cuid_of_the_user_the_object_has_one_that_does_not_name_the_ar
         words = [lab.compiler, *archs, *BARE, "-c", "k.hip", "-o", "out.o"]
         assert lab.hipcache(*words).status == 0
         made = (lab.root / "out.o").read_bytes()
-        cuid = make_cuid(str(lab.root / "k.hip"), str(lab.root / "out.o"), [])
+        cuid = make_cuid(str(lab.root / "k.hip"), str(lab.root / "out.o"), options(words[1:], str(lab.root)))
         assert made == plain_with(lab, words, cuid)
 
 
