@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.planning.cuid import clangs_hash, make_cuid, options
+from hipcache.planning.cuid import clangs_hash, make_cuid, options, project_name
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_clangs_hash_of_it_has_as_many(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize("mark", [".git", ".hg", ".svn", ".jj"])
 def test_it_is_the_same_in_another_checkout(checkout: Checkout, mark: str) -> None:
-    assert cuid(checkout("one", mark=mark)) == cuid(checkout("elsewhere", mark=mark))
+    assert cuid(checkout("one/project", mark=mark)) == cuid(checkout("elsewhere/project", mark=mark))
 
 
 def test_a_worktrees_git_file_marks_a_working_copy_too(checkout: Checkout) -> None:
-    root = checkout("tree", mark="")
+    root = checkout("tree/project", mark="")
     (root / ".git").write_text("gitdir: /elsewhere\n")
-    assert cuid(root) == cuid(checkout("one"))
+    assert cuid(root) == cuid(checkout("one/project"))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_paths_below_a_root_are_the_same_in_another_checkout(checkout: Checkout)
     def words(root: Path) -> tuple[str, ...]:
         return (f"-I{root}/include", "-Iinclude", f"-ffile-prefix-map={root}=.", f'-DROOT="{root}"', f"-I{root}-more")
 
-    one, two = checkout("one"), checkout("elsewhere")
+    one, two = checkout("one/project"), checkout("elsewhere/project")
     assert cuid(one, words=words(one)[:-1]) == cuid(two, words=words(two)[:-1])
     assert cuid(one, words=words(one)) != cuid(two, words=words(two)), "a directory beside the root"
 
@@ -127,9 +127,9 @@ def linked(checkout: Checkout, top: str, *inner: str) -> list[str]:
 
 
 def test_working_copies_within_one_are_told_apart_by_their_place(checkout: Checkout) -> None:
-    found = linked(checkout, "one", "a", "b", "a/third_party/c")
+    found = linked(checkout, "one/project", "a", "b", "a/third_party/c")
     assert len(set(found)) == 4
-    assert linked(checkout, "elsewhere", "a", "b", "a/third_party/c") == found
+    assert linked(checkout, "elsewhere/project", "a", "b", "a/third_party/c") == found
 
 
 def test_clones_below_one_build_tree_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
@@ -139,18 +139,42 @@ def test_clones_below_one_build_tree_are_told_apart_by_their_place(checkout: Che
     assert len({cuid(root, output="tree/k.o") for root in roots}) == 2
 
 
-def test_working_copies_of_no_common_one_are_told_apart_by_the_text_of_their_sources(checkout: Checkout) -> None:
-    one, two = checkout("one"), checkout("two")
-    texts = {str(one / "src/k.hip"): "1", str(two / "src/k.hip"): "2"}
+def clone(root: Path, address: str) -> Path:
+    config = f'[core]\n\tbare = false\n[remote "origin"]\n\tfetch = +refs/heads/*\n\turl = {address}\n[branch "main"]\n'
+    (root / ".git/config").write_text(config)
+    return root
 
-    def of(root: Path, text: Callable[[str], str], basedir: str = "") -> str:
-        return make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), text=text, basedir=basedir)
 
-    assert of(one, texts.__getitem__) != of(two, texts.__getitem__)
-    assert of(one, lambda _: "1") == of(two, lambda _: "1")
-    asked: list[str] = []
-    assert of(one, lambda path: str(asked.append(path)), str(one.parent))
-    assert not asked, "below a base directory an edit leaves the CUID as it is"
+def test_working_copies_of_no_common_one_are_told_apart_by_the_name_of_their_project(checkout: Checkout) -> None:
+    """And a clone is known wherever it lies."""
+
+    def of(root: Path, basedir: str = "") -> str:
+        words = {"basedir": basedir, "project": project_name}
+        return make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), **words)  # type: ignore[arg-type]
+
+    primitives = [
+        clone(checkout("one"), "https://example.com/ROCm/rocPRIM.git"),
+        clone(checkout("two"), "git@example.com:somebody/rocPRIM"),
+        clone(checkout("three"), "/home/somebody/rocPRIM/"),
+    ]
+    assert len({of(root) for root in primitives}) == 1
+    assert of(clone(checkout("four"), "https://example.com/ROCm/hipCUB.git")) != of(primitives[0])
+    assert of(checkout("five")) != of(checkout("six")), "no remote: the directory's name"
+    assert of(checkout("a/five")) == of(checkout("b/five"))
+    assert of(primitives[0], str(primitives[0])) == of(checkout("seven"), f"{primitives[0].parent}/seven")
+
+
+def test_a_worktree_and_a_submodule_have_the_name_of_their_projects_remote(checkout: Checkout) -> None:
+    root = clone(checkout("main"), "ssh://example.com/library.git")
+    place = root / ".git/worktrees/other"
+    place.mkdir(parents=True)
+    (place / "commondir").write_text("../..\n")
+    worktree = checkout("other", mark="")
+    (worktree / ".git").write_text(f"gitdir: {place}\n")
+    assert project_name(str(worktree)) == "library"
+    module = clone(checkout("module"), "https://example.com/inner.git")
+    (worktree / ".git").write_text("gitdir: ../module/.git\n")
+    assert project_name(str(worktree)) == project_name(str(module)) == "inner"
 
 
 def test_from_a_directory_above_them_they_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:

@@ -9,14 +9,13 @@ from functools import partial
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
 from hipcache.errors import JobFailed, PassThrough
 from hipcache.execution.session import Session
-from hipcache.inputs.trace import Files, Untraceable
 from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
 from hipcache.planning import asking
 from hipcache.planning.asking import Asked
 from hipcache.planning.cc1 import Role
-from hipcache.planning.cuid import make_cuid, options
+from hipcache.planning.cuid import make_cuid, options, project_name
 from hipcache.planning.plan import Plan
 from hipcache.planning.program_plan import with_cuid
 from hipcache.values import replace
@@ -79,18 +78,9 @@ def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = (
         basedir=files.basedir.probe or files.basedir.path,
         cwd=command.cwd,
         exists=files.is_there,
-        text=partial(_text, files),
+        project=project_name,
         named_absolute=output.startswith("/"),
     )
-
-
-def _text(files: Files, source: str) -> str:
-    """A digest of the source's text without comments, if it can be read without them."""
-    try:
-        digest = files.digest(source)[1]
-        return files.bare(source, digest) or digest
-    except (OSError, Untraceable):
-        return ""
 
 
 def _refuse_links(session: Session, plan: Plan) -> None:

@@ -9,8 +9,7 @@ hipcache's CUID hashes the same but for the archs, and is the same in every chec
 
     base directory   paths stand below it: HIPCACHE_BASEDIR's, a package builder's, a probe's
     without it       the outermost directory above a file that is a working copy or a build tree (a source's is at
-                     least a working copy). Two working copies of no common one may have a file of one name: the
-                     source's text without comments counts, too
+                     least a working copy), and the name of its project: two working copies may lie in no common one
     neither          paths are absolute
     options          all, in order, but those of archs, dependency files and the colours of messages
 """
@@ -20,10 +19,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING
 
 from hipcache.inputs.keys import make_key
+from hipcache.patterns import pattern
 from hipcache.planning.command import output_in, words_of
 from hipcache.planning.driver_options import ARCHS
 
@@ -48,6 +49,7 @@ _ASIDE = (
     *("-fansi-escape-codes", "-fno-ansi-escape-codes", "-fmessage-length="),
 )
 _WHOLE_ASIDE = ("", "-c", "--compile")
+_ORIGIN = pattern(r'^\[remote "origin"\]\n(?:[^\[\n].*\n|\n)*?\s*url\s*=\s*(\S.*)$', re.MULTILINE)
 _DIRECTORIES = ("-isystem", "-iquote", "-idirafter", "-cxx-isystem", "-I")
 _MACROS = ("-D", "-U")
 
@@ -72,12 +74,12 @@ def make_cuid(
     basedir: str = "",
     cwd: str = "",
     exists: Callable[[str], bool] = os.path.lexists,
-    text: Callable[[str], str] = lambda path: "",
+    project: Callable[[str], str] = os.path.basename,
     named_absolute: bool = False,
 ) -> str:
     """16 hexadecimal digits, as clang's own. `source` and `output` are absolute (`named_absolute`: the command names
-    the output so); `exists` is asked of each path where a root could be marked; `text` gives a digest of the source's
-    text."""
+    the output so); `exists` is asked of each path where a root could be marked; `project` gives the name of the project
+    in a working copy."""
     named, source, output = os.path.normpath(source), os.path.realpath(source), os.path.normpath(output)
     bases = dict.fromkeys((os.path.normpath(basedir), os.path.realpath(basedir)) if basedir else ())
     source_base, output_base = _below(source, bases), _below(output, bases)
@@ -94,7 +96,7 @@ def make_cuid(
         ("output", _place(output, output_root)),
         # Distinguishes an object outside of its source's root from one inside of it.
         ("same root", str(same)),
-        ("text", text(source) if source_root and not source_base else ""),
+        ("project", project(source_root) if source_root and not source_base else ""),
         # Where one command, or a build from above, reaches several working copies.
         ("root", os.path.relpath(source_root, cwd) if not source_base and _below(source_root, [cwd]) else ""),
         *(("option", _marked(option, marks)) for option in options),
@@ -105,6 +107,25 @@ def make_cuid(
             break
         inputs.append(("again", str(number)))
     return cuid
+
+
+def project_name(working_copy: str) -> str:
+    """The last part of the address from which git has cloned it, without `.git`; if there is none, its directory's."""
+    git = os.path.join(working_copy, ".git")
+    with suppress(OSError, UnicodeDecodeError):
+        if os.path.isfile(git):  # a worktree's, or a submodule's: gitrepository-layout(5)
+            git = os.path.join(working_copy, _content(git).removeprefix("gitdir:").strip())
+            with suppress(FileNotFoundError):
+                git = os.path.join(git, _content(f"{git}/commondir").strip())
+        address = _ORIGIN.search(_content(f"{git}/config"))
+        if address:
+            return re.split(r"[/:]", address[1].strip().rstrip("/"))[-1].removesuffix(".git")
+    return os.path.basename(working_copy)
+
+
+def _content(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def clangs_hash(cuid: str) -> str:
