@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import native
@@ -39,12 +38,16 @@ _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class Bitcode:
-    """`digest`: of what it says to a back end. `neutral`: the same but for its CUID, `mark`, which is the hash in the
+    """`digest`: of what it says to a back end; empty if a reader would change that. `neutral`: the same but for its CUID, `mark`, which is the hash in the
     name of that variable; both empty if it has no such variable, or may have the hash elsewhere too."""
 
     digest: str
     neutral: str = ""
     mark: bytes = b""
+
+
+# What a back end would not read as the front end wrote it.
+IN_ONE_STEP = Bitcode("")
 
 
 def read(content: bytes, cuid: str) -> Bitcode:
@@ -85,24 +88,14 @@ def reads_files(content: bytes, path: Path) -> str:
 def may_need(content: bytes) -> bool:
     """Does it declare a function that it does not define, and that is none of LLVM's own? (True if it does not read.)
 
-    The text of `native/bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
-    said = native.bitcode(content)
-    parts = list(_parts(said)) if said else []
-    strings = next((part for kind, part in parts if kind == b"n"), None)
-    if strings is None:
+    The records and the names are those of the module (LangRef: MODULE_CODE_FUNCTION)."""
+    said = native.declarations(content)
+    if said is None:
         return True
-    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in parts if kind == b"r")
+    strings = b"".join(part for kind, part in said[0] if kind == b"n")
+    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in said[0] if kind == b"r")
     prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
-    return any(not strings[one[1] : one[1] + one[2]].startswith(b"llvm.") for one in prototypes)
-
-
-def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = 0
-    while at < len(said):
-        start = at + 1 + 8
-        (size,) = struct.unpack_from("<Q", said, at + 1)
-        yield said[at : at + 1], said[start : start + size]
-        at = start + size
+    return any(not strings.startswith(b"llvm.", record[1]) for record in prototypes)
 
 
 def names_in_object(content: bytes) -> bytes:

@@ -5,7 +5,8 @@
 
 A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints
 messages that the user reads, a pass in one step runs instead, which prints them and makes the object. If that pass
-printed messages last time, it runs at once, without a front end.
+printed messages last time, it runs at once, without a front end. It also runs if the compiler would upgrade the bitcode
+as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ class DeviceCode:
             if not end.missing:
                 return self._link(end.bound.action.id, OUTPUT)
         elif kind == "front end":
-            return list(self._back_end(end.result.passing[NEUTRAL]))
+            if end.result.passing[BITCODE]:
+                return list(self._back_end(end.result.passing[NEUTRAL]))
         elif kind == "object":
             if not self._is_heard(end.result.text):
                 return self._link(end.bound.action.id, OBJECT)
