@@ -1,7 +1,7 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
     scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --standard
-                    | --shared] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
+                    | --shared | --labels] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
 `fuzz_link_flags`, `fuzz_preambles`), and goes on in steps: each step edits something (a header, a flag, the archs, the
@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fuzz_assembly import Assembly
@@ -81,6 +82,7 @@ KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "preambles": Preambled,
     "standard": Standard,
     "shared": Shared,
+    "labels": partial(Compile, labels=1.0),
 }
 
 
@@ -99,6 +101,7 @@ def main() -> int:
         ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
         ("standard", "sources that use other parts of the same standard headers each time, with precompiled preambles"),
         ("shared", "sources for GPUs that are alike, whose front ends are shared"),
+        ("labels", "sources with functions that are named like intrinsics"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

@@ -38,8 +38,9 @@ _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class Bitcode:
-    """`digest`: of what it says to a back end; empty if a reader would change that. `neutral`: the same but for its CUID, `mark`, which is the hash in the
-    name of that variable; both empty if it has no such variable, or may have the hash elsewhere too."""
+    """`digest`: of what it says to a back end; empty if a reader would change that. `neutral`: the same but for its
+    CUID, `mark`, which is the hash in the name of that variable; both empty if it has no such variable, or may have the
+    hash elsewhere too."""
 
     digest: str
     neutral: str = ""

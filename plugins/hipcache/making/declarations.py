@@ -60,7 +60,11 @@ def _items(parts: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
             continue
         if record[0] == _FUNCTION:
             name = names[record[1] : record[1] + record[2]]
-            rest = [*record[_TYPE + 1 : _ATTRIBUTES], *record[_ATTRIBUTES + 1 : _SECTION], *record[_SECTION + 1 : _REST]]
+            rest = [
+                *record[_TYPE + 1 : _ATTRIBUTES],
+                *record[_ATTRIBUTES + 1 : _SECTION],
+                *record[_SECTION + 1 : _REST],
+            ]
             section = sections[record[_SECTION] - 1] if record[_SECTION] else b""
             own = (module.type(record[_TYPE]), module.attributes(record[_ATTRIBUTES]), rest, section)
             yield b"function %b %b" % (name, repr(own).encode())

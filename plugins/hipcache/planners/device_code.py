@@ -46,8 +46,9 @@ from hipcache.values import dataclass
 CODE, OBJECT = "code", "object"
 _LOST = "the store no longer has its code object"
 _PASS = Policy(Cache.MANIFEST)
-# The messages of a back end that `-w` would silence.
-_ONLY_WARNINGS = pattern(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+# The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
+# it finds invalid.)
+_ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
 # Marks the names of inputs and outputs in the words of a command.
 _MARK = "\0"
 
