@@ -23,13 +23,13 @@ from hipcache import native
 from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import unnamed
+from hipcache.making.declarations import MAGIC
 from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
 # The name of each table of virtual functions begins so (Itanium C++ ABI, 5.1.4).
 VTABLE = b"_ZTV"
-_MAGIC = b"BC\xc0\xde"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
 _FUNCTION = 8
@@ -83,7 +83,7 @@ def names(content: bytes, path: str) -> bool:
 
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
-    return assembly.WHY if content.startswith(_MAGIC) and assembly.reads_files(path) else ""
+    return assembly.WHY if content.startswith(MAGIC) and assembly.reads_files(path) else ""
 
 
 def may_need(content: bytes) -> bool:

@@ -19,6 +19,7 @@ from hipcache.inputs.keys import digest_bytes
 
 Record = tuple[int, ...]
 
+MAGIC = b"BC\xc0\xde"
 _INTRINSIC = b"llvm."
 _SECTION_NAME, _FUNCTION, _VARIABLE = 5, 8, 7
 # In the record of a function, behind its name: its type, its attributes, its section, and the first that is not one of
@@ -39,7 +40,9 @@ class Unknown(Exception):
 
 def items(content: bytes) -> frozenset[str] | None:
     """Digests of all that a reader may upgrade in the module; None if that is not known, or if something has a name
-    that only LLVM itself gives."""
+    that only LLVM itself gives. What is no bitcode declares nothing."""
+    if not content.startswith(MAGIC):
+        return frozenset()
     said = native.declarations(content)
     if said is None:
         return None
