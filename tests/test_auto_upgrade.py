@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from hip import BARE, LAUNCHER, LLVM, Lab, kernel, only_19
-from hipcache import native
 from hipcache.making import declarations
 from test_bitcode import front_end
 
@@ -141,11 +140,6 @@ def test_a_compiler_is_asked_once_for_all_sources_that_declare_the_same(lab: Lab
     (second,) = memos(lab)
     more = [set(second[name]) - set(memo[name]) for name in ("same", "changed")]
     assert sum(map(len, more)) == 1
-
-
-def test_without_the_native_library_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "load", lambda: None)
-    assert declarations.items(b"BC\xc0\xde") is None
 
 
 @only_19

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, Lab, only_15, only_19
-from hipcache import native
 from hipcache.inputs import assembly
 from programs import Program
 from test_bitcode import front_end
@@ -121,10 +120,7 @@ def test_other_assembly_of_a_kernel_is_kept(lab: Lab) -> None:
     assert lab.compile().counted.missed == {"host"}
 
 
-@pytest.mark.parametrize("library", [True, False], ids=["native", "python"])
-def test_its_letters_are_found_at_each_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, library: bool) -> None:
-    if not library:
-        monkeypatch.setattr(native, "search", lambda *_: None)
+def test_its_letters_are_found_at_each_bit(tmp_path: Path) -> None:
     file = tmp_path / "module.bc"
     for shift, text in itertools.product(range(8), (b".include", b".INCBIN", b".irpc", b".inc$0")):
         bits = sum(((char & 31 | 32) | char >> 5 << 6) << 12 * number for number, char in enumerate(text))

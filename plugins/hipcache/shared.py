@@ -56,8 +56,6 @@ WORD_IN_LINES, WORD_NAMES, WORD_KNOWN = 1, 2, 4
 # Why the observer has no list: the words of each number are in `native/observing`.
 OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND = range(7)
 
-# A masquerade's note to the processes below: the compiler that it found.
-PASSED_VARIABLE = "_HIPCACHE_PASSED"
 # Each is set by a builder of packages (`builders`); makepkg says no more of itself than its domain of translations.
 BUILDERS_VARIABLES = (
     *("DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS", "RPM_BUILD_ROOT", "RPM_PACKAGE_NAME"),

@@ -26,7 +26,7 @@ _BEGINNINGS = ("incb", "incl", "inc$", ".mac", ".irp")
 
 def reads_files(path: Path | str) -> bool:
     """Of bitcode, or of a file that contains some. Raises OSError."""
-    if native.search(str(path), _rows()) == set():
+    if not native.search(str(path), _rows()):
         return False
     content, at, rest = Path(path).read_bytes(), 0, b""
     while (start := content.find(_MAGIC, at)) >= 0:

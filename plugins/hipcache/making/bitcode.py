@@ -9,14 +9,12 @@ From clang 18 on a module has a global variable `__hip_cuid_<hash of the CUID>`,
 project. It is one byte that nothing reads: a back end's object for one CUID is that for another one under another
 name of the same length (the linker, which sorts by name, has to run again).
 
-What such a module says is read in C (`native/bitcode.c`). What is not known there is taken by the bytes of the file,
-and so is all where the native library was not built.
+What such a module says is read in C (`native/bitcode.c`). What is not known there is taken by the bytes of the file.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 from hipcache import native
@@ -28,11 +26,8 @@ from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
-# The name of each table of virtual functions begins so (Itanium C++ ABI, 5.1.4).
-VTABLE = b"_ZTV"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
-_FUNCTION = 8
 _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
@@ -84,19 +79,6 @@ def names(content: bytes, path: str) -> bool:
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
     return assembly.WHY if content.startswith(MAGIC) and assembly.reads_files(path) else ""
-
-
-def may_need(content: bytes) -> bool:
-    """Does it declare a function that it does not define, and that is none of LLVM's own? (True if it does not read.)
-
-    The records and the names are those of the module (LangRef: MODULE_CODE_FUNCTION)."""
-    said = native.declarations(content)
-    if said is None:
-        return True
-    strings = b"".join(part for kind, part in said[0] if kind == b"n")
-    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in said[0] if kind == b"r")
-    prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
-    return any(not strings.startswith(b"llvm.", record[1]) for record in prototypes)
 
 
 def names_in_object(content: bytes) -> bytes:

@@ -19,16 +19,16 @@ _WHY = {
     shared.LEFT_BEHIND: "it left processes behind",
 }
 _NOT_RUN = shared.NO_THREAD
-NO_LIBRARY = "there is no native library"
 
 
 class Observing:
     """One pass. `kill` may be called from any thread, and at any time."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        library.hipcache_observing.restype = ctypes.c_void_p
-        self._library = library
-        self._handle = ctypes.c_void_p(library.hipcache_observing())
+    def __init__(self) -> None:
+        """Raises LibraryError, MemoryError."""
+        self._library = native.load()
+        self._library.hipcache_observing.restype = ctypes.c_void_p
+        self._handle = ctypes.c_void_p(self._library.hipcache_observing())
         if not self._handle:
             raise MemoryError
 
@@ -66,9 +66,3 @@ class Observing:
         if ended < 0 or ended == _NOT_RUN:
             raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
         return status.value, used.value / 1e6, looked, _WHY[ended]
-
-
-def new() -> Observing | None:
-    """An observer; None if there is no native library."""
-    library = native.load()
-    return Observing(library) if library else None

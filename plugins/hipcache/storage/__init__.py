@@ -1,5 +1,5 @@
-"""Storage in four protocols. Each implementation (`local`, `tiered`, and one in memory for tests) passes the
-same contract test.
+"""Storage in three protocols. Each implementation (`local`, and one in memory for tests) passes the same contract
+test.
 
 Missing and damaged entries look the same, and damaged ones are removed when they are found. Any number of threads may
 call all methods. A failed write raises StoreError.
@@ -49,12 +49,4 @@ class SingleFlight(Protocol):
     def alone(self, key: str) -> AbstractContextManager[object]:
         """Wait until nobody else holds `key`, and hold it. Another process may have made the result since the caller's
         lookup, even without a wait, so the caller must look again."""
-        ...
-
-
-class Scratch(Protocol):
-    """Directories for unfinished files."""
-
-    def directory(self) -> AbstractContextManager[Path]:
-        """A fresh private directory, removed at the end."""
         ...

@@ -1,4 +1,4 @@
-"""The four protocols over the local store (`hipcache.store`)."""
+"""The three protocols over the local store (`hipcache.store`)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,3 @@ class LocalFlight:
 
     def alone(self, key: str) -> AbstractContextManager[object]:
         return self.store.lock(key)
-
-
-@dataclass(frozen=True)
-class LocalScratch:
-    store: Store
-
-    def directory(self) -> AbstractContextManager[Path]:
-        return self.store.workdir()
