@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
 from hipcache.execution.attempt import Way, attempt
+from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
@@ -36,6 +37,7 @@ class PassFailed(FailedInTurn):
 class ObservedPass:
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._auto_upgrade = AutoUpgrade(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action, work = self.session, bound.action, pass_of(bound)
@@ -58,6 +60,8 @@ class ObservedPass:
         why_not = why_not or assembles
         if work.bitcode:
             module = bitcode.read(made, front.cuid)
+            if self._auto_upgrade.changes(front, done.output, made):
+                module = bitcode.IN_ONE_STEP
             passing = {BITCODE: module.digest, NEUTRAL: "" if assembles else module.neutral}
             held[NEUTRAL] = held[BITCODE]
             named = bitcode.names(made, session.files.basedir.path)

@@ -21,11 +21,11 @@ from hipcache import native
 from hipcache.inputs import assembly
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import unnamed
+from hipcache.making.declarations import MAGIC
 from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
-_MAGIC = b"BC\xc0\xde"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
 _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
@@ -33,12 +33,17 @@ _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class Bitcode:
-    """`digest`: of what it says to a back end. `neutral`: the same but for its CUID, `mark`, which is the hash in the
-    name of that variable; both empty if it has no such variable, or may have the hash elsewhere too."""
+    """`digest`: of what it says to a back end; empty if a reader would change that. `neutral`: the same but for its
+    CUID, `mark`, which is the hash in the name of that variable; both empty if it has no such variable, or may have the
+    hash elsewhere too."""
 
     digest: str
     neutral: str = ""
     mark: bytes = b""
+
+
+# What a back end would not read as the front end wrote it.
+IN_ONE_STEP = Bitcode("")
 
 
 def read(content: bytes, cuid: str) -> Bitcode:
@@ -73,7 +78,7 @@ def names(content: bytes, path: str) -> bool:
 
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
-    return assembly.WHY if content.startswith(_MAGIC) and assembly.reads_files(path) else ""
+    return assembly.WHY if content.startswith(MAGIC) and assembly.reads_files(path) else ""
 
 
 def names_in_object(content: bytes) -> bytes:

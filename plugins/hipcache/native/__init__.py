@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 9
+_INTERFACE = 10
 _NO_MEMORY = 8
 _HINT = "reinstall hipcache (in a checkout: pip install -e .)"
 
@@ -141,6 +142,25 @@ def bitcode(content: bytes) -> bytes | None:
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
     text = said.take(library)
     return text if known else None
+
+
+def declarations(content: bytes, at: int = 0) -> tuple[list[tuple[bytes, bytes]], int] | None:
+    """What the module declares whose bitcode begins `at` that byte, in parts as `bitcode.c` writes them (letter,
+    content), and where its bitcode ends; None if it is not known."""
+    library, said, end = load(), Bytes(), ctypes.c_size_t(0)
+    sizes = ctypes.c_size_t(len(content)), ctypes.c_size_t(at)
+    known = library.hipcache_declarations(content, *sizes, ctypes.byref(end), ctypes.byref(said))
+    text = said.take(library)
+    return (list(_parts(text)), end.value) if known else None
+
+
+def _parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(text):
+        start = at + 1 + 8
+        size = int.from_bytes(text[at + 1 : start], sys.byteorder)
+        yield text[at : at + 1], text[start : start + size]
+        at = start + size
 
 
 def processor() -> bytes:
