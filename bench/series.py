@@ -75,11 +75,13 @@ class Series:
         bench.write_sources(first)
         for tool in self._tools:
             if tool.caches:
+                tool.bases = bench.bases(first)
                 tool.reset()
                 say(f"{row.title}: filling the store of {tool.title}: {bench.build(tool, first).wall:.1f} s")
 
     def _samples(self, bench: Bench, row: Row, tool: Tool, number: int) -> list[Sample]:
         """A row's builds of a tool."""
+        tool.bases = bench.bases(row)
         if row.empty and not row.before and tool.caches:
             tool.reset()
         if row.unpacked and tool.caches:
