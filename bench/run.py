@@ -62,8 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(row.workload == rows.ROCPRIM for row in wanted):
             place = directory / rows.ROCPRIM
             benches[rows.ROCPRIM] = Bench(rocprim(flags), archs, compiler, ninja, place, options.cores)
+        series = Series(benches, tools, wanted, options.rounds, truth)
         try:
-            samples = Series(benches, tools, wanted, options.rounds, truth).run()
+            samples = series.run()
         finally:
             for tool in tools:
                 tool.close()
@@ -71,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         here = machine.describe(options.cores)
         about["machine"] = f"{here.cpu}, {here.cores_used} of {here.cores} cores, {here.memory_gib} GiB, {here.system}"
         about |= {"date": f"{datetime.date.today()}", "minutes": f"{(time.monotonic() - start) / 60:.0f}"}
+        about |= {"failed": ", ".join(series.failures)} if series.failures else {}
         about |= {"compiler": compiler, "flags": options.flags, "rounds": str(options.rounds)}
         about |= {"slice": str(options.slice)} | ({"base directory": "set in all rows"} if options.base_dir else {})
         chosen = {name: bench.workload.sources for name, bench in benches.items()}
