@@ -93,7 +93,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=collection.COUNT, help="programs (default: 24)")
     parser.add_argument("--compiler", default="clang++-19", help="(default: clang++-19)")
     parser.add_argument("--flags", default=FLAGS, help=f"of all compiles (default: {FLAGS})")
-    parser.add_argument("--extra", default="", help="more of them: --extra=-mcode-object-version=5")
+    parser.add_argument("--extra", default="", help="more of them: --extra=-fPIC")
     parser.add_argument("--archs", default="", help="BASE[,BASE...] in place of the four and the twelve")
     parser.add_argument("--tools", type=_names(TOOLS), default=list(TOOLS), help=f"of {','.join(TOOLS)} (default: all)")
     usual = "all but device-if"
