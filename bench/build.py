@@ -62,6 +62,11 @@ class Bench:
             if (root / name).read_bytes() != after:
                 (root / name).write_bytes(after)
 
+    def bases(self, row: Row) -> tuple[Path, ...]:
+        """The places of the project, that of the row first, if tools are told of base directories."""
+        places = sorted(("project", "clone"), key=lambda place: place != row.place)
+        return tuple(self.directory / place for place in places) if row.base_dir or self.base_dir else ()
+
     def build(self, tool: Tool, row: Row, only: Sequence[str] = ()) -> Times:
         """Build the row's sources in an empty build directory; only the build itself is timed."""
         directory = self._build_directory(tool, row)
@@ -69,12 +74,9 @@ class Bench:
         directory.mkdir()
         compiles = [one for one in self.compiles(tool, row) if not only or one.output in only]
         (directory / "build.ninja").write_text(ninja_file(compiles), encoding="utf-8")
-        env = tool.environment()
-        if row.base_dir or self.base_dir:
-            env |= tool.base_directory(self.directory / row.place)
         server_before = tool.server_cpu()
         argv = [self.ninja, "-j", str(self.cores)]
-        times = timed(argv, cwd=directory, env=env, log=self.directory / f"{tool.name}.log")
+        times = timed(argv, cwd=directory, env=tool.environment(), log=self.directory / f"{tool.name}.log")
         server = tool.server_cpu() - server_before
         return Times(times.wall, times.cpu + server, max(times.others - server, 0.0))
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         compiler, ninja = find_compiler(options.compiler), find_ninja()
         archs = architectures(options.archs)
         env = base_environment(os.environ)
-        flags = tuple(options.flags.split())
+        flags = tuple(f"{options.flags} {options.extra}".split())
         wanted = rows.titled(rows.chosen(options.rows), archs)
         tools = [TOOLS[name](directory / "tools" / name, env) for name in options.tools]
         versions = {tool.name: tool.version() or _version(tool, compiler) for tool in tools}
@@ -62,8 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(row.workload == rows.ROCPRIM for row in wanted):
             place = directory / rows.ROCPRIM
             benches[rows.ROCPRIM] = Bench(rocprim(flags), archs, compiler, ninja, place, options.cores)
+        series = Series(benches, tools, wanted, options.rounds, truth)
         try:
-            samples = Series(benches, tools, wanted, options.rounds, truth).run()
+            samples = series.run()
         finally:
             for tool in tools:
                 tool.close()
@@ -71,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         here = machine.describe(options.cores)
         about["machine"] = f"{here.cpu}, {here.cores_used} of {here.cores} cores, {here.memory_gib} GiB, {here.system}"
         about |= {"date": f"{datetime.date.today()}", "minutes": f"{(time.monotonic() - start) / 60:.0f}"}
-        about |= {"compiler": compiler, "flags": options.flags, "rounds": str(options.rounds)}
+        about |= {"failed": ", ".join(series.failures)} if series.failures else {}
+        about |= {"compiler": compiler, "flags": " ".join(flags), "rounds": str(options.rounds)}
         about |= {"slice": str(options.slice)} | ({"base directory": "set in all rows"} if options.base_dir else {})
         chosen = {name: bench.workload.sources for name, bench in benches.items()}
         found = {"about": about, "versions": versions, "sources": chosen, "samples": [asdict(one) for one in samples]}
@@ -91,6 +93,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=collection.COUNT, help="programs (default: 24)")
     parser.add_argument("--compiler", default="clang++-19", help="(default: clang++-19)")
     parser.add_argument("--flags", default=FLAGS, help=f"of all compiles (default: {FLAGS})")
+    parser.add_argument("--extra", default="", help="more of them: --extra=-fPIC")
     parser.add_argument("--archs", default="", help="BASE[,BASE...] in place of the four and the twelve")
     parser.add_argument("--tools", type=_names(TOOLS), default=list(TOOLS), help=f"of {','.join(TOOLS)} (default: all)")
     usual = "all but device-if"

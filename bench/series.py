@@ -31,7 +31,7 @@ class Sample:
 
 
 class Series:
-    """All rounds. A build that fails is told, and the rest goes on: minutes of measurements are not thrown away."""
+    """All rounds. Where a build fails, the next row goes on: minutes of measurements are not thrown away."""
 
     def __init__(
         self,
@@ -46,6 +46,7 @@ class Series:
         self._rows = rows
         self._rounds = rounds
         self._truth = truth  # plain clang's objects of each row
+        self.failures: list[str] = []
 
     def run(self) -> list[Sample]:
         """All samples."""
@@ -55,18 +56,19 @@ class Series:
         for number in range(self._rounds):
             for row in self._rows:
                 bench = self._benches[row.workload]
-                if row.before:
-                    self._fill(bench, row)
-                bench.write_sources(row)
-                for tool in self._tools:
-                    if row.same_as in self._truth:
-                        self._truth[row.name] = self._truth[row.same_as]
-                        if tool.name == PLAIN:
-                            continue
-                    try:
+                spared = row.same_as in self._truth
+                if spared:
+                    self._truth[row.name] = self._truth[row.same_as]
+                tools = [tool for tool in self._tools if not (spared and tool.name == PLAIN)]
+                try:
+                    if row.before:
+                        self._fill(bench, row)
+                    bench.write_sources(row)
+                    for tool in tools:
                         samples += self._samples(bench, row, tool, number)
-                    except BenchError as error:
-                        say(f"{row.title}, {tool.title}: {error}")
+                except BenchError as error:
+                    say(f"{row.title}: {error}")
+                    self.failures.append(row.title)
         return samples
 
     def _fill(self, bench: Bench, row: Row) -> None:
@@ -75,11 +77,13 @@ class Series:
         bench.write_sources(first)
         for tool in self._tools:
             if tool.caches:
+                tool.bases = bench.bases(first)
                 tool.reset()
                 say(f"{row.title}: filling the store of {tool.title}: {bench.build(tool, first).wall:.1f} s")
 
     def _samples(self, bench: Bench, row: Row, tool: Tool, number: int) -> list[Sample]:
         """A row's builds of a tool."""
+        tool.bases = bench.bases(row)
         if row.empty and not row.before and tool.caches:
             tool.reset()
         if row.unpacked and tool.caches:

@@ -65,6 +65,8 @@ class Tool:
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         self.store = home / "store"
+        #: Directories of the project: that of the next build, then others. Empty: the tool is told none.
+        self.bases: tuple[Path, ...] = ()
         self._empty_config = home / "no-config"
         self._base = dict(env)
         home.mkdir(parents=True, exist_ok=True)
@@ -102,10 +104,6 @@ class Tool:
 
     def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
         """What became of the compiles, by counters that moved: hits, misses ..."""
-        return {}
-
-    def base_directory(self, place: Path) -> dict[str, str]:
-        """The variables that name a checkout, so that another one shares its results."""
         return {}
 
     def size(self) -> Size:
@@ -160,7 +158,8 @@ class Ccache(Tool):
         return (self._program,)
 
     def settings(self) -> dict[str, str]:
-        return {"CCACHE_DIR": str(self.store), "CCACHE_CONFIGPATH": str(self._empty_config)}
+        base = {"CCACHE_BASEDIR": str(self.bases[0]), "CCACHE_NOHASHDIR": "1"} if self.bases else {}
+        return {"CCACHE_DIR": str(self.store), "CCACHE_CONFIGPATH": str(self._empty_config), **base}
 
     def version(self) -> str:
         return self.ask(self._program, "--version").splitlines()[0]
@@ -172,9 +171,6 @@ class Ccache(Tool):
     def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
         names = {"direct_cache_hit": "direct", "preprocessed_cache_hit": "preprocessed", "cache_miss": "miss"}
         return {word: counted[name] for name, word in names.items() if name in counted}
-
-    def base_directory(self, place: Path) -> dict[str, str]:
-        return {"CCACHE_BASEDIR": str(place), "CCACHE_NOHASHDIR": "1"}
 
 
 class Sccache(Tool):
@@ -201,6 +197,7 @@ class Sccache(Tool):
             "SCCACHE_CONF": str(self._empty_config),
             "SCCACHE_SERVER_UDS": str(self._socket),
             "SCCACHE_IDLE_TIMEOUT": "0",
+            "SCCACHE_BASEDIRS": ":".join(map(str, self.bases)),
         }
 
     def version(self) -> str:
@@ -261,7 +258,13 @@ class Hipcache(Tool):
         return (self._program,)
 
     def settings(self) -> dict[str, str]:
-        return {"HIPCACHE_DIR": str(self.store), "HIPCACHE_CONFIG": str(self._empty_config), "HIPCACHE_RESIDENT": "1"}
+        base = {"HIPCACHE_BASEDIR": str(self.bases[0])} if self.bases else {}
+        return {
+            "HIPCACHE_DIR": str(self.store),
+            "HIPCACHE_CONFIG": str(self._empty_config),
+            "HIPCACHE_RESIDENT": "1",
+            **base,
+        }
 
     def version(self) -> str:
         return self.ask(self._program, "--version").strip()
@@ -275,9 +278,6 @@ class Hipcache(Tool):
         names |= {"jobs.frontend.misses": "front ends", "jobs.backend.misses": "back ends"}
         names |= {name: name.partition(".")[2] for name in counted if name.startswith(("passed_through.", "not_kept."))}
         return {word: counted[name] for name, word in names.items() if name in counted}
-
-    def base_directory(self, place: Path) -> dict[str, str]:
-        return {"HIPCACHE_BASEDIR": str(place)}
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, int]:
