@@ -60,7 +60,7 @@ def cuid_of(session: Session, source: str, output: str) -> str:
     output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
     path, basedir, exists = session.command.path, session.files.basedir, session.files.is_there
     output = basedir.without_target(path(output))
-    root = basedir.probe or basedir.path
+    root = basedir.probe or session.engine.basedir
     return make_cuid(path(source), output, session.command.macros, basedir=root, exists=exists)
 
 
