@@ -85,7 +85,7 @@ def provenance_of(
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
-    command, path = session.command, session.files.basedir.path
+    command, path = session.command, session.engine.basedir and session.files.basedir.path
     named = [word for word in command.arguments if path in word]
     if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
         return False

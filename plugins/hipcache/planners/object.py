@@ -75,7 +75,7 @@ def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = (
         command.path(source),
         files.basedir.without_target(command.path(named)),
         [files.basedir.portable(files.basedir.without_target(one)) for one in counted],
-        basedir=files.basedir.probe or files.basedir.path,
+        basedir=files.basedir.probe or session.engine.basedir,
         cwd=command.cwd,
         exists=files.is_there,
         project=project_name,
