@@ -1,10 +1,10 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --standard
-                    | --shared] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links]
+                    [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
-`fuzz_link_flags`, `fuzz_preambles`), and goes on in steps: each step edits something (a header, a flag, the archs, the
+`fuzz_link_flags`), and goes on in steps: each step edits something (a header, a flag, the archs, the
 environment, the way the source is named) or nothing, runs plain clang, then hipcache in one of two stores, and compares
 
     the object's or program's bytes; exit status, standard output and standard error; the dependency file, in which
@@ -31,9 +31,6 @@ from fuzz_assembly import Assembly
 from fuzz_case import LAUNCHER, Case, Difference
 from fuzz_compile import Compile
 from fuzz_links import Link
-from fuzz_preambles import Preambled
-from fuzz_shared import Shared
-from fuzz_standard import Standard
 
 
 def check(
@@ -78,9 +75,6 @@ def check(
 KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "assembler": Assembly,
     "links": Link,
-    "preambles": Preambled,
-    "standard": Standard,
-    "shared": Shared,
 }
 
 
@@ -96,9 +90,6 @@ def main() -> int:
     for name, what in (
         ("assembler", "sources of the GPU's assembler"),
         ("links", "links of relocatable device code"),
-        ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
-        ("standard", "sources that use other parts of the same standard headers each time, with precompiled preambles"),
-        ("shared", "sources for GPUs that are alike, whose front ends are shared"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

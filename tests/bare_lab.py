@@ -59,7 +59,6 @@ class BareLab:
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
             # Tests count passes, and most compile one source once or twice: test_preambles.py
             "HIPCACHE_PREAMBLES": "1" if PREAMBLES else "0",
-            "HIPCACHE_SHARED_FRONT_ENDS": "1" if PREAMBLES else "0",  # likewise: test_shared_front_ends.py
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         if RESIDENT:

@@ -24,8 +24,8 @@ from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.disk.changed import came_since
 from sampling import Case, left_out
+from toolchains import COMPILERS
 
-COMPILERS = ("15", "19")
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # Of a test: its number in this worker, its directory, and whether it has passed.

@@ -192,6 +192,8 @@ def test_a_read_only_file_system_is_told(lab: Lab, small_disk: Path) -> None:
     ended = lab.hipcache(*lab.words(), env={"HIPCACHE_DIR": str(small_disk / "store")})
     assert ended.status == 0
     assert b"mounted read-only" in ended.err
+    assert b"HIPCACHE_READONLY=1" in ended.err
+    assert b"owner" not in ended.err
 
 
 # The native library

@@ -108,7 +108,11 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            try:
+                null = os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                null = os.open("/", os.O_RDONLY)  # a container without it: nothing is read from it, nor written to it
+            os.set_inheritable(null, True)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 

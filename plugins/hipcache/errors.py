@@ -18,6 +18,7 @@ A message says what is wrong, with which 'thing', and why; `hint` says what to d
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable
 
 
@@ -105,6 +106,13 @@ _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def in_words(error: Exception) -> str:
+    """What an error of the system says, without its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"'{os.fsdecode(error.filename)}': {error.strerror}" if error.filename else error.strerror
+
+
 def pass_through_after(error: Exception) -> PassThrough:
     """The reason why the command passes through after `error`."""
     cause = error.__cause__ if isinstance(error, PassThrough) else error
@@ -119,7 +127,7 @@ def pass_through_after(error: Exception) -> PassThrough:
     if isinstance(error, LibraryError):
         return PassThrough("native", error.message)
     if isinstance(error, OSError) and error.errno in _FULL:
-        return PassThrough("store_full", str(error))
+        return PassThrough("store_full", in_words(error))
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return PassThrough("limits", str(error) or "out of memory")
     return PassThrough("internal", f"{type(error).__name__}: {error}")

@@ -30,8 +30,7 @@ class Engine:
     `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `seal`: that of the store's records; `remote`: gives the client of a remote cache, which is
     loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
-    `preambles`, `sharing`: one use of a precompiled preamble, of a shared front end in so many is checked (0: none is
-    used)."""
+    `preambles`: one use of a precompiled header in so many is checked (0: none is used)."""
 
     store: Store
     runner: Runner
@@ -46,7 +45,6 @@ class Engine:
     remote: Callable[[], Client] | None = None
     queue: Callable[[str], object] = bool
     preambles: int = 0
-    sharing: int = 0
     executions: Callable[[], Executions] | None = None
 
     @property

@@ -19,7 +19,7 @@ from hipcache.values import dataclass, field
 class Session:
     """One compile under way. `began`: when, in seconds of the epoch; `notes`: what went wrong without harm, and why
     something was not kept; `served`: in words, what was had from elsewhere; `unobserved`: was something not kept
-    because no pass can be observed here? `counted`: what became of precompiled preambles."""
+    because no pass can be observed here? `counted`: what became of precompiled headers."""
 
     engine: Engine
     command: Command

@@ -15,8 +15,6 @@ What such a module says is read in C (`native/bitcode.c`). What is not known the
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import native
@@ -27,12 +25,9 @@ from hipcache.patterns import pattern
 from hipcache.planning.cuid import clangs_hash
 from hipcache.values import dataclass
 
-# The name of each table of virtual functions begins so (Itanium C++ ABI, 5.1.4).
-VTABLE = b"_ZTV"
 _MAGIC = b"BC\xc0\xde"
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
-_FUNCTION = 8
 _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
@@ -79,29 +74,6 @@ def names(content: bytes, path: str) -> bool:
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
     return assembly.WHY if content.startswith(_MAGIC) and assembly.reads_files(path) else ""
-
-
-def may_need(content: bytes) -> bool:
-    """Does it declare a function that it does not define, and that is none of LLVM's own? (True if it does not read.)
-
-    The text of `native/bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
-    said = native.bitcode(content)
-    parts = list(_parts(said)) if said else []
-    strings = next((part for kind, part in parts if kind == b"n"), None)
-    if strings is None:
-        return True
-    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in parts if kind == b"r")
-    prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
-    return any(not strings[one[1] : one[1] + one[2]].startswith(b"llvm.") for one in prototypes)
-
-
-def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = 0
-    while at < len(said):
-        start = at + 1 + 8
-        (size,) = struct.unpack_from("<Q", said, at + 1)
-        yield said[at : at + 1], said[start : start + size]
-        at = start + size
 
 
 def names_in_object(content: bytes) -> bytes:

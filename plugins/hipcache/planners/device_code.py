@@ -53,14 +53,12 @@ _MARK = "\0"
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`;
-    `one_of_several`: is the source compiled for another arch, too?"""
+    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`."""
 
     unit: DeviceUnit
     name: str
     stem: str
     turn: int
-    one_of_several: bool
 
     @property
     def code(self) -> Output:
@@ -120,7 +118,7 @@ class DeviceCode:
             id=f"front end of {self.name}",
             kind=front.key.kind,
             label=f"front end of {self.name}",
-            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True, one_of_several=self.one_of_several),
+            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True),
             fixed=front.key,
             outputs=(BITCODE, NEUTRAL),
             passing=(BITCODE, NEUTRAL),

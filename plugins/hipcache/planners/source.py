@@ -65,9 +65,8 @@ class SourceGraph:
 
     @property
     def devices(self) -> list[DeviceCode]:
-        several = len(self.cut.devices) > 1
         return [
-            DeviceCode(unit, f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}", self.turn + number, several)
+            DeviceCode(unit, f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}", self.turn + number)
             for number, unit in enumerate(self.cut.devices)
         ]
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from hipcache.disk.reach import components
-from hipcache.disk.special import absolute, is_of_kernel, is_own
+from hipcache.disk.special import HARMLESS, absolute, is_of_kernel, is_own
 from hipcache.processes.ptrace import (
     CONT,
     EVENT_EXEC,
@@ -289,7 +289,7 @@ class _Watched:
                 path = os.path.join(os.readlink(f"/proc/{pid}/fd/{directory}"), raw)
         elif raw.startswith("/proc/self/"):
             path = absolute(raw, working_directory(pid, self._cwd))
-        if path in (os.devnull, "/dev/urandom") or is_own(path) or (path + "/").startswith(self._ignore + "/"):
+        if path in HARMLESS or is_own(path) or (path + "/").startswith(self._ignore + "/"):
             return  # itself, and what it has open: seen when it was opened
         if is_of_kernel(path) and not path.startswith(GPUS):
             raise Unobservable(f"it queries the machine: '{path}'")

@@ -23,7 +23,7 @@ ADVICE = {
     "command_line": _LATER,
     "assembler": "use clang's own assembler: leave out -fno-integrated-as",
     "assembler_files": "preprocess such sources first, or ignore this",
-    "pch": "leave out the precompiled header; hipcache's own preambles give a similar speed-up",
+    "pch": "leave out the precompiled header",
     "coverage": _LATER,
     "modules": "compile HIP without -fmodules",
     "plugin": "run the plugin in a separate build",

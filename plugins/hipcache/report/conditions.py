@@ -33,6 +33,7 @@ KINDS = {
     "locked": "compiles wait, and some units are compiled twice",
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
+_REMOUNT = "set HIPCACHE_READONLY=1 to use what is stored there, or HIPCACHE_DIR to a directory that you can write to"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
@@ -178,14 +179,20 @@ def _denied(place: str) -> tuple[str, str] | None:
         if not os.path.isdir(path):
             return f"'{path}' is not a directory", _WRITABLE
         if not os.access(path, os.W_OK | os.X_OK):
-            return f"'{path}' {_owned(path)}", _WRITABLE
+            return f"'{path}' {_owned(path)}", _REMOUNT if _is_read_only(path) else _WRITABLE
     return None
 
 
+def _is_read_only(path: str) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
 def _owned(path: str) -> str:
+    if _is_read_only(path):
+        return "is on a file system that is mounted read-only"
     try:
-        if os.statvfs(path).f_flag & os.ST_RDONLY:
-            return "is on a file system that is mounted read-only"
         status = os.stat(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
