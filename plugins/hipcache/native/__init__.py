@@ -212,9 +212,10 @@ class Observing:
 
     def __init__(self) -> None:
         """Raises LibraryError, MemoryError."""
+        self._handle = ctypes.c_void_p()
         self._library = load()
         self._library.hipcache_observing.restype = ctypes.c_void_p
-        self._handle = ctypes.c_void_p(self._library.hipcache_observing())
+        self._handle.value = self._library.hipcache_observing()
         if not self._handle:
             raise MemoryError
 
