@@ -226,7 +226,7 @@ def test_without_its_native_library_or_with_an_outdated_one_the_compiler_runs(la
         return ended.err
 
     assert b"nothing is cached: the native library '" in compile_anew()
-    assert b"cannot be loaded" not in compile_anew(), "it is told once"
+    assert compile_anew() == b"", "it is told once"
     assert b"fault  the native library '" in lab.run([*program, "doctor"]).out
     (lab.root / "old.c").write_text("int hipcache_hit(void) { return 1; }\n")
     assert lab.run(["cc", "-shared", "-fPIC", "old.c", "-o", library]).status == 0

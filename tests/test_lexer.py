@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from hip import FULL, LLVM
 from hipcache import native
-from hipcache.inputs import vocabulary
 from hipcache.inputs.comments import without_comments
 from hipcache.inputs.includes import scan
 from hipcache.inputs.keys import digest_bytes
-from hipcache.inputs.lexed import ALL, BARE
+from hipcache.inputs.lexer import ALL, BARE, TABLE
 
 # Time
 
@@ -52,7 +51,7 @@ def test_a_hostile_text_is_looked_at_a_few_times_only(shape: str) -> None:
     begins = (b"", b"#if ", b"#define X ", b'char a[] = "', b"/*", b'R"(')
     for number, begin in enumerate(begins):
         content = begin + piece * (size // len(piece) // len(begins) + 1)
-        found = native.lex(content, vocabulary.TABLE, (0, BARE, ALL)[number % 3])
+        found = native.lex(content, TABLE, (0, BARE, ALL)[number % 3])
         assert found.looked <= 8 * len(content) + 100
         assert len(found.bare) + len(found.lines) + len(found.strings) + len(found.words) <= 4 * len(content) + 100
 

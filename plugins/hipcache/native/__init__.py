@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from hipcache import shared
 from hipcache.errors import LibraryError
 from hipcache.values import dataclass
 
@@ -20,6 +21,17 @@ _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
 _INTERFACE = 10
 _NO_MEMORY = 8
+# Why there is no list of what a pass looked at.
+_WHY = {
+    shared.OBSERVED: "",
+    shared.NO_FILTER: "the kernel has no seccomp user notification (needs Linux 5.5 or newer)",
+    shared.NO_THREAD: "the observer has no thread or no directory",
+    shared.NOT_READABLE: "the kernel does not let us read its memory (process_vm_readv)",
+    shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot describe",
+    shared.TOO_MANY: "it used too many paths",
+    shared.LEFT_BEHIND: "it left processes behind",
+}
+_NOT_RUN = shared.NO_THREAD
 _HINT = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
@@ -212,3 +224,52 @@ def _table(text: bytes) -> ctypes.c_void_p:
 def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     encoded = [os.fsencode(word) for word in words]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
+
+
+class Observing:
+    """A pass under the observer (`observe.c`), which lists each path that it handed to the kernel. `kill` may be called
+    from any thread, and at any time."""
+
+    def __init__(self) -> None:
+        """Raises LibraryError, MemoryError."""
+        self._handle = ctypes.c_void_p()
+        self._library = load()
+        self._library.hipcache_observing.restype = ctypes.c_void_p
+        self._handle.value = self._library.hipcache_observing()
+        if not self._handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.hipcache_observing_free(self._handle)
+
+    def kill(self) -> None:
+        self._library.hipcache_observing_kill(self._handle)
+
+    def run(
+        self,
+        program: str,
+        argv: Sequence[str],
+        directory: str,
+        environ: Mapping[str, str],
+        streams: tuple[int, int, int],
+    ) -> tuple[int, float, bytes, str]:
+        """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
+        a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
+        threads run meanwhile. Raises OSError if it did not run."""
+        seen, status, used = Bytes(), ctypes.c_int(), ctypes.c_int64()
+        ended = self._library.hipcache_observe(
+            self._handle,
+            os.fsencode(program),
+            texts(argv),
+            texts(f"{name}={value}" for name, value in environ.items()),
+            os.fsencode(directory),
+            (ctypes.c_int * 3)(*streams),
+            ctypes.byref(seen),
+            ctypes.byref(status),
+            ctypes.byref(used),
+        )
+        looked = seen.take(self._library)
+        if ended < 0 or ended == _NOT_RUN:
+            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
+        return status.value, used.value / 1e6, looked, _WHY[ended]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from hipcache.native import aside
-from hipcache.native.observing import Observing
+from hipcache.native import Observing, aside
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
 from hipcache.values import dataclass
