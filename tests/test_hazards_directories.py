@@ -309,7 +309,9 @@ def test_checkouts_share_below_the_source_directories_that_are_noted(lab: Lab) -
     assert compile_noted(lab, checkout(lab, "three", "2")).outcome != HIT
 
 
-@pytest.mark.parametrize("flags", [("-g", "-DSIZE=1"), ("-DSIZE=sizeof(__FILE__)",), ("-DSIZE=length()",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "flags", [("-g", "-DSIZE=1"), ("-DSIZE=sizeof(__FILE__)",), ("-DSIZE=length()",)], ids=" ".join
+)
 def test_what_names_a_source_directory_that_is_noted_is_its_own(lab: Lab, flags: tuple[str, ...]) -> None:
     objects = []
     for name in ("one", "longer", "one"):
