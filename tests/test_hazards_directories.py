@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hip import BARE, HIT, LAUNCHER, Compiled, Lab, kernel, only_19
+from hip import BARE, HIT, LAUNCHER, MISS, Compiled, Lab, kernel, only_19
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -280,10 +280,35 @@ def test_a_map_that_leaves_a_part_of_the_base_directory_leaves_each_checkout_its
 
 
 def test_warnings_name_their_own_checkout_under_a_base_directory(lab: Lab) -> None:
+    outcomes = []
     for name in ("one", "two", "one"):
         root = checkout(lab, name)
         lab.write(f"{name}/src/k.hip", kernel("1") + "int f() { int unused = 1; return 0; }\n")
-        assert f"/{name}/src/k.hip" in compile_in(lab, root, "-Wall").messages
+        compiled = compile_in(lab, root, "-Wall")
+        assert f"/{name}/src/k.hip" in compiled.messages
+        outcomes.append(compiled.outcome)
+    assert outcomes == [MISS, HIT, HIT]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("-fmessage-length=40",), "unused"),
+        (("-DTEXT=<basedir>",), "<basedir>"),
+        (("-DTEXT={}-more/k",), "-more/k"),
+    ],
+    ids=["wrapped behind the path", "a mark of the user's", "a path that begins like it"],
+)
+def test_messages_that_may_be_others_in_another_checkout_are_not_shared(
+    lab: Lab, flags: tuple[str, ...], said: str
+) -> None:
+    for name in ("one", "a-longer-name"):
+        root = checkout(lab, name)
+        told = '#define S(X) #X\n#define Q(X) S(X)\n#pragma message(Q(TEXT))\n#pragma message("unused")\n'
+        lab.write(f"{name}/src/k.hip", told + kernel("1"))
+        compiled = compile_in(lab, root, *(flag.replace("{}", str(root)) for flag in flags))
+        assert said in compiled.messages
+        assert compiled.outcome != HIT
 
 
 def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: Lab) -> None:

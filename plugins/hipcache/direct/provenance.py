@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hipcache.cache.entries import unpack
+from hipcache.cache.entries import Entry, unpack
 from hipcache.delivery import files, rules
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
@@ -17,6 +17,7 @@ from hipcache.inputs.watched import FILE, Watched
 from hipcache.model import Cache, End, Graph
 from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.command import words_of
+from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 
 # The content of these files comes from the kernel, and changes without their status.
@@ -94,9 +95,14 @@ def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
         return False
     passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
     return all(
-        any(entry.reads == end.result.reads and not entry.base for entry in unpack(_record(session, end)))
+        any(entry.reads == end.result.reads and _holds_everywhere(entry) for entry in unpack(_record(session, end)))
         for end in passes
     )
+
+
+def _holds_everywhere(entry: Entry) -> bool:
+    """Is it the same in every checkout, its messages, too?"""
+    return not entry.base and BASEDIR_MARK not in entry.text
 
 
 def _record(session: Session, end: End) -> bytes | None:

@@ -71,8 +71,9 @@ class ObservedPass:
                 _check_layout(made)
             if inodes.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
-        hidden = front.hides_paths_for_good or session.files.basedir.named_in(done.done.stderr)
-        hidden = hidden or any(session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps)
+        hidden = front.hides_paths_for_good or any(
+            session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps
+        )
         trace = PassTrace(trace.reads, trace.files, trace.names_base or named or hidden)
         return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)
 
