@@ -27,7 +27,7 @@ from measure import timed
 from page import say
 from tool import Hipcache, base_environment, find_compiler, find_ninja, find_program
 from trouble import BenchError
-from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("distributed", __doc__, rounds=1)
     parser.add_argument("--sources", default=",".join(NAMES[1:3]), help=f"of {','.join(NAMES)}")
     parser.add_argument("--workers", default="0,1,2", help="numbers of workers, one build each (default: 0,1,2)")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:

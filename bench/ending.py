@@ -25,6 +25,7 @@ import page
 from page import say
 from tool import base_environment, find_program
 from trouble import BenchError
+from workload import COMPILERS
 
 WORDS = (
     "-x",
@@ -48,7 +49,7 @@ LIMIT = 600
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("ending", __doc__, rounds=20)
-    parser.add_argument("--compiler", default="clang++-19", help="the compiler (default: clang++-19)")
+    parser.add_argument("--compiler", default=COMPILERS[-1], help=f"the compiler (default: {COMPILERS[-1]})")
     parser.add_argument("--seed", type=int, default=1, help="of the random moments")
     options = parser.parse_args(argv)
 

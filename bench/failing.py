@@ -23,7 +23,7 @@ from page import say
 from tool import Hipcache, Tool, base_environment, find_program
 from trouble import BenchError
 from warm import SMALL
-from workload import DEBIAN, DEBIAN_ARCHS
+from workload import COMPILERS, DEBIAN, DEBIAN_ARCHS
 
 WRONG = {
     "all passes": "__device__ int f() {{ return wrong_{number}; }}\n",
@@ -54,7 +54,7 @@ class Row:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("failing", __doc__, rounds=9)
-    parser.add_argument("--compilers", default="clang++-15,clang++-19", help="(default: clang++-15,clang++-19)")
+    parser.add_argument("--compilers", default=",".join(COMPILERS), help=f"(default: {','.join(COMPILERS)})")
     parser.add_argument("--kinds", default=",".join(WRONG), help="of failures (default: all)")
     options = parser.parse_args(argv)
 

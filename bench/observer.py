@@ -29,7 +29,7 @@ from measure import Times
 from page import say
 from tool import base_environment, find_program
 from trouble import BenchError
-from workload import DEBIAN
+from workload import COMPILERS, DEBIAN
 
 HERE = Path(__file__).resolve().parent
 WAYS = ("plain", "observed", "preloaded")
@@ -42,7 +42,7 @@ HIP = "#include <hip/hip_runtime.h>\n__global__ void k(float *a) { a[threadIdx.x
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("observer", __doc__, rounds=30)
-    parser.add_argument("--compiler", nargs="*", default=["clang++-15", "clang++-19"], help="the compilers")
+    parser.add_argument("--compiler", nargs="*", default=[*COMPILERS], help="the compilers")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:

@@ -30,7 +30,7 @@ from page import say
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm import SMALL
-from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = page.parser("remote", __doc__, rounds=5)
     parser.add_argument("--objects", type=int, default=60, help="sources of the build (default: 60)")
     parser.add_argument("--delay", type=float, default=20.0, help="milliseconds of a round trip (default: 20)")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     parser.add_argument("--light", action="store_true", help="sources without headers")
     parser.add_argument("--without", action="append", default=[], choices=OTHERS, help="leave that one out")
     options = parser.parse_args(argv)

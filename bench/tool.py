@@ -36,7 +36,7 @@ def find_program(name: str, advice: str) -> str:
 
 
 def find_compiler(name: str) -> str:
-    return find_program(name, "install Debian's package 'clang-15', or name one with --compiler")
+    return find_program(name, "install Debian's package 'hipcc', or name one with --compiler")
 
 
 def find_ninja() -> str:

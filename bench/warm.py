@@ -36,7 +36,7 @@ from phases import build_launcher_of_phases
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm_tables import render
-from workload import DEBIAN, DEBIAN_ARCHS, HERE, Compile, compile_of, rocprim
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, HERE, Compile, compile_of, rocprim
 
 SMALL = """\
 #include <hip/hip_runtime.h>
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--objects", type=int, default=60, help="sources of the ninja build (default: 60)")
     parser.add_argument("--takes", type=int, default=10, help="single compiles in each turn (default: 10)")
     parser.add_argument("--entries", type=int, default=LARGE, help=f"entries of the large store (default: {LARGE})")
-    parser.add_argument("--compiler", default="clang++-15", help="the compiler (default: clang++-15)")
+    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
     options = parser.parse_args(argv)
 
     def measure(directory: Path) -> tuple[Mapping[str, object], str]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "scripts"))
+from hip_toolchain import chosen, hips_own  # noqa: E402
 
 #: The kinds of edit. A host edit may have a number behind it: each number is another edit.
 HOST, COMMENT, HEADER, DEVICE_IF = "host", "comment", "header", "device-if"
@@ -114,8 +117,10 @@ class Workload:
         return compile_of(words, archs, root / source, flat(source))
 
 
-#: Debian's clang does not find Debian's device libraries by itself.
-DEBIAN = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+#: HIP's own clang, and the flags with which it finds HIP: Debian 12's does not find its device libraries by itself.
+COMPILERS = tuple(toolchain.name for toolchain in chosen())
+COMPILER = hips_own().name
+DEBIAN = hips_own().flags
 
 #: Architectures that Debian's device libraries and rocPRIM both cover.
 DEBIAN_ARCHS = Architectures(

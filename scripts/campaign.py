@@ -32,11 +32,12 @@ from campaigns.packets import Packets
 from campaigns.place import Finding, Place
 from campaigns.signals import Signals
 from campaigns.users import Users
+from hip_toolchain import chosen
 
 ALL: tuple[type[Campaign], ...] = (Kills, Corruptions, Users, Disks, Limits, Signals, Crowds, Packets)
 CAMPAIGNS = {one.name: one for one in ALL}
 LAUNCHER = (str(Path(sys.executable).with_name("hipcache")),)
-COMPILER = "/usr/bin/clang++-19"
+COMPILER = f"/usr/bin/{chosen()[-1].name}"
 
 
 def run(

@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from hip_toolchain import chosen, hips_own
+
 LAUNCHER = (sys.executable, "-m", "hipcache")
-COMPILERS = ("/usr/bin/clang++-15", "/usr/bin/clang++-19")
-REAL = ("--rocm-path=/usr", "--rocm-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+COMPILERS = tuple(f"/usr/bin/{toolchain.name}" for toolchain in chosen())
+REAL = hips_own().flags
 BARE = ("-nogpuinc", "-nogpulib")
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-O", "-Ofast", "-Og")
 

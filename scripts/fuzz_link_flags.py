@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fuzz_case import table
+from fuzz_case import COMPILERS, table
 
 OLD: tuple[str, ...] = ()
 NEW = ("--offload-new-driver",)
-#: (compiler, flags that choose the offload driver). Of clang 15 the new one's links are left to it.
+#: (compiler, flags that choose the offload driver). Of most clangs the new one's links are left to it.
 DRIVERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    *(("/usr/bin/clang++-15", OLD), ("/usr/bin/clang++-19", OLD)) * 3,
-    *(("/usr/bin/clang++-19", NEW),) * 5,
-    ("/usr/bin/clang++-15", NEW),
+    *((compiler, OLD) for compiler in COMPILERS * 3),
+    *((COMPILERS[-1], NEW),) * 5,
+    (COMPILERS[0], NEW),
 )
 # What one project is compiled for.
 ARCHS = table("""

@@ -37,6 +37,11 @@ class Toolchain:
         return self.root / "bin" / "clang++"
 
     @property
+    def name(self) -> str:
+        """The compiler's name on PATH."""
+        return f"clang++-{self.version}"
+
+    @property
     def has_new_driver(self) -> bool:
         """Is the new offload driver its default?"""
         return int(self.version) >= _NEW_DRIVER

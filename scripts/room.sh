@@ -65,7 +65,8 @@ make_room() {
     mv "$part" "$root"
 }
 
-# Makes the mounts in a namespace that nobody else sees, and becomes the command.
+# Makes the mounts in a namespace that nobody else sees, and runs the command there: as the first process of a namespace
+# it waits for those that others leave behind.
 enter() {
     local root=$1 beside=$2 file options
     shift 2
@@ -88,7 +89,7 @@ enter() {
     [ -z "${ROOM_OF_USER:-}" ] || options+=,userxattr
     mount -t overlay -o "$options" overlay "$root$here" || cannot "an overlay of '$here' cannot be mounted in '$root'"
     # shellcheck disable=SC2016
-    exec chroot "$root" /usr/bin/env -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR -u TMPDIR -u LC_ALL -u LANG HOME=/root \
+    chroot "$root" /usr/bin/env -u XDG_CACHE_HOME -u XDG_RUNTIME_DIR -u TMPDIR -u LC_ALL -u LANG HOME=/root \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$here" "$@"
 }
@@ -96,6 +97,7 @@ enter() {
 if [ "${1:-}" = --enter ]; then
     shift
     enter "$@"
+    exit
 fi
 
 suite=${1:-}
@@ -125,9 +127,8 @@ root=$(cd "$rooms" && pwd)/$suite
 beside=$root.checkouts/${here//\//-}
 mkdir -p "$beside"
 
-inside() {
-    unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside" "$@"
-}
+# unshare does not end by SIGTERM: it is killed when this script ends.
+inside=(setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child -- "$0" --enter "$root" "$beside")
 
 # Two commands would see each other's writes in an order that overlayfs leaves open.
 exec 9>"$beside/lock" 8>"$root.lock"
@@ -137,7 +138,7 @@ if [ ${#packages[@]} -gt 0 ]; then
     mapfile -t packages < <(comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) \
         <(dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Package}\n' | sort -u))
     [ ${#packages[@]} -eq 0 ] ||
-        inside env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
+        "${inside[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >&2
 fi
 exec 8>&-
 if [ $# -eq 0 ]; then
@@ -145,4 +146,4 @@ if [ $# -eq 0 ]; then
     exit
 fi
 flock --nonblock 9 || { echo "room: waiting for another command of this checkout" >&2; flock 9; }
-inside "$@"
+"${inside[@]}" "$@"

@@ -1,4 +1,4 @@
-"""A lab in which Debian's real hipcc, in Perl, compiles with clang 15."""
+"""A lab in which Debian's real hipcc compiles: the one in Perl with clang 15, or a newer one, a program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hip import ARCHS, BARE, CUID, HIT, PASSED_THROUGH, Compiled, Lab
+from hip import ARCHS, BARE, COMPILERS, CUID, HIT, PASSED_THROUGH, Compiled, Lab
 
 SOURCE = """\
 #include "hip_in_short.hpp"
@@ -20,7 +20,7 @@ extern "C" int host() { return VALUE; }
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    lab = Lab.make(tmp_path, "15")
+    lab = Lab.make(tmp_path, COMPILERS[0])
     lab.write("k.cpp", SOURCE)
     time.sleep(0.02)
     return lab

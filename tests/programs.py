@@ -50,7 +50,7 @@ def linking_toolchain(root: Path, version: str) -> Path:
     """A clang of its own that links relocatable device code. The driver's path."""
     compiler = toolchain(root, version)
     origin = LLVM[version] / "bin"
-    for name in ("llvm-mc", "llvm-objcopy", "clang-offload-packager"):
+    for name in ("llvm-mc", "clang-offload-packager"):
         (root / "bin" / name).symlink_to(origin / name)
     # It looks for the others beside the file that it is.
     shutil.copy2(origin / "clang-linker-wrapper", root / "bin")

@@ -29,6 +29,8 @@ def own_hipcc(lab: Lab, name: str = "own") -> Path:
     """A copy of hipcc that a test may change, old enough to be remembered."""
     directory = lab.root / name
     directory.mkdir()
+    if not Path("/usr/bin/hipcc.pl").exists():
+        pytest.skip("this hipcc is a program")
     for file in ("/usr/bin/hipcc", "/usr/bin/hipcc.pl", "/usr/bin/hipvars.pm"):
         shutil.copy(file, directory)
     return directory / "hipcc"
@@ -96,7 +98,8 @@ def test_architectures_may_come_by_a_variable_or_by_hipccs_old_option(lab: Lab) 
     warm(lab)
     command = [word for word in words() if "-arch=" not in word]
     assert lab.same(command, env={"HCC_AMDGPU_TARGET": "gfx906,gfx90a"}).outcome == HIT
-    assert lab.same(words("--amdgpu-target=gfx90a")).counted.served == {"gfx90a", "host"}
+    if not lab.run(words("--amdgpu-target=gfx90a")).err:  # newer ones warn of it
+        assert lab.same(words("--amdgpu-target=gfx90a")).counted.served == {"gfx90a", "host"}
 
 
 def test_options_that_hipcc_takes_from_a_variable_are_options(lab: Lab) -> None:
@@ -120,9 +123,9 @@ def test_without_an_architecture_it_is_that_of_the_machine(lab: Lab) -> None:
     assert lab.same(command, env=env).counted.missed == {"gfx90a"}
 
 
-@pytest.mark.skipif(os.path.exists(syscalls.GPUS), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(syscalls.GPUS[0]), reason="this machine has a GPU")
 def test_a_hipcc_that_looks_for_gpus_is_cached_as_long_as_there_is_none(lab: Lab) -> None:
-    looks = script(lab.root / "hipcc", f'[ -d {syscalls.GPUS}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
+    looks = script(lab.root / "hipcc", f'[ -d {syscalls.GPUS[0]}kfd/topology ] && exit 1\nexec /usr/bin/hipcc "$@"\n')
     assert [lab.same(words(hipcc=str(looks))).outcome for _ in range(2)] == [MISS, HIT]
 
 
@@ -166,7 +169,8 @@ def test_another_clang_by_hipccs_variable_is_another_compiler(lab: Lab) -> None:
     (lab.root / "newer" / "bin").mkdir(parents=True)
     (lab.root / "newer" / "lib" / "clang" / "19.1.7").mkdir(parents=True)  # hipcc 5 looks for it there
     for name in ("clang", "clang++"):
-        (lab.root / "newer" / "bin" / f"{name}-15").symlink_to(LLVM["19"] / "bin" / name)
+        for called in (name, f"{name}-{lab.version}"):
+            (lab.root / "newer" / "bin" / called).symlink_to(LLVM["19"] / "bin" / name)
     newer = {"HIP_CLANG_PATH": str(lab.root / "newer" / "bin")}
     after = warm(lab, "-g", env=newer)
     assert after.object != before.object
@@ -272,7 +276,7 @@ def test_watching_reaps_no_other_child_of_the_thread(lab: Lab) -> None:
         ignore=ignore,
     )
     assert not isinstance(reached, str), reached
-    assert reached.argv[0] == "/usr/bin/clang++-15"
+    assert tools.is_clang(reached.argv[0])
     assert other.wait() == 7
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)

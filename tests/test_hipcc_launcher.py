@@ -24,8 +24,9 @@ def test_a_directory_for_hip_clang_path_caches_what_hipcc_runs(lab: Lab) -> None
     plain = lab.run(command)
     made = (lab.root / "out.o").read_bytes()
     (lab.root / "clang" / "bin").mkdir(parents=True)
-    (lab.root / "clang" / "lib").symlink_to(LLVM["15"] / "lib")
-    script(lab.root / "clang/bin/clang++-15", f'exec {" ".join(LAUNCHER)} {LLVM["15"]}/bin/clang++ "$@"\n')
+    (lab.root / "clang" / "lib").symlink_to(LLVM[lab.version] / "lib")
+    for name in ("clang++", f"clang++-{lab.version}"):
+        script(lab.root / "clang/bin" / name, f'exec {" ".join(LAUNCHER)} {LLVM[lab.version]}/bin/clang++ "$@"\n')
     env = {"HIP_CLANG_PATH": str(lab.root / "clang/bin")}
     for expected in (MISS, HIT):
         (lab.root / "out.o").unlink()
@@ -86,7 +87,7 @@ KINDS = ("perl", "binary")
 def newer_hipcc(lab: Lab, kind: str) -> str:
     path = lab.write("newer/hipcc", NEWER_HIPCC.replace("BINARY", str(int(kind == "binary"))))
     path.chmod(0o755)
-    lab.environ["HIP_CLANG_PATH"] = f"{LLVM['15']}/bin"
+    lab.environ["HIP_CLANG_PATH"] = f"{LLVM[lab.version]}/bin"
     return str(path)
 
 
@@ -131,7 +132,7 @@ def test_newer_hipcc_takes_its_clang_from_the_directory_by_its_own_name(lab: Lab
     command = words(hipcc=newer_hipcc(lab, kind))
     assert lab.run(command).status == 0
     made = (lab.root / "out.o").read_bytes()
-    script(lab.write(f"scripts/{name}", ""), f'exec {LAUNCHER[0]} {LLVM["15"]}/bin/{name} "$@"\n')
+    script(lab.write(f"scripts/{name}", ""), f'exec {LAUNCHER[0]} {LLVM[lab.version]}/bin/{name} "$@"\n')
     for expected in (MISS, HIT):
         (lab.root / "out.o").unlink()
         assert lab.run(command, env={"HIP_CLANG_PATH": str(lab.root / "scripts")}).status == 0
@@ -166,9 +167,9 @@ def test_hipcache_before_hipcc_and_inside_it_is_one_compile(lab: Lab, kind: str)
 
 def test_a_launcher_inside_hipcc_is_no_hindrance(lab: Lab) -> None:
     """One that is not ours, and ours: the compiler is what stands behind it."""
-    hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
+    hipcc = script(lab.root / "hipcc", f'exec {LAUNCHER[0]} {LLVM[lab.version]}/bin/clang++ -x hip "$@"\n')
     named = script(lab.root / "ccache", 'exec "$@"\n')
-    other = script(lab.root / "hipcc.bin", f'exec {named} {LLVM["15"]}/bin/clang++ -x hip "$@"\n')
+    other = script(lab.root / "hipcc.bin", f'exec {named} {LLVM[lab.version]}/bin/clang++ -x hip "$@"\n')
     assert lab.same(words(hipcc=str(other))).outcome == MISS
     assert lab.same(words(hipcc=str(other))).outcome == HIT
     assert lab.hipcache(*words(hipcc=str(hipcc))).status == 0
@@ -179,7 +180,7 @@ def test_a_launcher_inside_hipcc_is_no_hindrance(lab: Lab) -> None:
 
 def test_ccache_gets_what_is_no_hip_and_hipcache_keeps_what_is(lab: Lab) -> None:
     ccache = script(lab.root / "ccache", 'echo "$@" >>ccache.log\nexec "$@"\n')
-    clang = str(LLVM["15"] / "bin" / "clang++")
+    clang = str(LLVM[lab.version] / "bin" / "clang++")
     lab.write("x.cpp", "int x() { return 1; }\n")
     plain = [str(ccache), clang, "-c", "x.cpp", "-o", "x.o"]
     assert lab.hipcache(*plain).status == 0
@@ -196,9 +197,9 @@ def test_ccache_gets_what_is_no_hip_and_hipcache_keeps_what_is(lab: Lab) -> None
 def test_a_real_ccache_behind_hipcache_keeps_plain_cpp_alone(lab: Lab) -> None:
     lab.environ |= {"CCACHE_DIR": str(lab.root / "ccache"), "CCACHE_CONFIGPATH": str(lab.root / "ccache.conf")}
     lab.write("x.cpp", "int x() { return 1; }\n")
-    hip = ["ccache", "clang++-15", *ARCHS, *BARE, CUID, "-x", "hip", "-c", "k.cpp", "-o", "out.o"]
+    hip = ["ccache", f"clang++-{lab.version}", *ARCHS, *BARE, CUID, "-x", "hip", "-c", "k.cpp", "-o", "out.o"]
     for served in range(2):
-        assert lab.hipcache("ccache", "clang++-15", "-c", "x.cpp", "-o", "x.o").status == 0
+        assert lab.hipcache("ccache", f"clang++-{lab.version}", "-c", "x.cpp", "-o", "x.o").status == 0
         assert lab.counted().reason == "not_hip"
         assert lab.hipcache(*hip).status == 0
         assert lab.counted().outcome == (MISS, HIT)[served]

@@ -67,7 +67,7 @@ def test_hipcc_that_prints_something_is_left_alone(lab: Lab) -> None:
     pass_wrapper(lab, words(hipcc=str(talks)))
 
 
-@pytest.mark.skipif(os.path.exists(syscalls.GPUS), reason="this machine has a GPU")
+@pytest.mark.skipif(os.path.exists(syscalls.GPUS[0]), reason="this machine has a GPU")
 def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> None:
     """Debian's rocm_agent_enumerator does, where nobody names an architecture."""
     command = [word for word in words() if "-arch=" not in word]
@@ -77,9 +77,18 @@ def test_hipcc_that_complains_about_a_missing_gpu_is_left_alone(lab: Lab) -> Non
     assert b"--offload-arch=" in lab.hipcache("explain", "out.o").out
 
 
-def test_hipcc_that_opens_a_gpu_is_left_alone(lab: Lab) -> None:
-    asks = script(lab.root / "hipcc", '[ -e /dev/kfd ]\nexec /usr/bin/hipcc "$@"\n')
+@pytest.mark.parametrize("look", ["[ -e {} ]", "head -c 1 {} >/dev/null"])
+def test_hipcc_that_looks_at_a_device_is_left_alone(lab: Lab, look: str) -> None:
+    """There may be no GPU here: another device stands for it."""
+    asks = script(lab.root / "hipcc", f'{look.format("/dev/zero")}\nexec /usr/bin/hipcc "$@"\n')
     pass_wrapper(lab, words(hipcc=str(asks)))
+
+
+@pytest.mark.parametrize("look", ["[ -e {} ]", "cat {} 2>/dev/null"])
+def test_hipcc_that_finds_no_device_is_cached(lab: Lab, look: str) -> None:
+    """There, the next look finds that one came."""
+    asks = script(lab.root / "hipcc", f'{look.format("/dev/hipcache-none")}\nexec /usr/bin/hipcc "$@"\n')
+    assert [lab.same(words(hipcc=str(asks))).outcome for _ in range(2)] == [MISS, HIT]
 
 
 def test_hipcc_for_nvidia_is_left_alone(lab: Lab) -> None:

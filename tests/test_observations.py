@@ -84,7 +84,7 @@ def test_without_a_list_neither() -> None:
 
 
 def test_the_kernels_list_of_gpus_is_read_again() -> None:
-    path = f"{GPUS}kfd/topology/nodes"
+    path = f"{GPUS[0]}kfd/topology/nodes"
     found = observations(rows(f"s-{path}"), "/", ignore="/ignored")
     assert found[1:] == (() if os.path.exists(path) else (Observation(STAT, path, ""),))
 

@@ -46,6 +46,7 @@ def toolchain(root: Path, version: str) -> Path:
         shutil.copy2(origin / "bin" / name, root / "bin" / name)
     (root / "bin" / "clang++").symlink_to("clang")
     (root / "bin" / "ld.lld").symlink_to("lld")
+    (root / "bin" / "llvm-objcopy").symlink_to(origin / "bin" / "llvm-objcopy")  # the bundler starts it
     for entry in (origin / "lib").iterdir():
         (root / "lib" / entry.name).symlink_to(entry)
     return root / "bin" / "clang++"

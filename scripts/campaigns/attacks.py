@@ -12,9 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+from hip_toolchain import chosen
 from hipcache.store.local import LocalStore
 
 from campaigns.place import Place
+
+LLVM = chosen()[-1].root
 
 # The same length as `work/k0.o` and `work/k0.d`, so that a path in any format can be exchanged.
 INSTEAD = {"work/k0.o": "home/.b_l", "work/k0.d": "home/.p_f"}
@@ -74,7 +77,7 @@ def names(place: Place, dice: Random) -> str:
 def plans(place: Place, dice: Random) -> str:
     """Remembered plans that name a program of the attacker's."""
     canary = place.root / "shared" / "canary"
-    canary.write_text(f'#!/bin/sh\necho ran >>{place.root}/shared/ran\nexec /usr/bin/clang-19 "$@"\n')
+    canary.write_text(f'#!/bin/sh\necho ran >>{place.root}/shared/ran\nexec {LLVM}/bin/clang "$@"\n')
     canary.chmod(0o755)
 
     def changed(payload: bytes) -> bytes:
@@ -82,7 +85,7 @@ def plans(place: Place, dice: Random) -> str:
             text = zlib.decompress(payload)
         except zlib.error:
             return payload
-        for program in (b"/usr/lib/llvm-19/bin/clang", b"/usr/lib/llvm-19/bin/lld"):
+        for program in (os.fsencode(LLVM / "bin/clang"), os.fsencode(LLVM / "bin/lld")):
             text = text.replace(b'"' + program, b'"' + os.fsencode(canary))
         return zlib.compress(text, 1)
 

@@ -7,7 +7,7 @@ to compile (`observe.until`). The command that clang would have got is kept with
 at, and is compiled as if the user had written it. While nothing of that changes, no hipcc is started.
 
 Where no architecture is named, hipcc has `rocm_agent_enumerator` ask the kernel for the machine's GPUs: what that says
-(`syscalls.GPUS`) is looked at again for each compile, too.
+(`syscalls.GPUS`), and that a device is not there, is looked at again for each compile, too.
 
 A hipcc that prints something (as that program does where there is no GPU), opens a GPU itself, writes a file, or has
 more to do after clang is left alone: a command cannot stand for that. What it prints after clang is not seen: the

@@ -15,8 +15,9 @@ from hipcache.values import dataclass
 STAT, LINK, READ, LIST = "stat", "link", "read", "list"
 # What is no path (the root stands for one): the processor, by instructions that no list shows (native/processor.c).
 PROCESSOR = "processor"
-# The kernel lists the AMD GPUs here: files that can be looked at again, unlike all else that is asked of the machine.
-GPUS = "/sys/class/kfd/"
+# The kernel lists the AMD GPUs here (ROCm's libraries also look through all of PCI, and for memory nodes): files that
+# can be looked at again, unlike all else that is asked of the machine.
+GPUS = ("/sys/class/kfd/", "/sys/bus/pci", "/sys/devices/")
 
 OPEN_FLAGS_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 AT_FDCWD = 2**64 - 100

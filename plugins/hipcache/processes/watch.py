@@ -291,9 +291,10 @@ class _Watched:
             path = absolute(raw, working_directory(pid, self._cwd))
         if path in HARMLESS or is_own(path) or (path + "/").startswith(self._ignore + "/"):
             return  # itself, and what it has open: seen when it was opened
-        if is_of_kernel(path) and not path.startswith(GPUS):
-            raise Unobservable(f"it queries the machine: '{path}'")
         there = os.path.lexists(path) if how == LINK else os.path.exists(path)
+        # Of what is not there, that is all that there is to see: as of a GPU's device.
+        if is_of_kernel(path) and not path.startswith(GPUS) and os.path.lexists(path):
+            raise Unobservable(f"it queries the machine: '{path}'")
         if self.seen.setdefault((how, path), there) != there:
             raise Unobservable(f"'{path}' changes while it runs")
 
