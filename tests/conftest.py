@@ -25,7 +25,7 @@ from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.disk.changed import came_since
 from sampling import Case, left_out
 
-COMPILERS = ("15", "19")
+COMPILERS = tuple(os.environ.get("X", "15 19").split())
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # Of a test: its number in this worker, its directory, and whether it has passed.

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rewriting import script, write_files
 
+# Behind the version of a clang that compiles with the new offload driver.
+NEW = "-new"
 LLVM = {version: Path(f"/usr/lib/llvm-{version}") for version in ("15", "19", "22")}
 DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 
@@ -16,7 +18,9 @@ def toolchain(root: Path, version: str) -> Path:
     origin = LLVM[version]
     (root / "bin").mkdir(parents=True)
     (root / "lib").mkdir()
-    for name in ("clang", "lld", "clang-offload-bundler"):
+    wrapper = () if version == "15" else ("clang-linker-wrapper",)
+    packager = {"19": ("clang-offload-packager",), "22": ("llvm-offload-binary",)}.get(version, ())
+    for name in ("clang", "lld", "clang-offload-bundler", *wrapper, *packager):
         shutil.copy2(origin / "bin" / name, root / "bin" / name)
     (root / "bin" / "clang++").symlink_to("clang")
     (root / "bin" / "ld.lld").symlink_to("lld")
