@@ -18,10 +18,11 @@ def toolchain(root: Path, version: str) -> Path:
     origin = LLVM[version]
     (root / "bin").mkdir(parents=True)
     (root / "lib").mkdir()
-    wrapper = () if version == "15" else ("clang-linker-wrapper",)
-    packager = {"19": ("clang-offload-packager",), "22": ("llvm-offload-binary",)}.get(version, ())
-    for name in ("clang", "lld", "clang-offload-bundler", *wrapper, *packager):
-        shutil.copy2(origin / "bin" / name, root / "bin" / name)
+    # (The linker wrapper looks for the others beside the file that it is.)
+    wrapper = ("clang-linker-wrapper", "clang-offload-packager", "llvm-offload-binary")
+    for name in ("clang", "lld", "clang-offload-bundler", *wrapper):
+        if (origin / "bin" / name).exists():
+            shutil.copy2(origin / "bin" / name, root / "bin" / name)
     (root / "bin" / "clang++").symlink_to("clang")
     (root / "bin" / "ld.lld").symlink_to("lld")
     for entry in (origin / "lib").iterdir():
