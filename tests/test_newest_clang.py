@@ -78,10 +78,10 @@ def test_another_linker_of_the_device_links_again(lab: Lab, tmp_path: Path) -> N
     program.build()
     compiler = toolchain(tmp_path / "llvm", "22")
     lld = tmp_path / "llvm" / "bin" / "lld"
-    script(lld, f'exec {LLVM["22"]}/bin/${0##*/} "$@" --build-id=none\n')
+    script(lld, f'exec {LLVM["22"]}/bin/$(basename $0) "$@" --build-id=none\n')
     own = Program(Lab(lab.root, "22", str(compiler), lab.environ), lab.driver)
     settle()
     assert own.link()[1].outcome == MISS
-    script(lld, f'exec {LLVM["22"]}/bin/${0##*/} "$@" --build-id=0xab\n')
+    script(lld, f'exec {LLVM["22"]}/bin/$(basename $0) "$@" --build-id=0xab\n')
     settle()
     assert own.link()[1].missed == ALL
