@@ -1,4 +1,4 @@
-# make demo | test | test-full | bench | setup, each from a fresh clone. `make setup` installs what is missing.
+# make demo | test | test-full | test-rooms | bench | setup, each from a fresh clone. `make setup` installs what is missing.
 
 # Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
 export HIP_PLATFORM := amd
@@ -11,22 +11,21 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 WORKERS ?= $(shell expr $$(nproc) + 2)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Small sources, of which front ends take most: without precompiled preambles too.
-SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache,no-preambles --scenarios cold,host,added \
-	--forms ninja --runs 1 --out build/bench/small
 WARM_ARGS ?=
 LINK_ARGS ?=
 MODULES_ARGS ?=
-CLONE_ARGS ?=
 FAILING_ARGS ?=
+# SUITE:CLANG ... (default: all)
+ROOMS ?=
 
-.PHONY: help setup demo test test-full check bench clean
+.PHONY: help setup demo test test-full test-rooms check bench clean
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
 	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang"
 	@echo "make test       types, lint, all tests (a sample of the large matrices)"
 	@echo "make test-full  the same with every case of every matrix"
+	@echo "make test-rooms some of them with clang 21 to 24, in roots of newer Debian (scripts/room.sh)"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
 # `make test` also builds packages and IREE modules; who tries the demo need not have what these take.
@@ -56,16 +55,16 @@ test-full: test
 	    tests/test_direct.py tests/test_direct_damage.py tests/test_direct_library.py tests/test_direct_settings.py
 	TEST_PREAMBLES=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_identity.py
 
+test-rooms:
+	@scripts/test_rooms.sh $(ROOMS)
+
 bench:
 	@scripts/setup.sh --iree test bench
-	.venv/bin/python bench/run.py $(BENCH_ARGS)
-	.venv/bin/python bench/run.py $(SMALL_ARGS)
+	.venv/bin/python bench/run.py --out build/bench $(BENCH_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
-	.venv/bin/python bench/clone.py $(CLONE_ARGS)
 	.venv/bin/python bench/failing.py $(FAILING_ARGS)
-	.venv/bin/python bench/comments.py $(COMMENTS_ARGS)
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache

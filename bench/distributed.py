@@ -23,7 +23,6 @@ from pathlib import Path
 
 import page
 from build import ninja_file
-from durations import NAMES, SOURCES
 from measure import timed
 from page import say
 from tool import Hipcache, base_environment, find_compiler, find_ninja, find_program
@@ -33,6 +32,8 @@ from workload import DEBIAN, DEBIAN_ARCHS, Compile, compile_of
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 ARCHES = 8
+SOURCES = Path(__file__).resolve().parent / "sources"
+NAMES = ("sort", "reduce", "scan", "merge_sort")
 
 
 @dataclass(frozen=True)

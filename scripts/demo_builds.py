@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hip_toolchain import hips_own
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 PROGRAMS = CHECKOUT / ".venv" / "bin"
 
@@ -52,7 +54,10 @@ class Build:
     def configure(self, arches: tuple[str, ...]) -> None:
         command = [str(PROGRAMS / "cmake"), "-S", str(self.source), "-B", str(self.directory), "-G", "Ninja"]
         command += [f"-DCMAKE_MAKE_PROGRAM={PROGRAMS / 'ninja'}", f"-DCMAKE_HIP_ARCHITECTURES={';'.join(arches)}"]
-        command += ["--toolchain", str(self.source / "debian-12.cmake"), *self.options]
+        toolchain = hips_own()
+        if toolchain.flags:
+            command += ["--toolchain", str(self.source / "debian-12.cmake")]
+        command += [f"-DCMAKE_HIP_COMPILER={toolchain.compiler}", "-DCMAKE_HIP_PLATFORM=amd", *self.options]
         done = subprocess.run(
             command, env=self.environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )

@@ -1,10 +1,10 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --preambles | --standard
-                    | --shared] [--compiler CLANG] [--launcher WORD...] [--keep DIR]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --objects | --labels]
+                    [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
-`fuzz_link_flags`, `fuzz_preambles`), and goes on in steps: each step edits something (a header, a flag, the archs, the
+`fuzz_link_flags`), and goes on in steps: each step edits something (a header, a flag, the archs, the
 environment, the way the source is named) or nothing, runs plain clang, then hipcache in one of two stores, and compares
 
     the object's or program's bytes; exit status, standard output and standard error; the dependency file, in which
@@ -25,15 +25,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fuzz_assembly import Assembly
 from fuzz_case import LAUNCHER, Case, Difference
 from fuzz_compile import Compile
 from fuzz_links import Link
-from fuzz_preambles import Preambled
-from fuzz_shared import Shared
-from fuzz_standard import Standard
+from fuzz_programs import Program
 
 
 def check(
@@ -78,9 +77,8 @@ def check(
 KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "assembler": Assembly,
     "links": Link,
-    "preambles": Preambled,
-    "standard": Standard,
-    "shared": Shared,
+    "objects": Program,
+    "labels": partial(Compile, labels=1.0),
 }
 
 
@@ -96,9 +94,8 @@ def main() -> int:
     for name, what in (
         ("assembler", "sources of the GPU's assembler"),
         ("links", "links of relocatable device code"),
-        ("preambles", "sources that begin alike, that warn and that fail, with precompiled preambles"),
-        ("standard", "sources that use other parts of the same standard headers each time, with precompiled preambles"),
-        ("shared", "sources for GPUs that are alike, whose front ends are shared"),
+        ("objects", "programs of several objects, under CUIDs of each side's own"),
+        ("labels", "sources with functions that are named like intrinsics"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

@@ -46,7 +46,6 @@ EXAMPLES = {
     "verify": "1/100",
     "preambles": "0",
     "preamble_checks": "64",
-    "shared_front_ends": "1",
     "iree_checks": "0",
     "resident": "0",
     "system_paths": "/usr:/opt",

@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 machine ready: the HIP toolchain from Debian, and .venv with hipcache and the named extras.
+# Makes a machine ready (Debian 12 and newer): the HIP toolchain from Debian, and .venv with hipcache and the named extras.
 #
-#     scripts/setup.sh [--builders] [--iree] [--remote] [EXTRA...]      (test, bench)
+#     scripts/setup.sh [--builders] [--iree] [--remote] [--required] [EXTRA...]      (test, bench)
+#     scripts/setup.sh --packages                                       (prints Debian's packages that are required)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
 # run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# hipcc depends on its own clang, lld and device libraries, whichever these are in this suite.
 PACKAGES=(
-    hipcc libamdhip64-dev rocm-device-libs librocprim-dev
-    clang-15 lld-15 llvm-15
-    clang-19 clang-tools-19 lld-19 llvm-19
-    ccache cmake make meson ninja-build scons g++ musl-tools
+    hipcc librocprim-dev
+    ccache cmake git make meson ninja-build scons g++ musl-tools
     python3-venv python3-dev
 )
-# Installed where the mirror has them: a newer clang, with which some tests try what comes after 19.
-NEWER=(clang-22 clang-tools-22 lld-22 llvm-22)
+# Installed where the mirror has them: other clangs, with which tests try what HIP's own is not.
+NEWER=(
+    clang-19 clang-tools-19 lld-19 llvm-19
+    clang-22 clang-tools-22 lld-22 llvm-22
+)
 # Likewise, with --builders: builders of packages, what hipcache's own package is built with, and the shells that it has
 # completions for.
 BUILDERS=(
@@ -34,12 +37,17 @@ SERVERS=(nginx-light bubblewrap)
 # started by it.
 BENCH=(redis-tools)
 # With --iree: IREE too (the extra `iree`: 400 MB), where it can be had; without it its tests are skipped.
-builders=false iree=false remote=false
+builders=false iree=false remote=false others=true
 while [[ "${1:-}" = --* ]]; do
     case $1 in
     --builders) builders=true ;;
     --iree) iree=true ;;
     --remote) remote=true ;;
+    --required) others=false ;;
+    --packages)
+        echo "${PACKAGES[*]}"
+        exit
+        ;;
     *)
         echo "setup: unknown option '$1'" >&2
         exit 2
@@ -99,7 +107,7 @@ missing_packages() {
 install_packages() {
     local -a as_root=() missing=()
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-        echo "==> no apt-get here: taking the HIP toolchain as it is (on Debian 12 it would be: ${PACKAGES[*]})"
+        echo "==> no apt-get here: taking the HIP toolchain as it is (on Debian it would be: ${PACKAGES[*]})"
         return
     fi
     mapfile -t missing < <(missing_packages "${PACKAGES[@]}")
@@ -133,6 +141,7 @@ install_packages() {
 
 # [SUDO]: what nobody has to have: without it a few tests are skipped.
 install_others() {
+    $others || return 0
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
     if [[ " ${EXTRAS[*]} " = *" test "* ]]; then
         install_if_there "${#BROWSER[@]}" "${BROWSER[@]}" "$@"

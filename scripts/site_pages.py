@@ -58,6 +58,5 @@ def rewritten(markdown: str, page: str) -> str:
 def _name(place: Path) -> str:
     """On the site; empty where it is no page of it."""
     if place.parts[:1] == ("docs",) and place.suffix == ".md":
-        name = str(place.relative_to("docs"))
-        return "" if name == "names.md" else name
+        return str(place.relative_to("docs"))
     return f"repository/{place}" if place in set(outside()) else ""

@@ -22,7 +22,7 @@ from launchers import LAUNCHER, launcher_of_comparisons
 from rewriting import settle
 from session import AS_USERS, FULL, PREAMBLES, RESIDENT, SESSION
 from told import statistics
-from toolchains import LLVM, NEW
+from toolchains import BY_NEW_DRIVER, LLVM
 
 Place = TypeVar("Place", bound="BareLab")
 
@@ -46,9 +46,9 @@ class BareLab:
 
     @classmethod
     def make(cls: type[Place], root: Path, version: str) -> Place:
-        """`version`: of clang, with NEW behind it by the new offload driver."""
-        driver = ("--offload-new-driver",) if version.endswith(NEW) else ()
-        version = version.removesuffix(NEW)
+        """`version`: of clang, with BY_NEW_DRIVER behind it by the new offload driver."""
+        driver = ("--offload-new-driver",) if version.endswith(BY_NEW_DRIVER) else ()
+        version = version.removesuffix(BY_NEW_DRIVER)
         for name in ("work", "home", "run"):
             (root / name).mkdir()
         environ = {
@@ -64,7 +64,6 @@ class BareLab:
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
             # Tests count passes, and most compile one source once or twice: test_preambles.py
             "HIPCACHE_PREAMBLES": "1" if PREAMBLES else "0",
-            "HIPCACHE_SHARED_FRONT_ENDS": "1" if PREAMBLES else "0",  # likewise: test_shared_front_ends.py
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         if RESIDENT:

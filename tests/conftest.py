@@ -24,9 +24,9 @@ from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.disk.changed import came_since
 from sampling import Case, left_out
-from toolchains import LLVM, NEW
+from toolchains import BY_NEW_DRIVER, COMPILERS, LLVM
 
-COMPILERS = ("15", "19", f"22{NEW}")
+_NEW_DRIVER = f"22{BY_NEW_DRIVER}"
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # Of a test: its number in this worker, its directory, and whether it has passed.
@@ -35,7 +35,7 @@ _DIRECTORY = pytest.StashKey[Path]()
 _PASSED = pytest.StashKey[bool]()
 
 
-@pytest.fixture(params=COMPILERS)
+@pytest.fixture(params=(*COMPILERS, _NEW_DRIVER))
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """A place to compile in with one version of clang, and an empty store."""
     lab = Lab.make(tmp_path, request.param)
@@ -150,11 +150,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_new_driver(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
-    return callspec is not None and callspec.params.get("lab") == COMPILERS[-1]
+    return callspec is not None and callspec.params.get("lab") == _NEW_DRIVER
 
 
 def _meets_new_driver(item: pytest.Item) -> bool:
-    return LLVM["22"].exists() and item.get_closest_marker("new_driver") is not None
+    return "22" in LLVM and item.get_closest_marker("new_driver") is not None
 
 
 def _case(item: pytest.Item) -> Case:

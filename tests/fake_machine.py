@@ -87,6 +87,7 @@ class FakeMachine:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.runner = FakeRunner()
+        self.passed_through: dict[str, str] = {}
         self.environ = {"HOME": str(root / "home"), "PATH": str(root / "usr/bin")}
         (root / "home").mkdir()
         (root / "usr/bin").mkdir(parents=True)
@@ -120,7 +121,12 @@ class FakeMachine:
     def examine(self, *named: str, **environ: str) -> tuple[int, str]:
         out = io.StringIO()
         session = Session({**self.environ, **environ}, out, io.StringIO(), self.runner)
-        return doctor.examine_all(list(named), session, self.root, self.root / "build"), out.getvalue()
+        status = doctor.examine_all(list(named), session, self.root, self.root / "build", self._why_passed_through)
+        return status, out.getvalue()
+
+    def _why_passed_through(self, compiler: Sequence[str], environ: Mapping[str, str]) -> str:
+        """As of the compiler's name: nothing is compiled here."""
+        return self.passed_through.get(compiler[0], "")
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_CLANG = "/usr/lib/llvm-15/bin/clang"
 
 
 _MAKING = threading.Lock()
@@ -53,7 +52,7 @@ def _built(session: Path) -> Path:
     program = session / "forked-engine"
     if not program.exists():
         part = program.with_name(f"{program.name}.{os.getpid()}")
-        words = [_CLANG, "-std=c2x", "-O1", "-Wall", "-Wextra", "-Werror", f'-DPYTHON="{sys.executable}"']
+        words = ["cc", "-std=c2x", "-O1", "-Wall", "-Wextra", "-Werror", f'-DPYTHON="{sys.executable}"']
         subprocess.run([*words, str(_HERE / "forked_engine.c"), "-o", str(part)], check=True, timeout=60)
         part.replace(program)
     return program

@@ -17,7 +17,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
 - The marker `new_driver`: the fixture `lab` compiles with the new offload driver, too (clang 22), if its packages are
   there.
-- `only_15`, `only_19` where the compiler cannot matter. Three cases of a matrix or more meet one compiler each in
+- `only_15`, `only_19` (HIP's own clang, and the newer one) where the compiler cannot matter; `with_15`, `with_19` where
+  it must be that version. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.
 - In a short run most engines of labs and most runs of SCons are forked (`forked_engines`, `forked_scons`; not with the
   marker `as_users`), root's clang loads copies of libraries, with which it starts in half the time (`prelinked`), and
@@ -42,18 +43,20 @@ from rewriting import SETTLED, let_others_in, replace, rewrite, same_times, scri
 from session import AS_USERS, FULL, RESIDENT, SESSION
 from terminals import in_terminal
 from told import explained, know_tools, statistics
-from toolchains import DEVICE_LIBRARIES, LLVM, rocm, toolchain, watched_compiler
+from toolchains import COMPILERS, DEVICE_LIBRARIES, HIP_FLAGS, LLVM, rocm, toolchain, watched_compiler
 
 __all__ = [
     "ARCHS",
     "AS_USERS",
     "BARE",
+    "COMPILERS",
     "CUID",
     "DEVICE_LIBRARIES",
     "ENGINE",
     "ENGINE_ALONE",
     "FAILED",
     "FULL",
+    "HIP_FLAGS",
     "HIP_IN_SHORT",
     "HIT",
     "KERNEL",
@@ -206,5 +209,8 @@ def unobserved(lab: Lab) -> Lab:
     return lab
 
 
-only_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
-only_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)
+only_19 = pytest.mark.parametrize("lab", COMPILERS[-1:], indirect=True)
+# Of what that version alone does.
+with_15 = pytest.mark.parametrize("lab", ["15"], indirect=True)
+with_19 = pytest.mark.parametrize("lab", ["19"], indirect=True)
+only_15 = pytest.mark.parametrize("lab", COMPILERS[:1], indirect=True)

@@ -16,7 +16,6 @@ ENGINE_ALONE = (sys.executable, "-m", "hipcache")
 # The engine as the native launcher finds it, with a file system that stamps files to the tick: what is older than that
 # is remembered for a direct hit, while the real engine waits for two seconds (`trace.RACY`). And what one test has
 # learnt of a compiler spares the next one its digest, which takes as long as all its compiles (see `shared_memos`).
-# And a second pass makes a preamble, and the shortest front end is shared, where a test asks for some.
 # (Its modules are looked for where the interpreter looks first, as ever: a longer path costs it a tenth of its start.)
 ENGINE = f"""\
 #!{sys.executable}
@@ -28,12 +27,6 @@ launch = launcher.launch
 def quick(argv, environ):
     import shared_memos
     shared_memos.share({str(SESSION / "memos")!r})
-    if environ.get("HIPCACHE_PREAMBLES", "0") != "0":
-        from hipcache.execution import preamble_values
-        preamble_values.FIRST = 1
-    if environ.get("HIPCACHE_SHARED_FRONT_ENDS", "0") != "0":
-        from hipcache.execution import gpu_groups, shared_front_ends
-        shared_front_ends._WORTH, gpu_groups._IDLE = 0.0, 10**9
     return launch(argv, environ, racy=0.03)
 launcher.launch = quick
 sys.exit(main())

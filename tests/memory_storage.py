@@ -1,8 +1,7 @@
-"""The four protocols of storage in memory."""
+"""The three protocols of storage in memory."""
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -66,10 +65,3 @@ class MemoryFlight:
             lock = self.locks.setdefault(key, threading.Lock())
         with lock:
             yield
-
-
-class MemoryScratch:
-    @contextmanager
-    def directory(self) -> Iterator[Path]:
-        with tempfile.TemporaryDirectory(prefix="hipcache-") as made:
-            yield Path(made)

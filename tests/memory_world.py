@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from hipcache.cache.content import ContentCache, Shelf
-from hipcache.execution.in_process import InProcess
+from hipcache.execution import InProcess
 from hipcache.loop.build import World, build
-from hipcache.model.action import Action, Cache, Function, Output, Policy, Ref, Source
+from hipcache.model.action import Action, Cache, Output, Policy, Ref, Source, Step
+from hipcache.model.contents import Held, Inputs, Ran
 from hipcache.model.graph import Delivery, Graph
 from hipcache.values import dataclass, field
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
@@ -36,25 +37,27 @@ class Memory:
             self.stopped.set()
 
         cache = ContentCache(Shelf(self.actions, self.contents, self.notes.append))
-        return World(cache, self.contents, self.flight, {Function: InProcess()}, lambda turn: None, stop)
+        return World(cache, self.contents, self.flight, {Step: InProcess()}, lambda turn: None, stop)
 
     def action(
         self, name: str, inputs: Mapping[str, Source] | None = None, call: Call | None = None, policy: Policy = STORED
     ) -> Action:
         """One whose output is its name with all its inputs in brackets, keyed by them."""
 
-        def work(contents: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        given = inputs or {}
+
+        def work(found: Inputs) -> Ran:
+            contents = {one: found.of(one).read() for one in given}
             self.ran.append(name)
             made = call(contents) if call else {}
-            return {"out": name.encode() + b"(" + b",".join(contents.values()) + b")", **made}
+            return made_of({"out": name.encode() + b"(" + b",".join(contents.values()) + b")", **made})
 
-        given = inputs or {}
         parts = [("action", name), *((f"input {one}", (Ref(one),)) for one in given)]
         return Action(
             id=name,
             kind="test",
             label=name,
-            work=Function(work),
+            work=Step(work),
             parts=tuple(parts),
             inputs=tuple(given.items()),
             outputs=("out",),
@@ -67,6 +70,11 @@ class Memory:
         self.ran.clear()
         build(Graph(actions, (Delivery(str(path), Output(actions[-1].id, "out")),), (), ""), self.world)
         return path.read_bytes()
+
+
+def made_of(contents: Mapping[str, bytes]) -> Ran:
+    """The run of a step that made these outputs."""
+    return Ran({name: Held(content=content) for name, content in contents.items()}, "", 0.0)
 
 
 def of(name: str) -> Output:

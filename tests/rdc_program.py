@@ -9,6 +9,9 @@ import pytest
 from at_once import LIBRARIES, Both, both, words
 from hip import FULL, HIT, Lab
 from programs import RUNTIME
+from toolchains import NEW, OLD, OLD_19
+
+__all__ = ["NEW", "OLD", "OLD_19"]
 
 ONE = """\
 #include "hip_in_short.hpp"
@@ -36,7 +39,6 @@ void* other_address() { return (void*)&counter; }
 __device__ int twice(int a);
 extern "C" __global__ void other(int* p) { p[0] = twice(p[2]) + counter; }
 """
-OLD, OLD_19, NEW = ("15", ()), ("19", ()), ("19", ("--offload-new-driver",))
 
 
 @dataclass(frozen=True)

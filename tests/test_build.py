@@ -13,13 +13,13 @@ from types import ModuleType
 import pytest
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.errors import JobFailed, PassThrough
-from hipcache.execution.in_process import InProcess
+from hipcache.execution import InProcess
 from hipcache.inputs.keys import digest_bytes
 from hipcache.loop.build import World, build
-from hipcache.model.action import Action, Function, Literal, Source
+from hipcache.model.action import Action, Literal, Source, Step
 from hipcache.model.graph import Delivery, Graph
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
-from memory_world import NEVER, Memory, memory, of, path
+from memory_world import NEVER, Memory, made_of, memory, of, path
 
 __all__ = ["memory", "path"]
 
@@ -212,7 +212,7 @@ def test_a_refusal_and_a_full_store_are_noted(memory: Memory, path: Path) -> Non
         ContentCache(Shelf(memory.actions, memory.contents, memory.notes.append, lambda: "'clang' changed")),
         memory.contents,
         memory.flight,
-        {Function: InProcess()},
+        {Step: InProcess()},
         print,
         print,
     )
@@ -242,7 +242,8 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     def plan(session: Session, columns: int | None) -> Planned:
         path = session.command.path(session.command.output)
         nothing = Action(
-            "nothing", "nothing", "nothing", Function(lambda _: {"out": b"nothing"}), (("kind", "no-op"),), (), ("out",)
+            *("nothing", "nothing", "nothing", Step(lambda _: made_of({"out": b"nothing"}))),
+            *((("kind", "no-op"),), (), ("out",)),
         )
         return Planned(Graph((nothing,), (Delivery(path, of("nothing")),), (), path))
 

@@ -21,13 +21,13 @@ from hipcache.model import (
     Bound,
     Cache,
     Dependency,
-    Function,
     Held,
     Missing,
     Pass,
     PassTrace,
     Policy,
     Ran,
+    Step,
     Trace,
 )
 from hipcache.planning.frontend import FrontEnd
@@ -35,6 +35,7 @@ from hipcache.planning.jobs import Cc1Job
 from hipcache.storage import ActionCache, ContentStore
 from hipcache.values import dataclass, field, replace
 from memory_storage import MemoryActions, MemoryContents
+from memory_world import made_of
 from test_storage import ACTIONS, CONTENTS
 
 KEY = make_key("test", [("option", "-O3")])
@@ -92,7 +93,7 @@ class Room:
 
 def bound(kind: Cache) -> Bound:
     front = FrontEnd(Cc1Job("clang", ()), KEY, "")
-    work = Pass(front, "one") if kind is Cache.MANIFEST else Function(lambda inputs: {})
+    work = Pass(front, "one") if kind is Cache.MANIFEST else Step(lambda inputs: made_of({}))
     action = Action("one", "test", "one", work, outputs=("out", "named"), passing=("named",), missing=NEVER)
     return Bound(replace(action, policy=Policy(kind)), KEY)
 

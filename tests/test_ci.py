@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cmake_project import CHECKOUT, PROGRAMS, TOOLCHAIN, simple_project
+from cmake_project import CHECKOUT, COMPILER, PROGRAMS, TOOLCHAIN, simple_project
 from hip import know_tools, write_files
 
 PAGE = (CHECKOUT / "docs/ci.md").read_text()
@@ -97,6 +97,11 @@ class Runner(Machine):
             self.step(step["run"], **env)
         return used
 
+    def finish(self) -> str:
+        """What the shell steps of the last action print."""
+        steps = yaml.safe_load(FINISH.read_text())["runs"]["steps"]
+        return "".join(self.run(step["run"]) for step in steps if "run" in step)
+
     def step(self, script: str, **env: str) -> None:
         self.run(script, **env)
         file = Path(self.environ["GITHUB_ENV"])
@@ -133,6 +138,29 @@ def test_a_second_job_on_github_is_served_by_the_first_ones_store(tmp_path: Path
         rates.append(re.findall(r"^\| hit rate \| ([\d.]+) % \|$", runner.summary.read_text(), re.MULTILINE))
     assert rates[0] != ["100.0"]
     assert rates[1] == ["100.0"], runner.summary.read_text()
+
+
+def test_the_action_caches_a_project_that_compiles_hip_as_cxx(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    flags = "-x hip --offload-arch=gfx906 -nogpulib -nogpuinc"
+    listed = f"""cmake_minimum_required(VERSION 3.21)
+project(plain LANGUAGES CXX)
+add_library(kernels OBJECT one.cpp)
+target_compile_options(kernels PRIVATE {flags})
+"""
+    source = "__attribute__((device)) int twice(int n) { return 2 * n; }\n"
+    write_files(runner.workspace, {"CMakeLists.txt": listed, "one.cpp": source})
+    runner.action(START)
+    compiler = f"-DCMAKE_CXX_COMPILER={COMPILER} -DCMAKE_TOOLCHAIN_FILE="
+    runner.step(f"cmake -S . -B build {compiler} && cmake --build build")
+    assert runner.compiles()["miss"] == 1
+    assert "::warning::" not in runner.finish()
+
+
+def test_the_finish_step_warns_where_no_compile_was_seen(tmp_path: Path) -> None:
+    runner = Runner(tmp_path)
+    runner.action(START)
+    assert "::warning::hipcache saw no compile" in runner.finish()
 
 
 @pytest.mark.parametrize("has_venv", [True, False])

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_shell import MISS, Shell, rows, shell
+from cli_shell import MISS, Shell, Terminal, rows, shell
 from hipcache import __version__, cli
 from hipcache.cli import arches, directories, screen
 from hipcache.errors import HipcacheError
@@ -80,6 +80,19 @@ def test_clear_empties_the_store_and_keeps_the_statistics(shell: Shell) -> None:
     assert not list((shell.dir / "v1/remote").iterdir())
     assert store.size().entries == 0
     assert statistics.read(shell.dir).compiles["miss"] == 1
+
+
+def test_clear_tells_what_it_would_remove_and_asks_on_a_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(shell.dir, max_bytes=0)
+    store.put_blob(b"x" * 100_000)
+    assert shell("clear", "--dry-run") == 0
+    assert "1 entry" in shell.out and "would be removed" in shell.out
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert shell("clear") == 1
+    assert "nothing was removed" in shell.err
+    assert store.size().entries == 1
+    assert shell("clear", "--yes") == 0
+    assert store.size().entries == 0
 
 
 def test_gc_and_clear_leave_a_read_only_store_alone(shell: Shell) -> None:

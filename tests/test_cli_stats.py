@@ -120,6 +120,18 @@ def test_stats_zero_shows_the_counts_once_more_and_clears_them(shell: Shell) -> 
     assert json.loads(shell.out)["compiles"]["partial"] == 0
 
 
+def test_stats_since_a_mark_have_no_row_for_a_reason_that_did_not_come_up(shell: Shell, tmp_path: Path) -> None:
+    statistics.record(shell.dir, PASSED)
+    assert shell("stats", "--json") == 0
+    mark = tmp_path / "before.json"
+    mark.write_text(shell.out)
+    statistics.record(shell.dir, MISS)
+    assert shell("stats") == 0
+    assert "linking" in shell.out
+    assert shell("stats", "--since", str(mark)) == 0
+    assert "linking" not in shell.out
+
+
 def test_stats_since_a_mark_are_those_of_one_build(shell: Shell, tmp_path: Path) -> None:
     statistics.record(shell.dir, MISS)
     statistics.record(shell.dir, PASSED)

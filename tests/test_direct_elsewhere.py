@@ -56,6 +56,20 @@ def test_it_counts_as_a_hit_each_time(checkouts: Checkouts) -> None:
         assert checkouts.lab.counted().outcome == HIT
 
 
+@only_19
+def test_explain_tells_of_it(checkouts: Checkouts) -> None:
+    checkouts.warm()
+    checkouts.add("two", like="one")
+    assert checkouts.run("two", checkouts.words("two"), str(checkouts.direct.program)).status == 0
+    made, origin = (checkouts.place(name) / "build/out.o" for name in ("two", "one"))
+    told = checkouts.lab.hipcache("explain", made).out.decode().splitlines()
+    assert told[0].startswith(f"'{made}', ")
+    assert told[0].endswith(": hit")
+    assert told[-1] == f"  note: taken from the compile of '{origin}'"
+    made.write_bytes(b"another one")
+    assert "no record of a compile" in checkouts.lab.hipcache("explain", made).err.decode()
+
+
 Change = Callable[[Path], object]
 CHANGES: dict[str, Change] = {
     "the source": lambda place: (place / "src/k.hip").write_text(SOURCE.replace("7", "8")),

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from fake_machine import FakeMachine, faults, machine
-from hipcache.cli import Session, dispatch, doctor, toolchain
+from hipcache.cli import Session, dispatch, doctor, toolchain, trial
 from hipcache.processes.runner import Completed
+from toolchains import COMPILERS, LLVM
 
 __all__ = ["machine"]
 
@@ -97,7 +98,7 @@ def test_no_device_libraries_anywhere_is_a_fault_with_the_compilers_own_words(ma
     status, text = machine.examine()
     assert status == 1
     assert "cannot find ROCm device library" in faults(text)[0]
-    assert "rocm-device-libs" in faults(text)[0]
+    assert "apt install hipcc" in faults(text)[0]
 
 
 def test_device_libraries_that_lack_the_first_arch_asked_for_are_still_found(machine: FakeMachine) -> None:
@@ -124,12 +125,37 @@ def test_a_missing_linker_or_bundler_is_a_fault_that_names_it(machine: FakeMachi
     assert "lld-18" in faults(text)[0]
 
 
-def test_a_plan_that_hipcache_does_not_cache_is_noted(machine: FakeMachine) -> None:
+def test_a_plan_that_hipcache_does_not_cache_is_a_fault(machine: FakeMachine) -> None:
     machine.clang(new_driver=True)
     machine.program("llvm/bin/clang-offload-packager")
     status, text = machine.examine()
-    assert status == 0
-    assert "hipcache does not cache its compiles" in text
+    assert status == 1
+    assert "hipcache does not cache its compiles" in faults(text)[0]
+
+
+def test_a_compiler_whose_compiles_pass_through_is_a_fault_that_says_why(machine: FakeMachine) -> None:
+    machine.clang()
+    machine.passed_through[str(machine.root / "usr/bin/clang++")] = "plan: a job of 'tool'"
+    assert "hipcache does not cache its compiles: plan: a job of 'tool'" in faults(machine.examine()[1])[0]
+
+
+def test_a_hipcc_whose_compiles_pass_through_is_a_fault_that_says_why(machine: FakeMachine) -> None:
+    machine.clang()
+    hipcc = machine.program("usr/bin/hipcc")
+    machine.passed_through[str(hipcc)] = "wrapper: it writes"
+    status, text = machine.examine()
+    assert status == 1
+    assert f"the compiles of '{hipcc}': wrapper: it writes" in faults(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "why"), [("-O2", ""), ("-no-such-option", ""), ("-save-temps", "save_temps: -save-temps")]
+)
+def test_a_trial_tells_whether_a_compile_would_be_cached(option: str, why: str, tmp_path: Path) -> None:
+    compiler = str(LLVM[COMPILERS[0]] / "bin/clang++")
+    words = [compiler, "-x", "hip", "--offload-arch=gfx906", "-nogpuinc", "-nogpulib", option]
+    assert trial.why_passed_through(words, {"PATH": os.defpath, "HOME": str(tmp_path)}) == why
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nvcc_that_misleads_hipconfig_is_a_fault_until_hip_platform_is_amd(machine: FakeMachine) -> None:

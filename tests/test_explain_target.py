@@ -20,6 +20,15 @@ def test_a_mistyped_target_or_object_gets_the_nearest_one(tmp_path: Path, monkey
         assert lines == [f"hipcache: the store knows no object or target '{typed}'", f"  did you mean '{near}'?"]
 
 
+def test_an_object_is_found_by_its_file_name_alone(tmp_path: Path) -> None:
+    mine = replace(record("miss"), object=f"{tmp_path}/build/CMakeFiles/k.dir/scan.hip.o")
+    assert shown(tmp_path, [mine], "scan.hip.o").startswith(f"'{mine.object}'")
+    twin = replace(mine, object=f"{tmp_path}/build/CMakeFiles/l.dir/scan.hip.o")
+    told = shown(tmp_path, [mine, twin], "scan.hip.o", status=1)
+    assert "the store knows 2 objects named 'scan.hip.o'" in told
+    assert "k.dir/scan.hip.o" in told and "l.dir/scan.hip.o" in told
+
+
 def test_a_target_is_explained_by_its_objects(tmp_path: Path) -> None:
     document = json.loads(shown(tmp_path, checkouts(), "kernels1", "--json"))
     assert document["compiles"]["miss"] == 4

@@ -1,13 +1,10 @@
-"""Commands that the driver refuses: they fail in its words, without the engine where that is certain."""
+"""Commands that the driver or cc1 refuses: they fail in its words."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import pytest
 from failing_lab import Trial, trial
-from hip import BARE, FAILED, HIT, LAUNCHER, MISS, Lab, only_15
+from hip import BARE, HIT, LAUNCHER, MISS, Lab, only_15
 
 __all__ = ["trial"]
 
@@ -21,6 +18,10 @@ __all__ = ["trial"]
         ["-Wno-such-warning", "--typo"],
         ["--offload-arch=bogus"],
         ["-std=c++99"],
+        ["-std=c+17"],
+        ["-std="],
+        ["-fno-such", "--offlod-arch=gfx906", "-Wall"],
+        ["-fno-exceptions", "-no"],
         ["-march=nothing"],
         ["-fsplit-machine-functions"],
         ["-Xarch_device", "-o", "x"],
@@ -39,48 +40,6 @@ def test_a_command_that_the_driver_refuses_fails_in_its_words(trial: Trial, flag
     plain = trial.run(words)
     for _ in range(2):
         assert trial.run(words, *LAUNCHER) == plain
-
-
-@pytest.mark.archs(1)
-@pytest.mark.parametrize(
-    "flags", [["--typo"], ["-fno-such", "--offlod-arch=gfx906", "-Wall"], ["-fno-exceptions", "-no"]], ids=" ".join
-)
-def test_an_unknown_option_is_told_without_the_engine(trial: Trial, flags: list[str]) -> None:
-    lab = trial.lab
-    lab.compile()  # there is a store
-    launcher = lab.root.parent / "alone" / "hipcache"
-    launcher.parent.mkdir()
-    launcher.hardlink_to(LAUNCHER[0])
-    lab.environ["TMPDIR"] = str(lab.root.parent / "temporary")
-    temporary = Path(lab.environ["TMPDIR"])
-    temporary.mkdir()
-    assert trial.run(lab.words(*flags), str(launcher)) == (plain := trial.run(lab.words(*flags)))
-    assert plain[0] == 1
-    assert lab.counted().outcome == FAILED
-    lab.environ["HIPCACHE_CONFIG"] = str(lab.write("../empty.yaml", ""))
-    assert trial.run(lab.words(*flags), str(launcher)) == plain
-    lab.write("../empty.yaml", "verify: 1/2\n")
-    assert b"cannot start 'hipcache-engine'" in trial.run(lab.words(*flags), str(launcher))[2]
-    del lab.environ["HIPCACHE_CONFIG"]
-    shutil.rmtree(temporary)
-    temporary.mkdir()
-    trial.run(lab.words(*flags), str(launcher))
-    assert list(temporary.iterdir()) == []
-    assert trial.run(lab.words("-fno-math-errno"), *LAUNCHER)[0] == 0
-    assert list(temporary.iterdir()) == [], "a command that the driver takes leaves something, too"
-
-
-@pytest.mark.archs(1)
-@pytest.mark.parametrize("flag", ["-std=c++71", "-std=c+17", "-std=c17", "-std=", "-std=c++117", "--std=c++71"])
-def test_a_misspelt_standard_is_left_to_the_compiler_without_the_engine(trial: Trial, flag: str) -> None:
-    lab = trial.lab
-    lab.compile()
-    launcher = lab.root.parent / "alone" / "hipcache"
-    launcher.parent.mkdir()
-    launcher.hardlink_to(LAUNCHER[0])
-    assert trial.run(lab.words(flag), str(launcher)) == (plain := trial.run(lab.words(flag)))
-    assert plain[0] == 1
-    assert lab.counted().outcome == FAILED
 
 
 @pytest.mark.archs(1)
@@ -105,7 +64,7 @@ def test_a_standard_with_two_dashes_is_cached(lab: Lab, flags: str) -> None:
 @pytest.mark.archs(1)
 @pytest.mark.every_compiler
 @pytest.mark.parametrize("flags", ["--std=c++71", "--std=c++14 --std=c++71", "-Xarch_device --std=c++71"])
-def test_a_misspelt_one_fails_in_the_words_of_clang(trial: Trial, flags: str) -> None:
+def test_a_misspelt_standard_fails_in_the_words_of_clang(trial: Trial, flags: str) -> None:
     words = trial.lab.words(*flags.split())
     plain = trial.run(words)
     assert plain[0] == 1
@@ -137,7 +96,7 @@ def test_a_misspelt_one_fails_in_the_words_of_clang(trial: Trial, flags: str) ->
     ],
     ids=" ".join,
 )
-def test_so_is_one_with_any_other_option(trial: Trial, flags: list[str]) -> None:
+def test_an_unknown_option_beside_any_other_fails_in_the_words_of_clang(trial: Trial, flags: list[str]) -> None:
     lab = trial.lab
     lab.compile()
     lab.write("own.cfg", "--more-typos\n")
@@ -149,7 +108,7 @@ def test_so_is_one_with_any_other_option(trial: Trial, flags: list[str]) -> None
 @pytest.mark.archs(1)
 @only_15
 @pytest.mark.parametrize("name", ["CCC_OVERRIDE_OPTIONS", "TMPDIR", "COMPILER_PATH", "CPATH"])
-def test_so_is_one_with_variables_of_the_driver(trial: Trial, name: str) -> None:
+def test_an_unknown_option_with_variables_of_the_driver_fails_in_the_words_of_clang(trial: Trial, name: str) -> None:
     lab = trial.lab
     lab.compile()
     lab.environ[name] = "+--more-typos" if name.startswith("CCC") else "/nowhere"
@@ -158,7 +117,9 @@ def test_so_is_one_with_variables_of_the_driver(trial: Trial, name: str) -> None
 
 @pytest.mark.parametrize("source", ["nowhere.hip", "k.hip"])
 @pytest.mark.parametrize("flags", [[], ["--no-such-option"], ["--serialize-diagnostics", "said", "--no-such-option"]])
-def test_so_does_one_without_its_source_or_with_messages_in_a_file(trial: Trial, flags: list[str], source: str) -> None:
+def test_without_its_source_or_with_messages_in_a_file_it_fails_as_clang_does(
+    trial: Trial, flags: list[str], source: str
+) -> None:
     words = [source if word == "k.hip" else word for word in trial.lab.words(*flags)]
     plain = trial.run(words)
     assert trial.run(words, *LAUNCHER) == plain

@@ -16,10 +16,8 @@ from fuzz_case import Case, Difference
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
 # By the old driver of clang 15 and of clang 19, and by the new one.
 LINK_SEEDS = (404, 286, 421)
-# In the last one a header says otherwise with the same size and times.
-PREAMBLE_SEEDS = [*range(1, 5), 30195, *(range(5, 60) if FULL else ())]
-STANDARD_SEEDS = [*range(1, 3), *(range(3, 60) if FULL else ())]
-SHARED_SEEDS = [2, *(range(3, 40) if FULL else ())]
+# With -fgpu-rdc, and in one command.
+OBJECT_SEEDS = [1, 4, *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -35,19 +33,9 @@ def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) ->
     assert not fuzz.check(seed, launcher=launcher_of_comparisons())
 
 
-@pytest.mark.parametrize("seed", PREAMBLE_SEEDS)
-def test_so_are_sources_that_begin_alike_with_preambles(seed: int) -> None:
-    assert not fuzz.check(seed, kind="preambles", launcher=launcher_of_comparisons())
-
-
-@pytest.mark.parametrize("seed", STANDARD_SEEDS)
-def test_so_are_sources_that_use_other_parts_of_the_same_standard_headers(seed: int) -> None:
-    assert not fuzz.check(seed, kind="standard", launcher=launcher_of_comparisons())
-
-
-@pytest.mark.parametrize("seed", SHARED_SEEDS)
-def test_so_are_sources_for_gpus_that_are_alike(seed: int) -> None:
-    assert not fuzz.check(seed, kind="shared", launcher=launcher_of_comparisons())
+@pytest.mark.parametrize("seed", OBJECT_SEEDS)
+def test_so_is_a_program_of_several_objects(seed: int) -> None:
+    assert not fuzz.check(seed, kind="objects", launcher=launcher_of_comparisons())
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)

@@ -9,7 +9,7 @@ import os
 import re
 
 import pytest
-from hip import HIT, Lab, kernel, only_15, only_19, unobserved
+from hip import HIT, Lab, kernel, only_19, unobserved, with_15
 from hipcache.inputs import pasted
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
@@ -51,6 +51,24 @@ def test_the_time_stamp_of_the_source_is_the_present_one(lab: Lab) -> None:
     lab.compile()
     os.utime(source, (1_700_000_000, 1_700_000_000))
     lab.changed(before)
+
+
+@pytest.mark.parametrize("how", ["-D__{}__=defined", "-D__{}__=", "-U__{}__", "-D__{}__=__FILE__ -U__{}__"])
+def test_a_date_that_the_command_defines_or_undefines_is_a_hit(lab: Lab, how: str) -> None:
+    shown = "#define TEXT(x) #x\n#define SHOWN(x) TEXT(x)\nconst char* built() { return SHOWN(__DATE__ __TIME__); }\n"
+    lab.write("k.hip", kernel("1") + shown)
+    words = [word.format(name) for name in ("DATE", "TIME", "TIMESTAMP") for word in how.split()]
+    before = lab.compile(*words, "-Wno-builtin-macro-redefined")
+    assert lab.compile(*words, "-Wno-builtin-macro-redefined").outcome == HIT
+    lab.changed(before, *words, "-U__DATE__", "-D__DATE__=another", "-Wno-builtin-macro-redefined")
+
+
+def test_a_date_that_another_one_is_defined_by_is_never_stored(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1") + "const char* built() { return __DATE__; }\n")
+    for _ in range(2):
+        ended = lab.hipcache(*lab.words("-D__DATE__=__TIME__", "-Wno-builtin-macro-redefined"))
+        assert ended.status == 0
+        assert "host" in lab.counted().missed
 
 
 PASTED = {
@@ -144,7 +162,7 @@ def test_a_time_stamp_under_a_source_date_is_right(lab: Lab) -> None:
     lab.compile(env=epoch)
 
 
-@only_15
+@with_15
 def test_a_compiler_that_ignores_the_source_date_stores_no_date(lab: Lab) -> None:
     lab.write("k.hip", kernel("1") + "const char* built() { return __TIME__; }\n")
     for _ in range(2):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hip import HIT, PASSED_THROUGH, Lab, only_19
+from hip import HIT, PASSED_THROUGH, Lab, only_19, with_19
 from hipcache.errors import PassThrough
 from hipcache.planning import lld
 from programs import RUNTIME, Program
@@ -11,14 +11,16 @@ from programs import RUNTIME, Program
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 ARCH = "--offload-arch=gfx906"
-USER = """#include "hip_in_short.hpp"
-__device__ int dv(int);
-extern "C" __global__ void kernel(int* p) { p[0] = dv(p[1]); }
+# Else clang from 20 on takes it for hidden, and asks for it in this object.
+VISIBLE = '__attribute__((visibility("default")))'
+USER = f"""#include "hip_in_short.hpp"
+__device__ {VISIBLE} int dv(int);
+extern "C" __global__ void kernel(int* p) {{ p[0] = dv(p[1]); }}
 """
 
 
 def bitcode(lab: Lab, number: int, *flags: str) -> None:
-    lab.write("b.hip", f'#include "hip_in_short.hpp"\n__device__ int dv(int x) {{ return x * {number}; }}\n')
+    lab.write("b.hip", f'#include "hip_in_short.hpp"\n__device__ {VISIBLE} int dv(int x) {{ return x * {number}; }}\n')
     words = [lab.compiler, ARCH, "-nogpuinc", "-nogpulib", "-O2", "-cuid=b", "-fgpu-rdc", *flags]
     alone = ("--cuda-device-only", "--no-gpu-bundle-output", "-emit-llvm")
     assert lab.run([*words, *alone, "-c", "b.hip", "-o", "b.bc"]).status == 0
@@ -103,7 +105,7 @@ def test_a_file_that_an_option_of_llvm_names_is_seen_in_links(lab: Lab, flags: t
     assert counted.outcome == HIT
 
 
-@only_19
+@with_19
 def test_a_file_that_an_option_of_llvm_names_is_left_to_the_new_driver(lab: Lab) -> None:
     program = Program(lab, ("--offload-new-driver",), (ARCH,))
     program.build()

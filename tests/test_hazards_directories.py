@@ -5,10 +5,11 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from hip import HIT, Compiled, Lab, kernel
+from hip import BARE, HIT, LAUNCHER, Compiled, Lab, kernel, only_19
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -291,3 +292,52 @@ def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: 
         assert f"/{name}/include/value.hpp" in made.dependencies
     assert made.outcome == HIT
     assert "/one/" not in made.dependencies
+
+
+# Source directories that a build tool's module has noted
+
+
+def compile_noted(lab: Lab, root: Path, *flags: str, env: dict[str, str] | None = None) -> Compiled:
+    lab.write(root / "build/.hipcache-source", f"{root}\n")
+    flags = ("-I", str(root / "include"), *flags)
+    return lab.compile(*flags, source=root / "src" / "k.hip", cwd=root / "build", env=env)
+
+
+def test_checkouts_share_below_the_source_directories_that_are_noted(lab: Lab) -> None:
+    compile_noted(lab, checkout(lab, "one"))
+    assert compile_noted(lab, checkout(lab, "two")).outcome == HIT
+    assert compile_noted(lab, checkout(lab, "three", "2")).outcome != HIT
+
+
+@pytest.mark.parametrize(
+    "flags", [("-g", "-DSIZE=1"), ("-DSIZE=sizeof(__FILE__)",), ("-DSIZE=length()",)], ids=" ".join
+)
+def test_what_names_a_source_directory_that_is_noted_is_its_own(lab: Lab, flags: tuple[str, ...]) -> None:
+    objects = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)here", BUILTIN + "\nconstexpr auto here = SIZE;"))
+        objects.append(compile_noted(lab, root, "-std=c++17", *flags).object)
+    assert objects[0] and objects[0] == objects[2] != objects[1]
+
+
+def test_a_base_directory_wins_over_a_source_directory_that_is_noted(lab: Lab) -> None:
+    compile_noted(lab, checkout(lab, "one"), env={"HIPCACHE_BASEDIR": str(lab.root / "one")})
+    two, three = checkout(lab, "two"), checkout(lab, "three")
+    assert compile_noted(lab, two, env={"HIPCACHE_BASEDIR": "/nowhere"}).outcome != HIT
+    assert compile_noted(lab, three, env={"HIPCACHE_BASEDIR": ""}).outcome != HIT
+
+
+@only_19
+def test_objects_of_two_source_directories_have_two_cuids(lab: Lab) -> None:
+    """They may meet in one link: of external projects, each of which is configured by itself."""
+    names = set()
+    for name in ("one", "two", "one", "two"):
+        root = checkout(lab, name)
+        (root / ".git").rmdir()
+        lab.write(root / "build/.hipcache-source", f"{root}\n")
+        words = [lab.compiler, "--offload-arch=gfx906", *BARE, "-I", str(root / "include")]
+        words += ["-c", str(root / "src/k.hip"), "-o", "out.o"]
+        assert lab.run([*LAUNCHER, *words], cwd=root / "build").status == 0
+        names.update(re.findall(rb"__hip_cuid_\w+", (root / "build/out.o").read_bytes()))
+    assert len(names) == 2

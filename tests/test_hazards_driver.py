@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hip import DEVICE_LIBRARIES, HIT, LLVM, PASSED_THROUGH, Lab, kernel, rocm, script
+from hip import COMPILERS, DEVICE_LIBRARIES, HIT, LLVM, PASSED_THROUGH, Lab, kernel, rocm, script
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -159,8 +159,8 @@ def change(root: Path, version: str) -> None:
     """Another cosine in `ocml.bc`, of the same modification time."""
     ocml = root / "amdgcn" / "bitcode" / "ocml.bc"
     old = ocml.stat()
-    # LLVM 15's tools write what both compilers can read.
-    tools = LLVM["15"] / "bin"
+    # The oldest tools write what both compilers can read.
+    tools = LLVM[COMPILERS[0]] / "bin"
     text = root / "cos.ll"
     text.write_text(
         'target triple = "amdgcn-amd-amdhsa"\n'

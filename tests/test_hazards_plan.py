@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, LLVM, Lab, kernel, rocm, script, toolchain
+from toolchains import another
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -86,7 +87,7 @@ def switched_link(lab: Lab, top: Path) -> tuple[Lab, list[str], Callable[[], obj
 
     def change() -> None:
         link.unlink()
-        link.symlink_to(LLVM[{"15": "19", "19": "15"}[lab.version]] / "bin" / "clang++")
+        link.symlink_to(LLVM[another(lab.version)] / "bin" / "clang++")
 
     return with_changes(lab, compiler=str(link)), [], change
 

@@ -13,7 +13,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, toolchain, watched_compiler
+from hip import COMPILERS, DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, toolchain, watched_compiler
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -144,7 +144,7 @@ def test_device_libraries_that_change_while_a_pass_runs_spoil_nothing(lab: Lab, 
         'target triple = "amdgcn-amd-amdhsa"\n'
         "define protected float @__ocml_cos_f32(float %x) { %y = fmul float %x, 4.25e+01 ret float %y }\n"
     )
-    tools = LLVM["15"] / "bin"
+    tools = LLVM[COMPILERS[0]] / "bin"
     other, old = tmp_path / "other.bc", tmp_path / "old.bc"
     ocml = bitcode / "ocml.bc"
     subprocess.run([tools / "llvm-as", text, "-o", tmp_path / "cos.bc"], check=True)

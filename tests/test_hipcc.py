@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hip import ARCHS, FAILED, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, script, settle
+from hipcache.disk import special
 from hipcache.planning import tools
 from hipcache.processes import observe, syscalls
 from hipcache.processes.ptrace import PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER
@@ -137,6 +138,27 @@ def test_a_file_of_the_kernel_about_gpus_counts_by_its_content(tmp_path: Path, m
     file.write_text("gfx_target_version 90006\n")
     assert observe.sign("read", str(file)) == before
     assert observe.sign("read", f"{tmp_path}/other") == ""
+
+
+@pytest.mark.parametrize("form", ["-c", "-c --"], ids=["musl, glibc 2.40", "glibc 2.41"])
+def test_a_hipcc_that_starts_clang_by_system_is_cached(lab: Lab, form: str) -> None:
+    """As the program of ROCm 7 does: the C library has a shell run the command, in one of these forms."""
+    shell = ", ".join(f"'{word}'" for word in form.split())
+    text = f"""\
+my $command = "{LLVM[lab.version]}/bin/clang++ -x hip " . join(" ", map {{ quotemeta }} @ARGV);
+exec {{ "/bin/sh" }} "sh", {shell}, $command unless fork();
+wait;
+exit($? >> 8);
+"""
+    hipcc = script(lab.root / "hipcc", text, program="/usr/bin/perl")
+    assert [lab.same(words("-DSAYS='a b'", hipcc=str(hipcc))).outcome for _ in range(2)] == [MISS, HIT]
+
+
+@pytest.mark.parametrize("path", special.HARMLESS)
+def test_a_hipcc_that_reads_what_allocators_read_is_cached(lab: Lab, path: str) -> None:
+    """Python's does, which hipcc asks for the machine's architecture."""
+    reads = script(lab.root / "hipcc", f'read mode <{path}\nexec /usr/bin/hipcc "$@"\n')
+    assert [lab.same(words(hipcc=str(reads))).outcome for _ in range(2)] == [MISS, HIT]
 
 
 def test_another_clang_by_hipccs_variable_is_another_compiler(lab: Lab) -> None:

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 from hip import FULL, HIT, LAUNCHER, LLVM, MISS, PARTIAL, Lab, replace, script, settle
 from programs import ALL, Program, linking_toolchain
+from toolchains import NEW, OLD, OLD_19
 
 pytestmark = pytest.mark.takes_turns("program")
 
-#: (version of clang, flags that choose the driver)
-OLD, OLD_19, NEW = ("15", ()), ("19", ()), ("19", ("--offload-new-driver",))
 Driver = tuple[str, tuple[str, ...]]
 
 

@@ -16,7 +16,7 @@ from shapes_lab import ENDS, SOURCE, warm
 from test_failing import ALL as WRONG_IN_ALL
 from test_failing import HOST, MISSING, MISSING_HOST, MISSING_SECOND, SECOND, WARNS
 from test_identity import SOURCES, check
-from toolchains import NEW
+from toolchains import BY_NEW_DRIVER
 
 pytestmark = pytest.mark.skipif(not LLVM["22"].exists(), reason="clang 22 is not installed")
 
@@ -24,7 +24,7 @@ FLAGS = [("-O2", "-g"), ("-O3",), ("-O0",)]
 BARE_SOURCES = [path for path in SOURCES if path.stem != "real_headers"]
 
 
-@pytest.fixture(params=["22", f"22{NEW}"])
+@pytest.fixture(params=["22", f"22{BY_NEW_DRIVER}"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     return Lab.make(tmp_path, request.param)
 

@@ -8,9 +8,10 @@ from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
 from hipcache.helper import carried
 from hipcache.inputs.readset import Quote
-from hipcache.model.action import Action, ActionResult, Bound, Function
+from hipcache.model.action import Action, ActionResult, Bound, Step
 from hipcache.model.contents import Digest
 from memory_storage import MemoryActions, MemoryContents
+from memory_world import made_of
 
 QUOTES = (Quote("k.hip", (1, 7), "q" * 64), Quote("x\udcff.h", (), ""))
 ENTRY = Entry(
@@ -18,7 +19,7 @@ ENTRY = Entry(
     quotes=QUOTES,
     source=("s" * 64, ""),
 )
-ACTION = Action("one", "test", "one", Function(lambda _: {}), outputs=("code", "bitcode"), passing=("bitcode",))
+ACTION = Action("one", "test", "one", Step(lambda _: made_of({})), outputs=("code", "bitcode"), passing=("bitcode",))
 # As this program has written them before.
 OLD = [
     b'[{"reads":"","output":"","text":"","look":"","whole":true,"talks":false,"seconds":1.0}]',

@@ -130,4 +130,4 @@ ROOTS = ("/usr", "/opt")
     ],
 )
 def test_what_somebody_works_on_is_not_the_systems(path: str, working: str, expected: bool) -> None:
-    assert is_of_system(path, ROOTS, [working]) is expected
+    assert is_of_system(ROOTS, [working])(path) is expected

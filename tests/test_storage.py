@@ -1,4 +1,4 @@
-"""What every storage must do: one contract for each of the four protocols, over each implementation."""
+"""What every storage must do: one contract for each of the three protocols, over each implementation."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.errors import StoreError
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model.contents import Digest
-from hipcache.storage import ActionCache, ContentStore, Scratch, SingleFlight
-from hipcache.storage.local import LocalActions, LocalContents, LocalFlight, LocalScratch
-from hipcache.storage.tiered import TieredActions, TieredContents
+from hipcache.storage import ActionCache, ContentStore, LocalActions, LocalContents, LocalFlight, SingleFlight
 from hipcache.store.local import LocalStore
-from memory_storage import MemoryActions, MemoryContents, MemoryFlight, MemoryScratch
+from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 
 KEY, OTHER = "0123456789abcdef" * 4, "f" * 64
 CONTENT = bytes(range(256)) * 64
@@ -27,22 +24,14 @@ def store(tmp_path: Path, name: str = "store") -> LocalStore:
 ACTIONS: dict[str, Callable[[Path], ActionCache]] = {
     "local": lambda path: LocalActions(store(path)),
     "memory": lambda _: MemoryActions(),
-    "memory, then local": lambda path: TieredActions(MemoryActions(), LocalActions(store(path))),
-    "two local": lambda path: TieredActions(LocalActions(store(path)), LocalActions(store(path, "far"))),
 }
 CONTENTS: dict[str, Callable[[Path], ContentStore]] = {
     "local": lambda path: LocalContents(store(path)),
     "memory": lambda _: MemoryContents(),
-    "memory, then local": lambda path: TieredContents(MemoryContents(), LocalContents(store(path))),
-    "two local": lambda path: TieredContents(LocalContents(store(path)), LocalContents(store(path, "far"))),
 }
 FLIGHTS: dict[str, Callable[[Path], SingleFlight]] = {
     "local": lambda path: LocalFlight(store(path)),
     "memory": lambda _: MemoryFlight(),
-}
-SCRATCHES: dict[str, Callable[[Path], Scratch]] = {
-    "local": lambda path: LocalScratch(store(path)),
-    "memory": lambda _: MemoryScratch(),
 }
 
 
@@ -59,11 +48,6 @@ def contents(request: pytest.FixtureRequest, tmp_path: Path) -> ContentStore:
 @pytest.fixture(params=FLIGHTS)
 def flight(request: pytest.FixtureRequest, tmp_path: Path) -> SingleFlight:
     return FLIGHTS[request.param](tmp_path)
-
-
-@pytest.fixture(params=SCRATCHES)
-def scratch(request: pytest.FixtureRequest, tmp_path: Path) -> Scratch:
-    return SCRATCHES[request.param](tmp_path)
 
 
 def test_one_question_gets_the_records_that_are_there(actions: ActionCache) -> None:
@@ -124,68 +108,6 @@ def test_a_key_is_free_after_a_failure(flight: SingleFlight) -> None:
         raise ValueError("failed")
     with flight.alone(KEY):
         pass
-
-
-def test_a_scratch_directory_is_private_and_goes(scratch: Scratch) -> None:
-    with scratch.directory() as one, scratch.directory() as other:
-        assert one != other
-        (one / "file").write_bytes(CONTENT)
-        assert one.stat().st_mode & 0o077 == 0
-    assert not one.exists()
-
-
-# Two tiers
-
-
-def damaged(path: Path, hash: str) -> None:
-    """Damage the content in the local store at `path`."""
-    (blob,) = (file for file in path.rglob("*") if file.is_file() and hash[4:] in file.name)
-    blob.chmod(0o600)
-    blob.write_bytes(b"!" + CONTENT[1:])
-
-
-def test_the_far_tier_is_asked_for_what_the_near_one_lacks() -> None:
-    near, far = MemoryActions({KEY: b"near"}), MemoryActions({KEY: b"far", OTHER: b"other"})
-    both = TieredActions(near, far)
-    assert both.get([KEY, OTHER]) == {KEY: b"near", OTHER: b"other"}
-    assert near.records[OTHER] == b"other", "the next time it is near"
-
-
-def test_what_is_written_is_in_both_tiers() -> None:
-    near, far = MemoryContents(), MemoryContents()
-    digest = TieredContents(near, far).write(CONTENT)
-    assert near.contents == far.contents == {digest.hash: CONTENT}
-
-
-def test_a_content_of_the_far_tier_comes_near(tmp_path: Path) -> None:
-    near, far = MemoryContents(), MemoryContents()
-    digest = far.write(CONTENT)
-    both = TieredContents(near, far)
-    assert both.sizes([digest.hash]) == {digest.hash: len(CONTENT)}
-    assert both.copy(digest.hash, tmp_path / "out")
-    assert near.contents == {digest.hash: CONTENT}
-
-
-def test_what_is_damaged_near_is_taken_from_the_far_tier(tmp_path: Path) -> None:
-    near, far = LocalContents(store(tmp_path)), MemoryContents()
-    both = TieredContents(near, far)
-    digest = both.write(CONTENT)
-    damaged(tmp_path / "store", digest.hash)
-    assert both.read(digest.hash) == CONTENT
-    assert near.read(digest.hash) == CONTENT, "mended"
-
-
-class Full(MemoryContents):
-    def write(self, content: bytes) -> Digest:
-        raise StoreError("no room")
-
-
-def test_a_near_tier_without_room_still_serves_from_the_far_one(tmp_path: Path) -> None:
-    far = MemoryContents()
-    digest = far.write(CONTENT)
-    both = TieredContents(Full(), far)
-    assert both.read(digest.hash) == CONTENT
-    assert both.copy(digest.hash, tmp_path / "out")
 
 
 @pytest.mark.parametrize("damage", [b"", b"!", CONTENT[:-1], CONTENT + b"!"])

@@ -5,12 +5,38 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+from hip_toolchain import chosen, hips_own, installed
 from rewriting import script, write_files
 
-# Behind the version of a clang that compiles with the new offload driver.
-NEW = "-new"
-LLVM = {version: Path(f"/usr/lib/llvm-{version}") for version in ("15", "19", "22")}
-DEVICE_LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+
+class _Installed(dict[str, Path]):
+    """A test of a clang that is not there is skipped."""
+
+    def __missing__(self, version: str) -> Path:
+        pytest.skip(f"clang {version} is not installed", allow_module_level=True)
+
+
+#: LLVM's directories, by version.
+LLVM = _Installed({version: toolchain.root for version, toolchain in installed().items()})
+#: Versions of the clangs that each test meets: HIP's own first (see hip_toolchain).
+COMPILERS = tuple(toolchain.version for toolchain in chosen())
+DEVICE_LIBRARIES = hips_own().device_libraries or Path("/nonexistent")
+#: Behind the version of a clang that compiles with the new offload driver.
+BY_NEW_DRIVER = "-new"
+#: With which HIP's own clang finds HIP.
+HIP_FLAGS = hips_own().flags
+#: (version of clang, flags that choose the driver) for relocatable device code. Links by the new driver are cached with
+#: clang 19.
+OLD, OLD_19, NEW = (COMPILERS[0], ()), (COMPILERS[-1], ()), ("19", ("--offload-new-driver",))
+
+
+def another(version: str) -> str:
+    """The version of another clang: of those that tests meet, if it can be."""
+    others = [one for one in (*COMPILERS, *LLVM) if one != version]
+    if not others:
+        pytest.skip("there is one clang here")
+    return others[0]
 
 
 def toolchain(root: Path, version: str) -> Path:

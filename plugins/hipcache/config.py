@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hipcache import settings_files as files
 from hipcache.errors import ConfigError
 from hipcache.processes import builders, room
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest, parse_size
+from hipcache.settings import NO_EFFECT, PREFIX, RETIRED, SETTINGS, VARIABLES, Setting, nearest, parse_size
 from hipcache.settings_files import DEFAULT, ENVIRONMENT, NAMES_A_FILE, Text
 from hipcache.values import dataclass, field
 
@@ -34,7 +34,8 @@ class Config:
     """The values in force. `origins` says where each came from, by field: "default", "environment", "FILE:LINE", or by
     what a base directory was found. `files`: the config files that were read, the last one wins.
 
-    `warnings` are unknown HIPCACHE_* variables: an error for a command, but never a reason not to compile.
+    `warnings` are unknown HIPCACHE_* variables (an error for a command, but never a reason not to compile), and
+    settings of older versions.
     """
 
     dir: Path
@@ -45,6 +46,7 @@ class Config:
     recache: bool = False
     max_size: int = 10 * 2**30
     basedir: Path | None = None
+    source_dir: Path | None = None
     namespace: str = ""
     key: Path | None = None
     umask: int | None = None
@@ -58,7 +60,6 @@ class Config:
     verify: float = 0.0
     preambles: bool = True
     preamble_checks: int = 64
-    shared_front_ends: bool = False
     iree_checks: bool = True
     resident: bool = True
     system_paths: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or room.compilers(len(os.sched_getaffinity(0)), room.memory())
+        return self.jobs or room.compilers(room.cores(), room.memory())
 
     @property
     def has_preambles(self) -> bool:
@@ -85,7 +86,9 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     """Read the environment and the config file. With `strict` an unknown HIPCACHE_* variable is an error too."""
     warnings = []
     for variable in sorted(environ):
-        if variable.startswith(PREFIX) and variable not in VARIABLES:
+        if variable in RETIRED:
+            warnings.append(f"environment variable '{variable}' {NO_EFFECT}")
+        elif variable.startswith(PREFIX) and variable not in VARIABLES:
             message, hint = f"unknown environment variable '{variable}'", nearest(variable, list(VARIABLES))
             if strict:
                 raise ConfigError(message, hint)
@@ -111,6 +114,7 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     found_there += [(project, files.PROJECT)] if project else []
     for file, scope in found_there:
         texts |= files.read(file, scope)
+    warnings += [f"{texts[key].place} {NO_EFFECT}" for key in RETIRED.values() if key in texts]
     texts |= given
 
     values: dict[str, Any] = {}
@@ -126,6 +130,9 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     found = None if "basedir" in values else builders.room(environ)
     if found:
         values["basedir"], origins["basedir"] = Path(found.path), found.why
+    if "basedir" not in values and PREFIX + "BASEDIR" not in environ:
+        with suppress(OSError):
+            values["source_dir"] = files.source_directory(os.getcwd())
     origins["config_file"] = user_origin
     origins["system_config"] = ENVIRONMENT if environ.get(PREFIX + "SYSTEM_CONFIG") else DEFAULT
     read = tuple(file for file, _ in (*scopes, *found_there))
@@ -165,10 +172,16 @@ def watched_paths(config: Config, environ: Mapping[str, str]) -> tuple[Path, ...
     return tuple(path for path in paths if path)
 
 
+# ccache takes a plain number for GiB. Nobody means a store of so few bytes.
+_FEWEST_BYTES = 10_000
+
+
 def _size(written: Text, environ: Mapping[str, str]) -> int:
     size = parse_size(written.text)
     if size is None:
         _bad_value(written, "is not a size", "write a number and K, M, G, T, KiB, MiB, GiB or TiB, for example 10GiB")
+    if written.text.strip().isdigit() and 0 < size < _FEWEST_BYTES:
+        _bad_value(written, "has no unit, and would be bytes", f"write for example {size}GiB (as ccache reads it)")
     return size
 
 

@@ -88,19 +88,13 @@ SETTINGS = (
         "preambles",
         "flag",
         "1",
-        "Precompile leading includes of standard headers for the front ends.",
+        "Precompile the header that the driver puts before each source (clang 16 and later).",
     ),
     Setting(
         "preamble_checks",
         "positive",
         "64",
-        "Repeat one in this many front ends that used a precompiled preamble or a shared front end, and compare.",
-    ),
-    Setting(
-        "shared_front_ends",
-        "flag",
-        "0",
-        "On trial: let one front end serve several GPUs for which clang makes the same of a source.",
+        "Repeat one in this many passes that used a precompiled header, and compare.",
     ),
     Setting(
         "iree_checks",
@@ -119,6 +113,9 @@ SETTINGS = (
     ),
 )
 
+# Those of older versions, which say nothing any more.
+RETIRED = {PREFIX + "SHARED_FRONT_ENDS": "shared_front_ends"}
+NO_EFFECT = "has no effect any more; remove it"
 # HIPCACHE_CONFIG is the one variable whose field has another name: `Config.config` would read oddly.
 VARIABLES = {PREFIX + "CONFIG" if s.key == "config_file" else s.variable: s for s in SETTINGS}
 

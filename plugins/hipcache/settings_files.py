@@ -20,21 +20,24 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hipcache import shared
 from hipcache.errors import ConfigError
-from hipcache.settings import PREFIX, VARIABLES, Setting, nearest
+from hipcache.settings import PREFIX, RETIRED, VARIABLES, Setting, nearest
 from hipcache.shared import MOST_CONFIG
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from yaml import Node
 
+SOURCE_NOTE = ".hipcache-source"
 DEFAULT, ENVIRONMENT = "default", "environment"
 # Environment only: a file cannot name another one.
 NAMES_A_FILE = ("config_file", "system_config")
+_RETIRED = {name: key for variable, key in RETIRED.items() for name in (variable, key)}
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,20 @@ def project_file(cwd: str) -> Path | None:
     return None
 
 
+def source_directory(cwd: str) -> Path | None:
+    """The directory of the sources that are built in `cwd` (absolute), or above it, as the module of a build tool has
+    noted it there: in a file `.hipcache-source`, its absolute path and a line break."""
+    for directory in _parents(cwd):
+        path = os.path.join(directory, SOURCE_NOTE)
+        if counts(path):
+            with suppress(OSError), open(path, "rb") as file:
+                line = os.fsdecode(file.read(MOST_CONFIG).removesuffix(b"\n"))
+                if line[1:] and os.path.isabs(line) and os.path.normpath(line) == line and "\n" not in line:
+                    return Path(line)
+            return None
+    return None
+
+
 def _parents(path: str) -> Iterator[str]:
     while path not in ("/", ""):
         yield path
@@ -168,9 +185,8 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
     if document is None:
         return {}
     if not isinstance(document, yaml.MappingNode):
-        line = document.start_mark.line + 1
-        raise ConfigError(f"{file}:{line}: expected settings", "write lines such as 'max_size: 10GiB'")
-
+        place = f"{file}:{document.start_mark.line + 1}"
+        raise ConfigError(f"{place}: expected settings", "write lines such as 'max_size: 10GiB'")
     # Those of NAMES_A_FILE are known here only so that they can be refused with a better message.
     keys = {name: setting for v, setting in VARIABLES.items() for name in (v, v.removeprefix(PREFIX).lower())}
     texts: dict[str, Text] = {}
@@ -179,11 +195,15 @@ def read(file: Path, scope: Scope = USER) -> dict[str, Text]:
         origin = f"{file}:{key_node.start_mark.line + 1}"
         name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         place = f"{origin}: key '{name}'"
+        if name in _RETIRED:
+            texts[_RETIRED[name]] = Text("", place, origin)
+            continue
         if name not in keys:
             # A wrong key is matched against those that are written like it, and that this file may have.
-            is_variable = name.upper().startswith(PREFIX)
-            style = [k for k, one in keys.items() if k.startswith(PREFIX) == is_variable and allows(scope, one)]
-            raise ConfigError(f"{origin}: unknown key '{name}'", nearest(name, style))
+            near = [k for k in keys if k.startswith(PREFIX) == name.upper().startswith(PREFIX)]
+            raise ConfigError(
+                f"{origin}: unknown key '{name}'", nearest(name, [k for k in near if allows(scope, keys[k])])
+            )
         setting = keys[name]
         refuse(setting, scope, place)
         if setting.key in seen:

@@ -82,7 +82,10 @@ class ManifestCache:
         if reads is None:
             return "the store no longer has the list of files that it read"
         if entry.base and entry.base != self.files.basedir.name:
-            return f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there"
+            return (
+                f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there "
+                f"(-ffile-prefix-map={entry.base.partition(':')[0]}=. takes the name away)"
+            )
         if entry.text and entry.message_format != front.message_format:
             return "its messages need another format (colours, terminal width)"
         quotes = entry.quotes or ()

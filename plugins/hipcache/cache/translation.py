@@ -22,8 +22,14 @@ class Translation:
     files: Files
     directory: str
     _translated: dict[tuple[str, Spelling], ReadSet | None] = field(default_factory=dict)
+    _spellings: dict[int, tuple[FrontEnd, Spelling | None]] = field(default_factory=dict)
 
     def spelling(self, front: FrontEnd) -> Spelling | None:
+        if id(front) not in self._spellings:
+            self._spellings[id(front)] = front, self._spelling(front)
+        return self._spellings[id(front)][1]
+
+    def _spelling(self, front: FrontEnd) -> Spelling | None:
         cwd, resolve = self.directory, self.files.resolve
         found = spelling.of(front.job, cwd)
         if found is None:

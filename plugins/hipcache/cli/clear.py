@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.gc import open_to_remove
-from hipcache.cli.screen import Progress, human_size
+from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.errors import HipcacheError
 from hipcache.remote import queue
 
 SUMMARY = "remove every entry"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    parser.add_argument("--dry-run", action="store_true", help="remove nothing; show how much would be freed")
+    parser.add_argument("--yes", action="store_true", help="do not ask on a terminal")
 
 
 def run(options: argparse.Namespace, session: Session) -> int:
@@ -22,6 +25,15 @@ def run(options: argparse.Namespace, session: Session) -> int:
     store = open_to_remove(settings, session)
     if store is None:
         return 0
+    size = store.size(beside=True)
+    held = f"{plural(size.entries, 'entry')} ({human_size(size.bytes)}) in '{settings.dir}'"
+    if options.dry_run:
+        print(f"{held} would be removed", file=session.out)
+        return 0
+    if not options.yes and sys.stdin is not None and sys.stdin.isatty():
+        print(f"remove {held}? [y/N] ", end="", file=session.err, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
     with Progress(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
     queue.empty(store.confined)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hipcache import config, native
-from hipcache.cli import Session, servers
+from hipcache import config
+from hipcache.cli import Session, servers, trial
 from hipcache.cli.screen import Screen, human_size, plural
-from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, compilers, examine, resolve
-from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles, check_sharing
+from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
+from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
@@ -55,8 +55,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return examine_all(options.compiler, session, Path("/"), options.build or Path())
 
 
-def examine_all(named: list[str], session: Session, root: Path, build: Path) -> int:
-    machine = Machine(session.runner, session.environ, root, build)
+def examine_all(
+    named: list[str], session: Session, root: Path, build: Path, tried: Trial = trial.why_passed_through
+) -> int:
+    machine = Machine(session.runner, session.environ, root, build, tried)
     screen = Screen(session.out, session.environ)
     faults = 0
     for title, checks in (
@@ -79,7 +81,7 @@ def check_compilers(named: list[str], machine: Machine) -> Iterator[Check]:
     """Each compiler that was named must work. Of those that happen to be installed, one is enough."""
     found = named or compilers(machine)
     if not found:
-        hint = "install clang with lld and HIP (Debian: apt install hipcc clang-15 lld-15), or name one with --compiler"
+        hint = "install clang with lld and HIP (Debian: apt install hipcc), or name one with --compiler"
         yield Check(FAULT, "no clang++ or amdclang++ on PATH or in /opt/rocm*", hint)
     groups = [list(_check_compiler(compiler, machine)) for compiler in found]
     one_works = any(all(check.state != FAULT for check in checks) for checks in groups)
@@ -103,7 +105,7 @@ def _check_compiler(name: str, machine: Machine) -> Iterator[Check]:
         yield Check(
             FAULT,
             f"it cannot compile HIP: {toolchain.error}",
-            "install HIP (Debian: apt install libamdhip64-dev rocm-device-libs), or set ROCM_PATH",
+            "install HIP (Debian: apt install hipcc), or set ROCM_PATH",
         )
         return
     yield from _check_toolchain(toolchain)
@@ -135,8 +137,8 @@ def _check_toolchain(toolchain: Toolchain) -> Iterator[Check]:
     else:
         yield Check(OK, "it has its linker and bundler")
     if toolchain.not_cached:
-        hint = "its compiles work, but pass through; with an older clang: --no-offload-new-driver"
-        yield Check(NOTE, f"hipcache does not cache its compiles: {toolchain.not_cached}", hint)
+        hint = "its compiles work, but pass through; with clang 20 to 23: --no-offload-new-driver"
+        yield Check(FAULT, f"hipcache does not cache its compiles: {toolchain.not_cached}", hint)
     else:
         yield Check(OK, "hipcache understands its plan (-###) of a HIP compile")
 
@@ -160,21 +162,14 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield from _check_store(settings)
     yield from servers.check(settings)
     yield from check_found_by_cmake(session.environ)
-    found = {condition.kind: condition for condition in conditions.of_native()}
-    if found:
-        yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
-    elif native.load() is None:
-        hint = "install a C compiler (Debian: apt install gcc libc6-dev), then reinstall hipcache"
-        yield Check(NOTE, "the native launcher is not installed: each hit starts Python (0.1 s)", hint)
-    else:
-        yield Check(OK, "the native launcher serves hits")
-        if not settings.resident:
-            yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
-    yield _check_observation()
+    faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
+    yield from faults or [Check(OK, "the native launcher serves hits")]
+    if not settings.resident:
+        yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
+    if not faults:
+        yield _check_observation()
     if settings.preambles:
         yield check_preambles(settings)
-    if settings.shared_front_ends:
-        yield check_sharing(settings)
 
 
 def _check_observation() -> Check:

@@ -9,7 +9,8 @@ import time
 
 from hipcache import config
 from hipcache.cli import Session, explain_build
-from hipcache.cli.explain_target import another_store, of_target, unknown
+from hipcache.cli.explain_target import another_store, of_name, of_target, unknown
+from hipcache.direct import served
 from hipcache.errors import HipcacheError
 from hipcache.report import outcome
 from hipcache.report.advice import ADVICE
@@ -88,7 +89,11 @@ def _document(record: Record) -> dict[str, object]:
 def recorded(settings: config.Config, path: str | None, asked: str = "explain") -> Record:
     """The last compile of the object `path`, or of any. `asked`: the subcommand, for hints. Raises HipcacheError."""
     history = History.of_store(settings.dir)
-    record = history.load(os.path.abspath(path)) if path else history.last()
+    if path:
+        whole = os.path.abspath(path)
+        record = history.load(whole) or served.compile_of(whole, history, settings) or of_name(path, history)
+    else:
+        record = history.last()
     if record is None and path:
         raise unknown(path, history, settings.dir, asked)
     if record is None:

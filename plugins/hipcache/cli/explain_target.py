@@ -14,7 +14,8 @@ from hipcache.report.history import History, Record
 from hipcache.report.targets import Targets
 
 _MOST_NAMES = 3
-_FILES_OF_COMPILES = (".o", ".obj", ".hip", ".cu", ".cpp", ".cxx", ".cc", ".c", ".s", ".ll", ".bc")
+_OBJECTS = (".o", ".obj")
+_FILES_OF_COMPILES = (*_OBJECTS, ".hip", ".cu", ".cpp", ".cxx", ".cc", ".c", ".s", ".ll", ".bc")
 
 
 def of_target(typed: str, history: History) -> tuple[list[Record], str]:
@@ -33,6 +34,19 @@ def of_target(typed: str, history: History) -> tuple[list[Record], str]:
     # The one that is here goes without saying.
     where = f" in {listed(builds)}" if len(builds) > 1 or not here else ""
     return records, f"target '{typed}'{where}"
+
+
+def of_name(typed: str, history: History) -> Record | None:
+    """The last compile of the object with that file name, if there is a single object. Objects of a build directory
+    here come before all others. Raises HipcacheError if there are several."""
+    if os.sep in typed or not typed.endswith(_OBJECTS):
+        return None
+    records = [record for record in history.each() if os.path.basename(record.object) == typed]
+    records = near(records, Targets()) or records
+    if len(records) > 1:
+        names = listed(sorted(os.path.relpath(record.object) for record in records))
+        raise HipcacheError(f"the store knows {len(records)} objects named '{typed}'", f"name one of them: {names}")
+    return records[0] if records else None
 
 
 def unknown(typed: str, history: History, store: Path, asked: str) -> HipcacheError:

@@ -43,7 +43,6 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         screen.line()
         _show_verified(numbers, screen)
         _show_preambles(numbers, screen)
-        _show_shared(numbers, screen)
         if numbers.lock_timeouts:
             screen.line(f"lock timeouts  {numbers.lock_timeouts}")
         _show_remote(numbers, screen)
@@ -112,13 +111,6 @@ def _show_preambles(numbers: Statistics, screen: Screen) -> None:
         used = f"used by {plural(counts['used'], 'front end')}"
         told = f"{counts['checked']} checked, {_different(counts, screen)}"
         screen.line(f"precompiled preambles  {counts['made']} made, {used}, {told}")
-
-
-def _show_shared(numbers: Statistics, screen: Screen) -> None:
-    counts = numbers.shared_front_ends
-    if any(counts.values()):
-        told = f"{counts['checked']} checked, {_different(counts, screen)}"
-        screen.line(f"shared front ends  {counts['used']} served another GPU, {told}")
 
 
 def _different(counts: Mapping[str, int], screen: Screen) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hipcache.cli import arches
+from hipcache.cli import arches, trial
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning import plan
@@ -25,9 +25,10 @@ _NAME = pattern(r"(amd)?clang\+\+(-[0-9.]+)?$")
 _VERSION = pattern(r"clang version (\S+)")
 _ISA = pattern(r"oclc_isa_version_([0-9a-f]+)\.bc$")
 # Asked for in this order: device libraries of any age have one of them.
-_PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
+PROBED = ("gfx906", "gfx90a", "gfx1030", "gfx1100")
 
 
+Trial = Callable[[Sequence[str], Mapping[str, str]], str]
 OK, NOTE, FAULT = "ok", "note", "fault"
 
 
@@ -59,12 +60,14 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Machine:
-    """The place to look at. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's."""
+    """The place to look at. `root` is "/" except in tests; `build`: a build directory, perhaps of CMake's;
+    `why_passed_through`: of the compiler's words (see `trial`)."""
 
     runner: Runner
     environ: Mapping[str, str] = field(default_factory=dict)
     root: Path = Path("/")
     build: Path = Path(".")
+    why_passed_through: Trial = trial.why_passed_through
 
 
 def compilers(machine: Machine) -> list[str]:
@@ -100,7 +103,7 @@ def examine(compiler: str, machine: Machine) -> Toolchain:
         return Toolchain(compiler)
     error = ""
     for flags in ((), *_candidates(machine)):
-        for arch in _PROBED:
+        for arch in PROBED:
             probe = [*flags, "-x", "hip", f"--offload-arch={arch}"]
             answer = _run(machine, [compiler, *probe, "-c", os.devnull, "-o", os.devnull, "-###"])
             text = answer.stderr.decode("utf-8", "replace")
@@ -133,6 +136,9 @@ def _read_plan(toolchain: Toolchain, probe: Sequence[str], text: str, machine: M
     tools = dict.fromkeys(job[0] for job in jobs)
     bitcode = [Path(word) for job in jobs for word in job if _ISA.search(word)]
     libraries = bitcode[0].parent if bitcode else None
+    missing = tuple(tool for tool in tools if not resolve(tool, machine.environ))
+    if not (not_cached or missing):
+        not_cached = machine.why_passed_through([toolchain.compiler, *probe], machine.environ)
     hip_version, header_error = _headers(toolchain.compiler, probe, machine)
     return replace(
         toolchain,
@@ -141,7 +147,7 @@ def _read_plan(toolchain: Toolchain, probe: Sequence[str], text: str, machine: M
         device_libraries=libraries,
         arches=covered(libraries) if libraries else (),
         # The driver prints the bare name of a program that it did not find beside itself: PATH is then its last hope.
-        missing_tools=tuple(tool for tool in tools if not resolve(tool, machine.environ)),
+        missing_tools=missing,
         not_cached=not_cached,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hipcache.cli import arches
 from hipcache.cli.directories import PLACES, find
 from hipcache.cli.screen import plural
-from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, resolve, rocm_roots
+from hipcache.cli.toolchain import FAULT, NOTE, OK, PROBED, Check, Machine, resolve, rocm_roots
 from hipcache.config import Config
 from hipcache.errors import HipcacheError
 from hipcache.patterns import pattern
@@ -63,21 +63,26 @@ def check_platform(machine: Machine) -> Iterator[Check]:
         yield Check(NOTE, f"'{nvcc}' exists, and HIP may choose it", "export HIP_PLATFORM=amd")
     else:
         yield Check(OK, "there is no nvcc that HIP could choose instead")
-    yield from check_hipcc(machine)
+    yield from check_hipcc(machine, platform in ("", "amd", "hcc"))
     yield from check_architectures(machine)
     for variable in _VARIABLES:
         if machine.environ.get(variable):
             yield Check(NOTE, f"{variable} is set: {machine.environ[variable]}")
 
 
-def check_hipcc(machine: Machine) -> Iterator[Check]:
-    """Does this hipcc run its clang through HIP_CLANG_LAUNCHER? An older one ignores it without a word."""
+def check_hipcc(machine: Machine, for_amd: bool) -> Iterator[Check]:
+    """Are the compiles of this hipcc cached, if it compiles for AMD? And does it run its clang through
+    HIP_CLANG_LAUNCHER? An older one ignores it without a word."""
     hipcc = resolve("hipcc", machine.environ) or next(
         (found for root in rocm_roots(machine) if (found := resolve(str(root / "bin" / "hipcc"), machine.environ))), ""
     )
     reads = _reads_launcher(hipcc) if hipcc else None
     if reads is None:
         return
+    left = for_amd and machine.why_passed_through([hipcc, f"--offload-arch={PROBED[0]}"], machine.environ)
+    if left:
+        hint = "name clang itself in its place (CXX), with '-x hip' and the options that 'HIPCC_VERBOSE=1 hipcc' prints"
+        yield Check(FAULT, f"hipcache does not cache the compiles of '{hipcc}': {left}", hint)
     launcher = machine.environ.get(_LAUNCHER, "")
     if not reads:
         text = f"{_LAUNCHER} is set, but '{hipcc}' does not read it" if launcher else f"'{hipcc}' reads no {_LAUNCHER}"
@@ -149,22 +154,12 @@ def _listed(archs: frozenset[str]) -> str:
 def check_preambles(settings: Config) -> Check:
     counts = statistics.read(settings.dir).preambles
     if counts["different"]:
-        return _switched_off("precompiled preambles", counts["different"], "HIPCACHE_PREAMBLES")
+        hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
+        times = plural(counts["different"], "time")
+        return Check(FAULT, f"precompiled preambles changed an output {times}: off for that compiler", hint)
     if not settings.has_preambles:
         return Check(OK, "no precompiled preambles: HIPCACHE_MAX_SIZE leaves no room for them")
     return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
-
-
-def check_sharing(settings: Config) -> Check:
-    counts = statistics.read(settings.dir).shared_front_ends
-    if counts["different"]:
-        return _switched_off("shared front ends", counts["different"], "HIPCACHE_SHARED_FRONT_ENDS")
-    return Check(OK, f"front ends may serve several GPUs ({settings.origins['shared_front_ends']})")
-
-
-def _switched_off(what: str, times: int, variable: str) -> Check:
-    hint = f"set {variable}=0, and report the compiler and the source ('hipcache explain')"
-    return Check(FAULT, f"{what} changed an output {plural(times, 'time')}: off for that compiler", hint)
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -79,7 +79,7 @@ def of(
         state=NO_STATE,
         outputs=tuple((replace(one, path=basedir.portable(one.path)), size) for one, size in record.outputs),
         history=(),
-        watched=tuple(replace(one, path=basedir.portable(one.path)) for one in watched),
+        watched=tuple(one._replace(path=basedir.portable(one.path)) for one in watched),
         rules=tuple(one for one in rules if one),
     )
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hipcache.disk import change_times
 from hipcache.disk.change_times import keeps_times
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.watched import ABSENT, ENTRIES, FILE, GONE, Watched, status_text
-from hipcache.values import replace
 
 GUARD = "d"
 DIGITS = 32
@@ -38,6 +37,16 @@ def guard(watched: Sequence[Watched], old: float, kinds: Mapping[str, str]) -> t
     return tuple(ordered)
 
 
+def unguarded(guarded: Iterable[Watched]) -> Iterator[Watched]:
+    """Those of `guard` that still must be looked at: no name behind a guard has come since the guard was taken, or its
+    directory has changed."""
+    by_guard = False
+    for one in guarded:
+        by_guard = one.kind == GUARD or (by_guard and one.kind in (GONE, ABSENT))
+        if not by_guard:
+            yield one
+
+
 def kinds() -> Mapping[str, str]:
     """Of the file systems that are mounted now."""
     return change_times.kinds()
@@ -45,7 +54,7 @@ def kinds() -> Mapping[str, str]:
 
 def by_entries(watched: Iterable[Watched], kinds: Mapping[str, str]) -> tuple[Watched, ...]:
     """The same paths; directories that were listed are known by their entries where their status does not tell."""
-    return tuple(replace(one, kind=ENTRIES) if _is_untold(one, kinds) else one for one in watched)
+    return tuple(one._replace(kind=ENTRIES) if _is_untold(one, kinds) else one for one in watched)
 
 
 def _is_untold(one: Watched, kinds: Mapping[str, str]) -> bool:
@@ -70,7 +79,7 @@ class _Directories:
         what comes next on the way is not (a link that leads nowhere is)."""
         missing = path
         while missing not in ("", "/"):
-            directory = os.path.dirname(missing)
+            directory = missing.rpartition("/")[0] or "/"
             guard = self._guard(directory)
             if guard is not None:
                 return guard if guard and _is_missing(missing) else ""

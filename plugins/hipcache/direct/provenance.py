@@ -16,6 +16,7 @@ from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
 from hipcache.model import Cache, End, Graph, Slot
 from hipcache.planning.asking import Asked, AskedToAssemble
+from hipcache.planning.command import words_of
 from hipcache.values import dataclass
 
 # The content of these files comes from the kernel, and changes without their status.
@@ -84,11 +85,12 @@ def provenance_of(
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
-    command, path = session.command, session.files.basedir.path
+    command, path = session.command, session.engine.basedir and session.files.basedir.path
     named = [word for word in command.arguments if path in word]
     if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
         return False
-    if any("cuid" in word for word in named) or any(path in macro for macro in command.macros):
+    macros = (word + value for _, word, value in words_of(command.arguments) if word.startswith(("-D", "-U")))
+    if any("cuid" in word for word in named) or any(path in macro for macro in macros):
         return False
     passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
     return all(

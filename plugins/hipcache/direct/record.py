@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hipcache import __version__, shared
 from hipcache.inputs.keys import digest_bytes, make_key
@@ -208,19 +208,22 @@ def system_digest(watched: Sequence[Watched], found: Mapping[tuple[str, str], by
     return digest_bytes(SYSTEM_DOMAIN + b"".join(parts))
 
 
-def is_of_system(path: str, roots: Iterable[str], working: Iterable[str]) -> bool:
-    """Does it lie in one of `roots`, and not where somebody works? `working`: directories that are worked in; where
+def is_of_system(roots: Iterable[str], working: Iterable[str]) -> Callable[[str], bool]:
+    """Does a path lie in one of `roots`, and not where somebody works? `working`: directories that are worked in; where
     one lies in a root, what both have in common with the next step (/usr/src, /opt/project) is not the system's."""
-    root = next((one for one in roots if _is_below(path, one)), None)
-    if root is None:
-        return False
-    steps = len(root.split("/")) + 1
-    trees = ("/".join(one.split("/")[:steps]) for one in working if one != root and _is_below(one, root))
-    return not any(_is_below(path, tree) for tree in trees)
+    trees: dict[str, tuple[str, ...]] = {}
+    for root in roots:
+        within = [one.split("/")[: root.count("/") + 2] for one in working if one.startswith(root + "/")]
+        trees[root + "/"] = tuple("/".join(steps) + "/" for steps in within)
+    every = tuple(trees)
 
+    def is_system(path: str) -> bool:
+        whole = path + "/"
+        if not whole.startswith(every):
+            return False
+        return not whole.startswith(next(trees[one] for one in every if whole.startswith(one)))
 
-def _is_below(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory + "/")
+    return is_system
 
 
 def each_once(watched: Sequence[Watched]) -> Iterable[Watched]:
@@ -246,8 +249,9 @@ def _list(texts: Iterable[bytes]) -> bytes:
     for text in texts:
         if len(text) > _LONGEST:
             raise ValueError("a path or line is too long for a record")
-        pairs = enumerate(zip(before, text, strict=False))
-        shared = next((number for number, (one, other) in pairs if one != other), min(len(before), len(text)))
+        length = min(len(before), len(text))
+        different = int.from_bytes(before[:length], "big") ^ int.from_bytes(text[:length], "big")
+        shared = length - (different.bit_length() + 7) // 8
         parts.append(struct.pack("<HH", shared, len(text) - shared) + text[shared:])
         before = text
     return b"".join(parts)

@@ -63,11 +63,12 @@ def remember(
     far: list[Watched] = []
     near: list[Watched] = []
     kinds = guards.kinds()
+    is_system = is_of_system(system, working)
     for one in guards.by_entries(depends, kinds):
         # Two names of one directory may stand in either part; so all are compared in one. The processor is no file.
-        (far if one.kind not in (SAME, PROCESSOR) and is_of_system(one.path, system, working) else near).append(one)
+        (far if one.kind not in (SAME, PROCESSOR) and is_system(one.path) else near).append(one)
     guarded, system_guarded = guards.guard(near, old, kinds), guards.guard(far, old, kinds)
-    files, system_files = watched.states(near), watched.states(far)
+    files, system_files = watched.states(guards.unguarded(guarded)), watched.states(guards.unguarded(system_guarded))
     if files is None or system_files is None:
         return f"'{watched.changed([*near, *far])}' changed meanwhile"
     is_old, system_is_old = watched.are_old(files, old), watched.are_old(system_files, old)

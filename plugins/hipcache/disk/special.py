@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+#: What a process reads there decides nothing about its output. The last one is read by allocators (mimalloc as Python
+#: starts, jemalloc, glibc's for threads): may memory be reserved that is not there?
+HARMLESS = (os.devnull, "/dev/urandom", "/proc/sys/vm/overcommit_memory")
+
 _KERNEL = ("/proc/", "/sys/", "/dev/")
 # A file system in memory (POSIX shared memory), in which people also build.
 _MEMORY = "/dev/shm/"
@@ -24,6 +28,8 @@ def is_own(path: str) -> bool:
 def absolute(path: str, cwd: str) -> str:
     """`path`, as a process that works in `cwd` names it, for all others: without /proc/self/cwd (Bazel's PWD) and
     /proc/self/root. As `for_all` of native/observer.c."""
+    if path.startswith("/") and not path.startswith(_SELF):
+        return path
     if path.startswith(_SELF):
         while (path + "/").startswith(_ROOT):
             path = path[len(_ROOT) - 1 :] or "/"

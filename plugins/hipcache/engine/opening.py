@@ -37,13 +37,13 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         clock=time.time,
         history=None if store.read_only else History(store.notes(HISTORY)),
         basedir=str(config.basedir or ""),
+        source_dir=str(config.source_dir or ""),
         recache=config.recache,
         racy=racy,
         seal=store.seal,
         remote=client if config.remote and shares else None,
         queue=servers.queue_of(config, environ),
         preambles=config.preamble_checks if config.has_preambles and shares else 0,
-        sharing=config.preamble_checks if config.shared_front_ends and shares else 0,
         executions=servers.executions_of(client, config, environ)
         if (config.executor or config.remote) and shares
         else None,

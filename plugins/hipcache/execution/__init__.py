@@ -1,11 +1,10 @@
-"""The executors of actions: `local` (a process of this machine) and `in_process` (a function or a step of this
-program)."""
+"""The executors of actions: `local` runs a process of this machine, `InProcess` a step of this program."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from hipcache.model import Bound, Inputs, Ran
+from hipcache.model import Bound, Inputs, Ran, Step
 
 
 class Executor(Protocol):
@@ -15,3 +14,10 @@ class Executor(Protocol):
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         """Raises JobFailed, PassThrough, StoreError, Lost."""
         ...
+
+
+class InProcess:
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        work = bound.action.work
+        assert isinstance(work, Step)
+        return work.run(inputs)

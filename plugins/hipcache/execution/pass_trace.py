@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipcache.execution.headers import Headers
 from hipcache.execution.read_files import check_streams, listed, read_files, recorded
 from hipcache.execution.session import Session
 from hipcache.inputs import observing, place
@@ -35,19 +34,13 @@ def trace(
     observed: Observed | None,
     *,
     set_back: bool,
-    headers: Headers | None = None,
 ) -> tuple[PassTrace, str]:
-    """The trace of the pass, and why its result must not be stored, in words (empty: it may). `headers`: of the
-    preamble that it used."""
-    if observed and headers:
-        observed = observed.joined(headers.observed)
-    read, user = read_files(session, front, rule, observed, headers)
+    """The trace of the pass, and why its result must not be stored, in words (empty: it may)."""
+    read, user = read_files(session, front, rule, observed)
     if observed and not all(map(observed.has_read, read)):
         # Another process read it for the pass.
         observed = None
         read, user = read_files(session, front, rule, None)
-    if headers and not observed:
-        return PassTrace(None, (), False), "hipcache cannot observe what it reads"
     check_streams(read)
     reads: ReadSet | None = None
     why_not, names_base = "", False

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
-from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.attempt import Way, attempt
+from hipcache.execution.auto_upgrade import AutoUpgrade
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
-from hipcache.execution.shortcuts import Shortcuts
 from hipcache.making import bitcode, splice
 from hipcache.model import BITCODE, NEUTRAL, Bound, Dependency, Held, Inputs, PassTrace, Ran, pass_of
 from hipcache.planning import inodes
@@ -36,27 +36,20 @@ class PassFailed(FailedInTurn):
 class ObservedPass:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._shortcuts = Shortcuts(session)
+        self._auto_upgrade = AutoUpgrade(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action, work = self.session, bound.action, pass_of(bound)
         front = work.front
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
 
-        def way(more: str) -> Way:
-            output = session.jobs.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
-            rule = output.with_suffix(".d")
-            argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
-            return Way(argv, output, rule)
-
-        def plainly() -> Attempt:
-            plain = way("")
-            try:
-                return attempt(session, action.label, front, plain)
-            except JobFailed as failed:
-                raise _failed(session, front, plain.rule, failed) from failed
-
-        done = self._shortcuts.run(action.label, work, way, plainly)
+        output = session.jobs.scratch(work.stem + (".bc" if work.bitcode else ".o"))
+        rule = output.with_suffix(".d")
+        argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
+        try:
+            done = attempt(session, action.label, front, Way(argv, output, rule))
+        except JobFailed as failed:
+            raise _failed(session, front, rule, failed) from failed
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
@@ -66,6 +59,8 @@ class ObservedPass:
         why_not = why_not or assembles
         if work.bitcode:
             module = bitcode.read(made, front.cuid)
+            if self._auto_upgrade.changes(front, done.output, made):
+                module = bitcode.IN_ONE_STEP
             passing = {BITCODE: module.digest, NEUTRAL: "" if assembles else module.neutral}
             held[NEUTRAL] = held[BITCODE]
             named = bitcode.names(made, session.files.basedir.path)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.errors import PassThrough
-from hipcache.execution.headers import Headers
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
@@ -48,15 +47,14 @@ def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ..
 
 
 def read_files(
-    session: Session, front: FrontEnd, rule: Path, observed: Observed | None, headers: Headers | None = None
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None
 ) -> tuple[list[str], frozenset[str] | None]:
-    """(all files that the pass read, the source first; those that are no system headers, None if not known).
-    `headers`: of the preamble that it used."""
+    """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
     source = plain(front.source)  # as in clang's dependency file
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         if front.all_headers:
-            return depfile.union([[source], headers.read if headers else (), listed]), None
+            return depfile.union([[source], listed]), None
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error

@@ -9,7 +9,8 @@ Left out: what the pass wrote (its outputs, temporary files), and what the kerne
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 
 from hipcache.disk.changed import latest
 from hipcache.disk.special import absolute, is_of_kernel
@@ -61,29 +62,30 @@ def parse(listed: bytes, ignore: str) -> Observed:
     """Nothing below directory `ignore` counts: there the pass writes."""
     seen = Observed()
     written = seen.written
-    for row in dict.fromkeys(listed.split(b"\0")[:-1]):
-        how, found, path = row[:1], row[1:2], plain(os.fsdecode(row[2:]))
-        path = path.rstrip("/") or path[:1]
-        if path in _ITSELF or (path + "/").startswith(ignore + "/"):
+    for row in dict.fromkeys(os.fsdecode(listed).split("\0")[:-1]):
+        how, found, path = row[:1], row[1:2], row[2:]
+        if path.startswith(".") or path.endswith("/"):
+            path = plain(path).rstrip("/") or path[:1]
+        if path in _ITSELF or (path.startswith(ignore) and (path + "/").startswith(ignore + "/")):
             continue
-        if found != b"-" and path.startswith(_SURROUNDINGS):
+        if found != "-" and path.startswith(_SURROUNDINGS):
             continue
-        if how == b"w":
+        if how == "w":
             written.add(path)
-        elif found in b"?b":
-            seen.unclear = path, "is a dangling symbolic link" if found == b"b" else "cannot be read"
-        elif found == b"-":
+        elif found == "-":
             seen.absent.add(path)
+        elif found in "?b":
+            seen.unclear = path, "is a dangling symbolic link" if found == "b" else "cannot be read"
         elif is_of_kernel(absolute(path, "")):
             if _LEADS_OUT.search(path):
                 seen.unclear = path, "leads out of /proc, /sys or /dev"
-        elif how == b"l":
+        elif how == "l":
             seen.links.add(path)
-        elif found == b"d":
-            if how == b"d":
+        elif found == "d":
+            if how == "d":
                 seen.unclear = path, "is a directory whose entries it may have listed"
             seen.directories.add(path)
-        elif how in b"rx":
+        elif how in "rx":
             seen.opened.add(path)
         else:
             seen.there.add(path)
@@ -102,17 +104,26 @@ def plain(path: str) -> str:
 def changed(seen: Observed, status: Callable[[str], os.stat_result], began: float) -> str:
     """A path that came or went since `began` (nanoseconds); empty if there is none. The observer looks just before the
     kernel does: what differs between the two has changed its directory. `status`: os.lstat, of any path."""
-    for path in sorted(seen.absent & (seen.opened | seen.there | seen.directories)):
+    present = seen.opened | seen.there | seen.directories
+    for path in sorted(seen.absent & present):
         return path
-    busy: dict[str, bool] = {}
-    for absent, paths in ((True, seen.absent), (False, seen.there | seen.opened | seen.directories)):
-        for path in paths:
-            place = _directory(path)
-            if place not in busy:
-                busy[place] = _is_there(place or ".", status) and latest(status(place or ".").st_mtime_ns) >= began
-            if busy[place] and _is_there(path, status) == absent:
-                return path
+    for absent, paths in ((True, seen.absent), (False, present)):
+        for place, names in _by_directory(paths):
+            if not _is_there(place or ".", status) or latest(status(place or ".").st_mtime_ns) < began:
+                continue
+            for path in names:
+                if _is_there(path, status) == absent:
+                    return path
     return ""
+
+
+def _by_directory(paths: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The paths of each directory (os.path.dirname): a compile with many directories to search looks for each header in
+    each of them."""
+    places = defaultdict[str, list[str]](list)
+    for path in paths:
+        places[path[: path.rfind("/") + 1]].append(path)
+    return ((os.path.dirname(place), names) for place, names in places.items())
 
 
 def _directory(path: str) -> str:
@@ -131,20 +142,12 @@ def _is_there(path: str, status: Callable[[str], os.stat_result]) -> bool:
 
 def shortest(absent: set[str], exists: Callable[[str], bool]) -> set[str]:
     """The shortest missing part of each path."""
-    known: dict[str, bool] = {}
     found = set()
-    for path in absent:
-        part = path
-        while True:
-            directory = _directory(part.rstrip("/"))
-            if directory in _ITSELF:
-                break
-            if directory not in known:
-                known[directory] = exists(directory)
-            if known[directory]:
-                break
-            part = directory
-        found.add(part)
+    for directory, paths in _by_directory(absent):
+        if directory in _ITSELF or exists(directory):
+            found.update(paths)
+        else:
+            found |= shortest({directory}, exists)
     return found
 
 

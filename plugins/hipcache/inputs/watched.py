@@ -28,7 +28,8 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
@@ -40,7 +41,6 @@ from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import LINK as LOOKED_AT_LINK
 from hipcache.processes.syscalls import LIST, READ
 from hipcache.processes.syscalls import PROCESSOR as LOOKED_AT_PROCESSOR
-from hipcache.values import dataclass
 
 FILE, MODE, SAME, NUMBER, LINK, ENTRIES, GONE, ABSENT = "f", "m", "i", "o", "l", "e", "n", "a"
 PROCESSOR = "p"
@@ -48,8 +48,7 @@ PROCESSOR = "p"
 DIRECTORY, NO_DIRECTORY = "a directory", "no directory"
 
 
-@dataclass(frozen=True)
-class Watched:
+class Watched(NamedTuple):
     """A path, how it is watched, and what is known of it: FILE: a status (device, inode, size, both times) or the
     digest of a directory's listing; ENTRIES: that digest; MODE: as `observe.sign`, or DIRECTORY or NO_DIRECTORY; SAME
     and NUMBER: (device, inode); LINK, PROCESSOR: as `observe.sign`. None: whatever it is now."""
@@ -76,10 +75,10 @@ def of_observation(one: Observation) -> Watched:
 def merge(watched: Iterable[Watched]) -> tuple[Watched, ...]:
     """Each path once in each way, those of one directory together. What is known in more than one way stays so: all of
     it is checked."""
-    return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*os.path.split(one.path), one.kind, str(one.known))))
+    return tuple(sorted(dict.fromkeys(watched), key=lambda one: (*one.path.rpartition("/"), one.kind, str(one.known))))
 
 
-def states(watched: Sequence[Watched]) -> Mapping[tuple[str, str], bytes] | None:
+def states(watched: Iterable[Watched]) -> Mapping[tuple[str, str], bytes] | None:
     """The parts of the text that the digest is made of, by kind and path; None if a path is not in its known state."""
     parts: dict[tuple[str, str], bytes] = {}
     for one in watched:

@@ -9,11 +9,11 @@ from hipcache.cache import Caches
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
 from hipcache.cache.observed import ObservedCache
-from hipcache.execution import Executor
+from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
 from hipcache.model import Pass, Process, Trace
-from hipcache.storage.local import LocalFlight
+from hipcache.storage import LocalFlight
 
 
 class Executors(dict[type, Executor]):
@@ -39,8 +39,6 @@ class Executors(dict[type, Executor]):
             from hipcache.execution import processes
 
             return processes.executor(self._session)
-        from hipcache.execution.in_process import InProcess
-
         return InProcess()
 
 

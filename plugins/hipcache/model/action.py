@@ -106,13 +106,6 @@ class Process(Work):
 
 
 @dataclass(frozen=True)
-class Function(Work):
-    """A step in this process: from the contents of inputs to the contents of outputs, both by name."""
-
-    call: Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
-
-
-@dataclass(frozen=True)
 class Step(Work):
     """Work that only this machine can do, such as the host link into the user's tree."""
 

@@ -15,14 +15,13 @@ BITCODE, NEUTRAL, OUTPUT = "bitcode", "neutral", "output"
 class Pass(Work):
     """A pass that is run, which writes files that begin with `stem` in the scratch. `bitcode`: does it end before its
     back end? `gpubinary`: the input that is to be its fat binary, empty if it takes none; `shared`: may its result
-    serve other spellings of its paths? `one_of_several`: has the same source such a pass for another GPU?"""
+    serve other spellings of its paths?"""
 
     front: FrontEnd
     stem: str
     bitcode: bool = False
     gpubinary: str = ""
     shared: bool = False
-    one_of_several: bool = False
 
 
 def pass_of(bound: Bound) -> Pass:

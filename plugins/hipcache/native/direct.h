@@ -115,7 +115,6 @@ void resident_start(void);
 bool direct_system_holds(record *found);
 bool blob_name(char name[ENTRY_NAME_BYTES], const uint8_t digest[DIGEST_BYTES]);
 bool direct_find(const request *asked, record *found);
-bool direct_is_known(const request *asked); /* is there a record of that command, be it for other files? */
 bool direct_deliver(const record *found);
 bool direct_output(const record *found, size_t number, char path[PATH_MAX]); /* where it was written; false: no such */
 bool direct_rules(const record *found, bytes *text); /* the content of the dependency files */
@@ -146,9 +145,6 @@ void seal_digest(const uint8_t *secret, const void *content, size_t size, uint8_
 /* project.c: is it a config file that counts, though others can write where it is? And the project's of a directory. */
 bool settings_count(const char *path, struct stat *found);
 bool settings_of_project(const char *directory, char path[PATH_MAX], struct stat *found); /* else `path` is empty */
-
-/* refused.c: true where the driver does not know an option of the command; then `text` is what it says. */
-bool refused_by_driver(const request *asked, bytes *text);
 
 /* statistics.c */
 bool statistics_have_room(const char *store);

@@ -208,19 +208,6 @@ bool direct_find(const request *asked, record *found) {
            (asked->base && find(asked, ELSEWHERE, found));
 }
 
-bool direct_is_known(const request *asked) {
-    record found;
-    bytes payload;
-    memset(&found, 0, offsetof(record, room));
-    found.secret = asked->secret;
-    found.content = (bytes)BEGINS_IN(found.room);
-    found.store = store_base(asked->store);
-    const bool known = found.store >= 0 && key_of(asked, HERE, found.key) &&
-                       action_read(&found, found.key, MOST_DIRECT, &found.content, &payload);
-    direct_release(&found);
-    return known;
-}
-
 static bool add_line(void *context, const uint8_t *text, size_t size) {
     append(context, text, size);
     return true;

@@ -2,7 +2,7 @@
  * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in
  * ../libexec/hipcache or ../lib/hipcache.
  *
- * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
+ * The rules are those of __main__.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "helper.h"
@@ -52,14 +52,27 @@ static bool assembles_for_gpu(char *const *words) {
     return large;
 }
 
+static bool is_cache(const char *name) {
+    static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
+    for (const char *const *cache = caches; *cache; cache++)
+        if (strcmp(name, *cache) == 0)
+            return true;
+    return false;
+}
+
+/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (planning/tools.py: `behind`). */
+static char *const *behind(char *const *argv) {
+    char *const *words = argv;
+    while (*words && is_cache(base_name(*words)))
+        for (words++; *words && strchr(*words, '=') && **words != '-';)
+            words++;
+    return *words && **words != '-' ? words : argv;
+}
+
 /* Certainly a compile, and certainly not of HIP? */
 static bool is_plain(char *const *argv) {
-    static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
     bool compiles = false;
-    for (const char *const *cache = caches; *cache; cache++)
-        if (strcmp(base_name(argv[0]), *cache) == 0)
-            return false; /* what stands behind it decides */
-    if (starts(base_name(argv[0]), "hipcc"))
+    if (starts(base_name(*behind(argv)), "hipcc"))
         return false;
     for (char *const *word = argv + 1; *word; word++) {
         compiles = compiles || strcmp(*word, "-c") == 0;
@@ -70,7 +83,7 @@ static bool is_plain(char *const *argv) {
     return compiles && !assembles_for_gpu(argv + 1);
 }
 
-/* Is the statistics' line that plain.py writes; the checksum is that of the text. */
+/* As the statistics count it; the checksum is that of the text. */
 #define CHECK_TEXT "\tconfigure check ...\n"
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tnot_hip\t0" CHECK_TEXT;
@@ -115,7 +128,7 @@ static bool count(const settings *set, char *const *argv, const char *line) {
 /* Ends as that compiler; returns where that cannot be, with nothing done. */
 static void pass_by(const settings *set, char *const *argv) {
     char program[PATH_MAX];
-    if (is_plain(argv) && !has_settings(false) && which(argv[0], program) && statistics_have_room(set->store) &&
+    if (is_plain(argv) && !has_settings() && which(argv[0], program) && statistics_have_room(set->store) &&
         count(set, argv, is_check(set, argv) ? NOT_HIP_CHECK : NOT_HIP))
         execv(program, argv);
 }
@@ -134,60 +147,6 @@ static bool say(bytes messages) {
         }
     }
     return true;
-}
-
-/* As the statistics count a command that the driver refuses. */
-static const char REFUSED[] = "\n" REFUSED_CRC "\tfailed\t\t0\n";
-static const char REFUSED_CHECK[] = "\n" REFUSED_CHECK_CRC "\tfailed\t\t0" CHECK_TEXT;
-
-static bool count_refused(const settings *set, char *const *argv) {
-    return count(set, argv, is_check(set, argv) ? REFUSED_CHECK : REFUSED);
-}
-
-/* Is it one that the driver refuses? Then that is told, and counted. */
-static bool is_refused(const settings *set, char *const *argv) {
-    bytes text;
-    const request asked = {set->store, set->directory, argv, environ, isatty(2), false, set->sealed ? set->secret : NULL, NULL, set->project};
-    if (!set->silent || has_settings(true) || !statistics_have_room(set->store) ||
-        !refused_by_driver(&asked, &text) || !count_refused(set, argv))
-        return false;
-    const handlers before = let_writes_fail();
-    const bool said = say(text);
-    restore(before);
-    return said;
-}
-
-/* Is it a name of a standard, or of one that there may be? (clang/include/clang/Basic/LangStandards.def) */
-static bool may_be_standard(const char *name) {
-    static const char *const others[] = {"c++98", "c++03", "c++0x", "c++11", "c++1y", "c++14", "c++1z", "c++17",
-        "gnu++98", "gnu++03", "gnu++0x", "gnu++11", "gnu++1y", "gnu++14", "gnu++1z", "gnu++17", NULL};
-    for (const char *const *other = others; *other; other++)
-        if (strcmp(name, *other) == 0)
-            return true;
-    name += starts(name, "gnu++") ? 5 : starts(name, "c++") ? 3 : strlen(name);
-    return (*name == '2' || *name == '3') && name[1] && !name[2];
-}
-
-/* Is it a compile of HIP with one -std=, for all passes, whose value is no standard? */
-static bool misspells_standard(char *const *argv) {
-    unsigned compiles = 0, hip = 0, standards = 0, misspelt = 0;
-    for (char *const *word = argv + 1; *word; word++) {
-        compiles += strcmp(*word, "-c") == 0;
-        hip += strcmp(*word, "hip") == 0 || strcmp(*word, "-xhip") == 0 || ends(*word, ".hip");
-        const char *standard = *word + starts(*word, "--std=");
-        standards += starts(standard, "-std=") || starts(standard, "--std") || **word == '@';
-        misspelt += starts(standard, "-std=") && !may_be_standard(standard + strlen("-std=")) && !starts(word[-1], "-X");
-    }
-    return compiles && hip && standards == 1 && misspelt == 1 && starts(base_name(argv[0]), "clang");
-}
-
-/* Ends as the compiler where cc1 refuses the command as soon as it starts, before the engine would have begun. Returns
- * where it does not, with nothing done. */
-static void pass_misspelt_standard(const settings *set, char *const *argv) {
-    char program[PATH_MAX];
-    if (misspells_standard(argv) && set->silent && !has_settings(true) && which(argv[0], program) &&
-        statistics_have_room(set->store) && count_refused(set, argv))
-        execv(program, argv);
 }
 
 /* May one have that compile, and is it to be asked? */
@@ -298,9 +257,6 @@ int main(int argc, char **argv) {
                 compare(argc, argv);
             return 0;
         }
-        if (is_refused(&set, argv + 1))
-            return 1;
-        pass_misspelt_standard(&set, argv + 1);
     }
     if (compiles && !may_have(RLIMIT_NOFILE, FILES))
         execvp(argv[1], argv + 1);

@@ -228,11 +228,10 @@ static bool is_thread(pid_t thread, const struct made *made) {
 
 static char look(int directory, const char *path, char how) {
     struct stat found;
-    if (fstatat(directory, path, &found, how == 'l' ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
-        if (errno != ENOENT && errno != ENOTDIR)
-            return '?';
-        return fstatat(directory, path, &found, AT_SYMLINK_NOFOLLOW) == 0 ? 'b' : '-';
-    }
+    if (fstatat(directory, path, &found, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? '-' : '?';
+    if (how != 'l' && S_ISLNK(found.st_mode) && fstatat(directory, path, &found, 0) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? 'b' : '?';
     return S_ISDIR(found.st_mode) ? 'd' : S_ISLNK(found.st_mode) ? 'l' : 'f';
 }
 

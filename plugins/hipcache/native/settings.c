@@ -148,7 +148,6 @@ static bool take_file(const char *file, uint8_t number, settings *found) {
     if (lstat(file, &status) != 0)
         return true;
     found->file = true;
-    found->silent = found->silent && S_ISREG(status.st_mode) && status.st_size == 0;
     append(&found->statuses, &number, sizeof number), append_status(&found->statuses, &status);
     if (status.st_size == 0 || read_file(file, NULL, found, &unsealed, &unnoted))
         return true;
@@ -159,7 +158,7 @@ static bool take_file(const char *file, uint8_t number, settings *found) {
 /* A store's, or a project's. */
 static bool take_foreign(const char *file, const struct stat *status, const char *const *allowed, settings *found) {
     bool unsealed, unnoted;
-    found->file = true, found->silent = false;
+    found->file = true;
     return status->st_size == 0 || read_file(file, allowed, found, &unsealed, &unnoted);
 }
 
@@ -224,14 +223,13 @@ bool find_settings(settings *found) {
     if (user[0] ? snprintf(file, sizeof file, "%s", user) >= PATH_MAX || user[0] != '/'
                 : !below(file, "XDG_CONFIG_HOME", ".config", "/hipcache.yaml"))
         return false;
-    found->silent = !user[0] || access(file, F_OK) == 0;
     if ((system[0] && system[0] != '/') || !take_file(system[0] ? system : SYSTEM_CONFIG, 0, found) ||
         !take_file(file, 1, found) || !find_store(found) || !take_store(found) || !take_project(found))
         return false;
     return find_choices(found) && find_secret(found) && find_logs(&found->logs);
 }
 
-bool has_settings(bool but_file) {
+bool has_settings(void) {
     // These change nothing of what is decided here, or are known.
     static const char *const known[] = {
         "HIPCACHE_DIR=",       "HIPCACHE_RESIDENT=",     "HIPCACHE_VERIFY=",    "HIPCACHE_KEY=",
@@ -240,8 +238,7 @@ bool has_settings(bool but_file) {
         "HIPCACHE_PREAMBLE_CHECKS=", "HIPCACHE_SHARED_FRONT_ENDS=",
     };
     for (char **variable = environ; *variable; variable++) {
-        bool is_known = !starts(*variable, "HIPCACHE_") ||
-                        (but_file && (starts(*variable, "HIPCACHE_CONFIG=") || starts(*variable, "HIPCACHE_SYSTEM_CONFIG=")));
+        bool is_known = !starts(*variable, "HIPCACHE_");
         for (size_t at = 0; at < sizeof known / sizeof *known && !is_known; at++)
             is_known = starts(*variable, known[at]);
         if (!is_known)

@@ -9,7 +9,6 @@ typedef struct {
     char directory[PATH_MAX]; /* the working directory */
     char store[PATH_MAX], project[PATH_MAX]; /* the project's config file; empty if there is none */
     bool file;     /* is there a config file? */
-    bool silent;   /* have they nothing to say: is there none (nor should be), or is the user's empty? */
     bool resident; /* may the resident be asked, and started? */
     bool remote;   /* may a remote be set in a config file? */
     bool forbids;  /* may anything there forbid to ask one? */
@@ -26,9 +25,8 @@ typedef struct {
 /* False where the engine must read them. */
 bool find_settings(settings *found);
 
-/* Are there variables of settings, besides those that are of no matter here? `but_file`: besides those that name a
- * config file. */
-bool has_settings(bool but_file);
+/* Are there variables of settings, besides those that are of no matter here? */
+bool has_settings(void);
 
 /* Is a remote set, which may be asked, as far as that is understood here? */
 bool has_remote(const settings *set);

@@ -7,7 +7,8 @@ By device LTO (the new offload driver) the back end ends in optimized bitcode, a
 
 A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints
 messages that the user reads, a pass in one step runs instead, which prints them and makes the object. If that pass
-printed messages last time, it runs at once, without a front end.
+printed messages last time, it runs at once, without a front end. It also runs if the compiler would upgrade the bitcode
+as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ from hipcache.values import dataclass
 CODE, OBJECT = "code", "object"
 _LOST = "the store no longer has its code object"
 _PASS = Policy(Cache.MANIFEST)
-# The messages of a back end that `-w` would silence.
-_ONLY_WARNINGS = pattern(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+# The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
+# it finds invalid.)
+_ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
 # Marks the names of inputs and outputs in the words of a command.
 _MARK = "\0"
 
@@ -56,14 +58,13 @@ _MARK = "\0"
 @dataclass(frozen=True)
 class DeviceCode:
     """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`;
-    `link_turn`: the same of its link; `one_of_several`: is the source compiled for another arch, too?"""
+    `link_turn`: the same of its link."""
 
     unit: DeviceUnit
     name: str
     stem: str
     turn: int
     link_turn: int
-    one_of_several: bool
 
     @property
     def code(self) -> Output:
@@ -110,7 +111,8 @@ class DeviceCode:
             if not end.missing:
                 return self._link(end.bound.action.id, OUTPUT)
         elif kind == "front end":
-            return list(self._back_end(end.result.passing[NEUTRAL]))
+            if end.result.passing[BITCODE]:
+                return list(self._back_end(end.result.passing[NEUTRAL]))
         elif kind == "object":
             if not self._is_heard(end.result.text):
                 return self._link(end.bound.action.id, OBJECT)
@@ -128,7 +130,7 @@ class DeviceCode:
             id=f"front end of {self.name}",
             kind=front.key.kind,
             label=f"front end of {self.name}",
-            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True, one_of_several=self.one_of_several),
+            work=Pass(front, f"{self.stem}-front", bitcode=True, shared=True),
             fixed=front.key,
             outputs=(BITCODE, NEUTRAL),
             passing=(BITCODE, NEUTRAL),

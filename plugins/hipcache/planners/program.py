@@ -59,8 +59,22 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
         plan = program_plan.moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
     if command.own_cuid or plan.own_cuid:
         return plan
-    cuids = {one.first.source: cuid_of(session, one.first.source, "") for one in plan.sources}
-    return program_plan.with_cuids(plan, cuids)
+    return program_plan.with_cuids(plan, _cuids(session, plan))
+
+
+def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:
+    """By source; two are the same only for one file."""
+    # What links again later has a name of its own.
+    output = session.command.output if "-r" in session.command.arguments else ""
+    files: dict[str, str] = {}
+    cuids: dict[str, str] = {}
+    for source in (one.first.source for one in plan.sources):
+        file = os.path.realpath(session.command.path(source))
+        more: tuple[str, ...] = ()
+        while files.setdefault(cuid := cuid_of(session, source, output, (*plan.added, *more)), file) != file:
+            more = (*more, "another source")
+        cuids[source] = cuid
+    return cuids
 
 
 def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:

@@ -66,10 +66,9 @@ class SourceGraph:
 
     @property
     def devices(self) -> list[DeviceCode]:
-        several = len(self.cut.devices) > 1
         names = [(f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}") for unit in self.cut.devices]
         return [
-            DeviceCode(unit, *name, self._turn(unit.obj), self._turn(unit.code), several)
+            DeviceCode(unit, *name, self._turn(unit.obj), self._turn(unit.code))
             for unit, name in zip(self.cut.devices, names, strict=True)
         ]
 

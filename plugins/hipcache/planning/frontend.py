@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 from hipcache.inputs.keys import Key
@@ -123,7 +124,7 @@ class FrontEnd:
     def auxiliary(self) -> list[Option]:
         return auxiliary.of(self.job)
 
-    @property
+    @cached_property
     def search(self) -> SearchPath:
         return cc1.search_path(self.job.options)
 

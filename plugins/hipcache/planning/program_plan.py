@@ -50,7 +50,7 @@ class ProgramPlan:
     """A program as the driver means to make it. `compiles`: one for each source, in the driver's order; `link` reads
     what they write. Device links are without `libraries`, in which there must be no device code for them. `messages`:
     what the driver itself said; `order`: what jobs write, in the order in which the driver runs them. `own_cuid`: the
-    user has chosen it, elsewhere than in the command."""
+    user has chosen it, elsewhere than in the command. `added`: as of `Asked`."""
 
     compiles: tuple[Plan | Other, ...]
     libraries: tuple[Unbundle, ...]
@@ -59,6 +59,7 @@ class ProgramPlan:
     messages: str
     order: tuple[str, ...]
     own_cuid: bool = False
+    added: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[Plan, ...]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from hipcache.inputs.keys import Key, make_key
 from hipcache.patterns import pattern
@@ -100,25 +101,43 @@ class Spelling:
         if path.startswith("/"):
             yield path, ""
             return
-        for absolute, spelled in self.directories:
-            if not spelled or (path + "/").startswith(spelled + "/"):
-                rest = path[len(spelled) :].lstrip("/")
+        for spelled in ("", *_above(path + "/")):
+            rest = path[len(spelled) :].lstrip("/")
+            for absolute in self._by_spelled.get(spelled, ()):
                 yield os.path.join(absolute, rest).rstrip("/"), rest
 
     def spelled(self, path: str) -> str:
         """The reverse of `absolute`."""
-        return _only(self._spelled(path)) if any(path.startswith(one + "/") for one, _ in self.directories) else path
+        found = {
+            spelled + path[len(absolute) :] if spelled else path[len(absolute) + 1 :]
+            for absolute in _above(path)
+            for spelled in self._by_absolute.get(absolute, ())
+        }
+        return (found.pop() if len(found) == 1 else "") if found else path
 
-    def _spelled(self, path: str) -> Iterator[str]:
-        for absolute, spelled in self.directories:
-            if path.startswith(absolute + "/"):
-                yield spelled + path[len(absolute) :] if spelled else path[len(absolute) + 1 :]
+    # Some compiles have thousands of directories, and look for each header in all of them.
+    @cached_property
+    def _by_absolute(self) -> Mapping[str, Collection[str]]:
+        return _grouped(self.directories)
+
+    @cached_property
+    def _by_spelled(self) -> Mapping[str, Collection[str]]:
+        return _grouped((spelled, absolute) for absolute, spelled in self.directories)
 
 
-def _only(found: Iterator[str]) -> str:
-    """The value that all of them have; empty if they differ."""
-    different = set(found)
-    return different.pop() if len(different) == 1 else ""
+def _grouped(pairs: Iterable[tuple[str, str]]) -> Mapping[str, Collection[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories that the path names on its way."""
+    end = path.find("/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
 
 
 def of(job: Cc1Job, cwd: str) -> Spelling | None:

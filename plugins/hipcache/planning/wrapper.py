@@ -57,6 +57,8 @@ from hipcache.values import replace
 _NO_MATTER = frozenset(["HCC_EXTRA_LIBRARIES"])
 _COMPILED = (".hip", ".cpp", ".cc", ".cxx", ".C", ".cu")  # as HIP, by hipcc
 _SHELLS = ("sh", "dash", "bash")
+# What system() and popen() put before a command: musl, and glibc up to 2.40; glibc from 2.41 on.
+_SYSTEM = (("-c",), ("-c", "--"))
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
 # What these say may be the same twice, and another thing next time.
 _CLOCKS = frozenset(["date", "hostname", "uptime"])
@@ -199,10 +201,10 @@ def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
     """Does this process end as the compiler does? hipcc itself, and a shell that was given one simple command."""
     name = words[0].rpartition("/")[2]
     if name in _SHELLS:
-        if len(words) != 3 or words[1] != "-c":
+        if words[1:-1] not in _SYSTEM:
             return False
         try:
-            return not _SEVERAL & set(words[2]) or tuple(shlex.split(words[2])) == argv
+            return not _SEVERAL & set(words[-1]) or tuple(shlex.split(words[-1])) == argv
         except ValueError:
             return False
     return tools.is_hipcc(name) or (name.startswith("perl") and any(map(tools.is_hipcc, words[1:2])))

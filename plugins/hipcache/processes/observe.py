@@ -23,13 +23,12 @@ from hipcache import native
 from hipcache.disk.change_times import keeps_change_time
 from hipcache.disk.changed import latest, limit, moved
 from hipcache.disk.hashing import blake3
-from hipcache.disk.special import absolute, is_of_kernel
+from hipcache.disk.special import HARMLESS, absolute, is_of_kernel
 from hipcache.processes.syscalls import GPUS, LINK, LIST, PROCESSOR, READ, STAT
 from hipcache.values import dataclass
 
 #: How a path was looked at, by the letter in the observer's list (but for files that were opened to be written).
 HOWS = {b"r": READ, b"x": READ, b"d": LIST, b"s": STAT, b"l": LINK}
-_HARMLESS = (os.devnull, "/dev/urandom")
 # As in Linux (fs/exec.c, linux/binfmts.h).
 _MOST_INTERPRETERS, _MOST_LINE = 5, 256
 
@@ -128,7 +127,7 @@ def observations(listed: bytes | None, cwd: str, *, ignore: str, started: float)
         if kind in (b"n", b"p"):
             return ()
         how = HOWS.get(kind)
-        if how is None or path.startswith(ignore + "/") or path in (ignore, *_HARMLESS):
+        if how is None or path.startswith(ignore + "/") or path in (ignore, *HARMLESS):
             continue
         if is_of_kernel(path) and not path.startswith(GPUS):
             return ()

@@ -10,10 +10,8 @@ from hipcache.errors import HipcacheError
 from hipcache.report.sums import VERSION, Statistics, Tally
 from hipcache.values import asdict, replace
 
-_SIMPLE = (
-    *("compiles", "passed_through", "not_kept", "verified", "remote", "preambles", "without_preamble"),
-    *("executions", "execution_faults", "timed", "checks", "evicted"),
-)
+_SIMPLE = ("compiles", "verified", "remote", "preambles", "executions", "timed", "evicted")
+_BY_REASON = ("passed_through", "not_kept", "without_preamble", "execution_faults", "checks")
 # Bytes of a mark: a page or two as a rule.
 _MOST = 1 << 20
 _MOST_COUNTED = 1e18  # JSON has numbers that are none: Infinity, NaN
@@ -45,6 +43,7 @@ def since(numbers: Statistics, mark: Path) -> Statistics:
         numbers,
         average_seconds=average,
         **{name: _less(getattr(numbers, name), _mapping(before, name)) for name in _SIMPLE},
+        **{name: _counted(getattr(numbers, name), _mapping(before, name)) for name in _BY_REASON},
         remote_units={
             unit: _less(counts, _mapping(_mapping(before, "remote_units"), unit))
             for unit, counts in numbers.remote_units.items()
@@ -89,6 +88,11 @@ def _number(document: Mapping[str, object], name: str) -> float:
 
 def _less(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
     return {name: max(0, count - int(_number(before, name))) for name, count in now.items()}
+
+
+def _counted(now: Mapping[str, int], before: Mapping[str, object]) -> dict[str, int]:
+    """The same without zeros: each of these has a row."""
+    return {name: count for name, count in _less(now, before).items() if count}
 
 
 def _left(now: Tally, before: Mapping[str, object]) -> Tally:

@@ -40,11 +40,6 @@ OF_EXECUTIONS = ("done", "taken back", "checked", "failed", "milliseconds")
 _FAULT = f"{EXECUTED} fault "
 # Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
 OF_PREAMBLES = ("used", "made", "checked", "different")
-# Front ends that served another GPU, and that were compared with its own, and that were found to be different.
-OF_SHARED = ("used", "checked", "different")
-_SHARED = f"{PREAMBLES} shared "
-# With the reason: passes that another one could have served.
-_NOT_SHARED = f"{_SHARED}without "
 # With the reason: passes that went without one.
 _WITHOUT = f"{PREAMBLES} without "
 
@@ -62,9 +57,9 @@ class Statistics:
     """The sums since `since` (seconds of the epoch; None: never). `direct`: hits that were direct ones; `not_kept`:
     compiles not stored, by reason; `lock_timeouts`: compiles that waited for a lock in vain; `remote`: by
     REMOTE_COUNTS; `remote_units`: by unit and OF_REMOTE_UNITS; `without_preamble`: passes, by reason;
-    `shared_front_ends`: by OF_SHARED; `without_sharing`: passes, by reason; `executions`: by OF_EXECUTIONS;
-    `execution_faults`: by kind; `average_seconds`: wall time of a compile, of as many as `timed` says, and
-    `checks`: configure checks, which count nowhere else, all by outcome; `evicted`: by OF_EVICTIONS."""
+    `executions`: by OF_EXECUTIONS; `execution_faults`: by kind; `average_seconds`: wall time of a compile, of as many
+    as `timed` says, and `checks`: configure checks, which count nowhere else, all by outcome; `evicted`: by
+    OF_EVICTIONS."""
 
     compiles: Mapping[str, int]
     units: Mapping[str, Tally]
@@ -81,8 +76,6 @@ class Statistics:
     remote_units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     preambles: Mapping[str, int] = field(default_factory=dict)
     without_preamble: Mapping[str, int] = field(default_factory=dict)
-    shared_front_ends: Mapping[str, int] = field(default_factory=dict)
-    without_sharing: Mapping[str, int] = field(default_factory=dict)
     executions: Mapping[str, int] = field(default_factory=dict)
     execution_faults: Mapping[str, int] = field(default_factory=dict)
     average_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -119,8 +112,6 @@ class Statistics:
             "remote_units": {name: dict(counts) for name, counts in self.remote_units.items()},
             "preambles": dict(self.preambles),
             "without_preamble": dict(self.without_preamble),
-            "shared_front_ends": dict(self.shared_front_ends),
-            "without_sharing": dict(self.without_sharing),
             "executions": dict(self.executions),
             "execution_faults": dict(self.execution_faults),
             "average_seconds": {end: round(seconds, 6) for end, seconds in self.average_seconds.items()},
@@ -203,10 +194,6 @@ def of(counts: Counter[str], since: float | None) -> Statistics:
         },
         preambles={what: counts[f"{PREAMBLES} {what}"] for what in OF_PREAMBLES},
         without_preamble={key[len(_WITHOUT) :]: count for key, count in counts.items() if key.startswith(_WITHOUT)},
-        without_sharing={
-            key[len(_NOT_SHARED) :]: count for key, count in counts.items() if key.startswith(_NOT_SHARED)
-        },
-        shared_front_ends={what: counts[_SHARED + what] for what in OF_SHARED},
         executions={name: counts[f"{EXECUTED} {name}"] for name in OF_EXECUTIONS},
         average_seconds={end: counts[f"microseconds {end}"] / number / 1e6 for end, number in timed.items()},
         timed=timed,

@@ -10,7 +10,7 @@ from hipcache.execution import Executor
 from hipcache.execution.session import Session
 from hipcache.loop.build import build
 from hipcache.loop.world import world_of
-from hipcache.model import Bound, Function, Inputs, Pass, Process, Ran, Step
+from hipcache.model import Bound, Inputs, Pass, Process, Ran, Step
 from hipcache.planners import source
 from hipcache.planning.command import Command
 from hipcache.planning.plan import Plan
@@ -27,7 +27,7 @@ def store(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | s
         try:
             build(
                 replace(graph, deliveries=delivered, rules=()),
-                replace(world, executors=dict.fromkeys((Pass, Process, Function, Step), nothing_new)),
+                replace(world, executors=dict.fromkeys((Pass, Process, Step), nothing_new)),
             )
         except NotStored as error:
             return str(error)

@@ -33,6 +33,6 @@ def make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) -
     try:
         for terminal in (False, True):
             engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
-        several.make_each(replace(engine, recache=True, preambles=0, sharing=0), [command], None)
+        several.make_each(replace(engine, recache=True, preambles=0), [command], None)
     except HipcacheError as error:
         print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)

@@ -1,0 +1,41 @@
+"""A compile that is planned and not run: would hipcache cache it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hipcache import config
+from hipcache.engine.opening import open_engine
+from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
+from hipcache.execution.session import Session
+from hipcache.loop import kinds
+from hipcache.planning import wrapper
+
+_SOURCE, _OBJECT, _SETTINGS = "source.hip", "object.o", "settings.yaml"
+
+
+def why_passed_through(compiler: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Why a compile by `compiler` (with its options) of a source of HIP's would pass through; empty if it would be
+    cached, or if that cannot be tried. With a store and settings of its own."""
+    with TemporaryDirectory(prefix="hipcache-", ignore_cleanup_errors=True) as place:
+        Path(place, _SOURCE).write_text("void function() {}\n")
+        own = {name: value for name, value in environ.items() if not name.startswith("HIPCACHE_")}
+        Path(place, _SETTINGS).touch()
+        own |= dict.fromkeys(("HIPCACHE_CONFIG", "HIPCACHE_SYSTEM_CONFIG"), f"{place}/{_SETTINGS}")
+        own |= {"TMPDIR": place, "HIPCACHE_DIR": f"{place}/store"}
+        argv = (*compiler, "-c", _SOURCE, "-o", _OBJECT)
+        try:
+            settings = config.load(own)
+            engine = open_engine(settings, own)
+            commands, engine = kinds.unwrapped(engine, kinds.read(argv, place, own, settings), argv, place)
+            for typed in commands:
+                command, engine = wrapper.through_script(engine, typed)
+                with Session(engine, command) as session:
+                    kinds.of(command).planner(session, None)
+        except PassThrough as reason:
+            return str(reason)
+        except (JobFailed, LibraryError, StoreError, OSError):
+            return ""
+        return ""
