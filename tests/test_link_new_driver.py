@@ -7,7 +7,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import HIT, LLVM, PASSED_THROUGH, Lab, only_15, only_19, script
+from hip import HIT, PASSED_THROUGH, Lab, only_15, only_19, script
 from programs import ALL, MAIN, Program, left, linking_toolchain, pack
 
 pytestmark = pytest.mark.takes_turns("built")
