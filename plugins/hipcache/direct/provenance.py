@@ -14,7 +14,7 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.model import Cache, End, Graph
+from hipcache.model import Cache, End, Graph, Slot
 from hipcache.planning.asking import Asked, AskedToAssemble
 from hipcache.planning.command import words_of
 from hipcache.shared import BASEDIR_MARK
@@ -55,12 +55,12 @@ def provenance_of(
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
-    comments: Sequence[bool] = (),
+    passes: Mapping[Slot, bool] | None = None,
 ) -> Provenance | Indirect:
     """The compile; indirect if not all is known that the outputs of the graph depended on, or some of it has changed.
-    `comments`: do they matter, for each pass in the order of their messages?"""
+    `passes`: over a source; do comments matter in it?"""
     try:
-        depends = watched.merge(_depends(session, asked, graph, ends, comments))
+        depends = watched.merge(_depends(session, asked, ends, passes or {}))
     except (Untraceable, OSError) as error:
         return Indirect(str(error))
     for one in depends:
@@ -78,9 +78,9 @@ def provenance_of(
     uses += [(False, digest) for digest in sorted(read)]
     sets = [found for found in map(session.shelves.reads.get, read) if found]
     used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
-    everywhere = bool(comments) and _is_everywhere(session, cached)
+    everywhere = bool(passes) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
-    anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
+    anywhere = bool(keys and passes) and surroundings.is_of_any_machine(session, asked)
     return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 
@@ -146,15 +146,14 @@ def together(
 def _depends(
     session: Session,
     asked: Asked | AskedToAssemble,
-    graph: Graph,
     ends: Mapping[str, End],
-    comments: Sequence[bool],
+    passes: Mapping[Slot, bool],
 ) -> Iterator[Watched]:
     yield from surroundings.of(session, asked)
     # Most architectures read the same files.
     found = {
         (one.reads, comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
-        for slot, comments_matter in zip(graph.printed, comments, strict=True)
+        for slot, comments_matter in passes.items()
         for id in slot
         if id in ends and not ends[id].missing
         for one in [ends[id].result]

@@ -25,11 +25,10 @@ class PassFailed(FailedInTurn):
     None if a header is missing (then clang removes the dependency file)."""
 
     def __init__(
-        self, failed: JobFailed, front: FrontEnd, turn: int, text: str, dependencies: tuple[Dependency, ...] | None
+        self, failed: JobFailed, front: FrontEnd, text: str, dependencies: tuple[Dependency, ...] | None
     ) -> None:
         super().__init__(failed.job, failed.status)
         self.front = front
-        self.turn = turn
         self.text = text
         self.dependencies = dependencies
 
@@ -50,7 +49,7 @@ class ObservedPass:
         try:
             done = attempt(session, action.label, front, Way(argv, output, rule))
         except JobFailed as failed:
-            raise _failed(session, front, rule, failed, action.turn) from failed
+            raise _failed(session, front, rule, failed) from failed
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
@@ -71,21 +70,21 @@ class ObservedPass:
                 _check_layout(made)
             if inodes.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
-        hidden = front.hides_paths_for_good or any(
+        hidden = front.hides_paths_for_good(bitcode=work.bitcode) or any(
             session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps
         )
         trace = PassTrace(trace.reads, trace.files, trace.names_base or named or hidden)
         return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)
 
 
-def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
+def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed) -> JobFailed:
     """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
     text, ours = messages.decode(failed.said), os.fsencode(session.jobs.workdir)
     if failed.status != 1 or not counts_errors(text) or ours in failed.said or front.auxiliary:
         return failed
     if rule.exists():
-        return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))
-    return PassFailed(failed, front, turn, text, None) if "' file not found" in text else failed
+        return PassFailed(failed, front, text, listed(*read_files(session, front, rule, None)))
+    return PassFailed(failed, front, text, None) if "' file not found" in text else failed
 
 
 def _check_layout(content: bytes) -> None:

@@ -92,7 +92,7 @@ def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -
         tuple(unit for one in sources for unit in one.units()),
         "",
         grow=lambda end: [action for one in sources for action in one.following(end)],
-        printed=tuple(slot for one in sources for slot in one.slots),
+        printed=tuple(slot for one in sources for slot in one.texts.values()),
         rules=tuple(rules),
     )
 
@@ -116,7 +116,7 @@ def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], li
     driver (a link within the linker wrapper, the host link) come last."""
     written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
     for source in sources:
-        written |= dict(zip(source.plan.made, source.slots, strict=True))
+        written |= source.texts
     written |= {_written_by(session, action): (action.id,) for action in linking.actions}
     return tuple(written[name] for name in dict.fromkeys([*plan.order, *written]) if name in written)
 

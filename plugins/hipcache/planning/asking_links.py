@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.planning import added, colours, driver, link_plan, program_plan, tools, wrapper_plan
+from hipcache.planning import added, colours, driver, link_plan, offload_plan, program_plan, tools, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
 from hipcache.planning.driver_options import (
     chooses_cuid,
@@ -14,6 +15,7 @@ from hipcache.planning.driver_options import (
     why_passed_through_in_program,
 )
 from hipcache.planning.link_plan import LinkPlan
+from hipcache.planning.offload_plan import DryRuns
 from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.runner import Runner
@@ -31,7 +33,8 @@ def ask_program(
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
     _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
-    plan = program_plan.parse(driver.as_typed(found.text, words, command), command.side)
+    flat = partial(offload_plan.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
+    plan = program_plan.parse(driver.as_typed(found.text, words, command), command.side, flat)
     return _with_options(plan, found.text, command, engine)
 
 

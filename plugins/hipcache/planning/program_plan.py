@@ -28,7 +28,7 @@ from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.planning.link_plan import LinkPlan, Unbundle, unbundle, value_after
-from hipcache.planning.plan import Plan
+from hipcache.planning.plan import Flat, Plan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.values import dataclass, replace
 
@@ -72,9 +72,10 @@ class ProgramPlan:
         return isinstance(self.link, ToolJob)
 
 
-def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
-    """Raises PassThrough if the jobs do not have the shape above."""
+def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
+    """`flat`: see `offload_plan`. Raises PassThrough if the jobs do not have the shape above."""
     jobs, messages = split(text)
+    jobs = [*flat(jobs)]
     version = clang_version(text)
     compiles: list[Plan | Other] = []
     libraries: list[Unbundle] = []
