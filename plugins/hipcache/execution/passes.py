@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
-from hipcache.execution.attempt import Way, attempt
+from hipcache.execution.attempt import Attempt, Way, attempt
 from hipcache.execution.auto_upgrade import AutoUpgrade
+from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
@@ -37,19 +38,26 @@ class ObservedPass:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._auto_upgrade = AutoUpgrade(session)
+        self._ways = FrontEndWays(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action, work = self.session, bound.action, pass_of(bound)
         front = work.front
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
 
-        output = session.jobs.scratch(work.stem + (".bc" if work.bitcode else ".o"))
-        rule = output.with_suffix(".d")
-        argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
-        try:
-            done = attempt(session, action.label, front, Way(argv, output, rule))
-        except JobFailed as failed:
-            raise _failed(session, front, rule, failed) from failed
+        def way(more: str) -> Way:
+            output = session.jobs.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
+            rule = output.with_suffix(".d")
+            return Way(front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary), output, rule)
+
+        def plainly() -> Attempt:
+            plain = way("")
+            try:
+                return attempt(session, action.label, front, plain)
+            except JobFailed as failed:
+                raise _failed(session, front, plain.rule, failed) from failed
+
+        done = self._ways.run(action.label, work, way, plainly)
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}

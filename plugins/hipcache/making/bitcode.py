@@ -15,6 +15,8 @@ What such a module says is read in C (`native/bitcode.c`). What is not known the
 from __future__ import annotations
 
 import os
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import native
@@ -28,6 +30,9 @@ from hipcache.values import dataclass
 
 _PREFIX = b"__hip_cuid_"
 _MARK = 16
+_FUNCTION = 8
+# No library of the host has such functions.
+_OF_LIBRARIES = (b"llvm.", b"__ocml_", b"__ockl_", b"__llvm_")
 _NAMED = pattern(_PREFIX + rb"([0-9a-f]{16})(?![0-9a-f])")
 
 
@@ -79,6 +84,30 @@ def names(content: bytes, path: str) -> bool:
 def reads_files(content: bytes, path: Path) -> str:
     """The reason to think that who compiles it reads other files, if it is bitcode; `path` has that content, too."""
     return assembly.WHY if content.startswith(MAGIC) and assembly.reads_files(path) else ""
+
+
+def lacks_functions(content: bytes) -> bool:
+    """Does it declare a function that it does not define, and that is none of LLVM's or of the device libraries? (True
+    if it does not read.)
+
+    The text of `native/bitcode.c` has all records of the module, and the names (LangRef: MODULE_CODE_FUNCTION)."""
+    said = native.bitcode(content)
+    parts = list(_parts(said)) if said else []
+    strings = next((part for kind, part in parts if kind == b"n"), None)
+    if strings is None:
+        return True
+    records = (struct.unpack(f"<{len(part) // 8}Q", part) for kind, part in parts if kind == b"r")
+    prototypes = (record for record in records if record[0] == _FUNCTION and record[5])
+    return any(not strings[one[1] : one[1] + one[2]].startswith(_OF_LIBRARIES) for one in prototypes)
+
+
+def _parts(said: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(said):
+        start = at + 1 + 8
+        (size,) = struct.unpack_from("<Q", said, at + 1)
+        yield said[at : at + 1], said[start : start + size]
+        at = start + size
 
 
 def names_in_object(content: bytes) -> bytes:
