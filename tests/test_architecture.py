@@ -23,7 +23,7 @@ ROOT = Path(hipcache.__file__).parent
 # below.
 LAYERS = """
     __main__ cli helper launcher verify
-    loop planners direct execution
+    loop planners direct driver_header execution
     delivery cache storage model making
     planning engine
     remote report store
