@@ -11,13 +11,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 WORKERS ?= $(shell expr $$(nproc) + 2)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Small sources, of which front ends take most.
-SMALL_ARGS ?= --workload small --tools plain,ccache,sccache,hipcache --scenarios cold,host,added \
-	--forms ninja --runs 1 --out build/bench/small
 WARM_ARGS ?=
 LINK_ARGS ?=
 MODULES_ARGS ?=
-CLONE_ARGS ?=
 FAILING_ARGS ?=
 # SUITE:CLANG ... (default: all)
 ROOMS ?=
@@ -64,14 +60,11 @@ test-rooms:
 
 bench:
 	@scripts/setup.sh --iree test bench
-	.venv/bin/python bench/run.py $(BENCH_ARGS)
-	.venv/bin/python bench/run.py $(SMALL_ARGS)
+	.venv/bin/python bench/run.py --out build/bench $(BENCH_ARGS)
 	.venv/bin/python bench/warm.py $(WARM_ARGS)
 	.venv/bin/python bench/link.py $(LINK_ARGS)
 	.venv/bin/python -c 'import iree.compiler' 2>/dev/null || exit 0; .venv/bin/python bench/modules.py $(MODULES_ARGS)
-	.venv/bin/python bench/clone.py $(CLONE_ARGS)
 	.venv/bin/python bench/failing.py $(FAILING_ARGS)
-	.venv/bin/python bench/comments.py $(COMMENTS_ARGS)
 
 clean:
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache

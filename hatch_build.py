@@ -1,11 +1,11 @@
-"""Builds the native launcher (`plugins/hipcache/native/*.c`) into the wheel, where there is a C compiler.
+"""Builds the native launcher and the native library (`plugins/hipcache/native/*.c`) into the wheel.
 
-`hipcache` is that program, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
-answer of its own. Without a C compiler `hipcache` is a Python script that does the same, slower.
+`hipcache` is the launcher, and `hipcache-engine` beside it is the Python entry point that it starts where it has no
+answer of its own. Without a C compiler the build fails.
 
 HIPCACHE_BUILD=package is for who makes a package of it: the launcher is linked dynamically, by the builder's CC with
-its CPPFLAGS, CFLAGS and LDFLAGS (hardening among them); a compiler that fails ends the build; and the package `blake3`
-is no dependency, since the native library has its own. Else the launcher is static, which starts faster.
+its CPPFLAGS, CFLAGS and LDFLAGS (hardening among them); and the package `blake3` is no dependency, since the native
+library has its own. Else the launcher is static, which starts faster.
 
 HIPCACHE_BUILD=musl makes a wheel for systems whose C library is musl, on any other one by `musl-gcc` (Debian:
 musl-tools). The launcher is static in each wheel. The library is loaded into Python, so it needs the C library of that
@@ -22,6 +22,7 @@ import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -42,28 +43,7 @@ OF_LAUNCHER = (
 ALONE = ("bitcode.c", "lexer.c", "lexer_line.c", "lexer_span.c", "lexer_words.c", "library.c")
 OBSERVER = ("observe.c", "observer.c")
 LIBRARY = "libhipcache.so"
-# As native/engine.c: the build goes on while the package is not there.
-WITHOUT_COMPILER = """\
-#!python
-import os, sys
-def restore_locale():
-    try:
-        with open("/proc/self/environ", "rb") as file:
-            given = [entry[9:] for entry in file.read().split(b"\\0") if entry[:9] == b"LC_CTYPE="]
-    except OSError:
-        return
-    os.environb.pop(b"LC_CTYPE", None)
-    os.environb.update((b"LC_CTYPE", value) for value in given[:1])
-try:
-    from hipcache.__main__ import main
-except Exception as error:
-    os.write(2, os.fsencode(f"hipcache: cannot start: {error}\\n  install hipcache again\\n"))
-    if sys.argv[1:2] and sys.argv[1][:1] != "-" and sys.argv[1] not in "@SUBCOMMANDS@".split():
-        restore_locale()
-        os.execvp(sys.argv[1], sys.argv[1:])
-    sys.exit(127)
-sys.exit(main())
-"""
+HINT = "Debian: apt install gcc libc6-dev; or set CC"
 
 
 def is_package() -> bool:
@@ -93,33 +73,30 @@ class LauncherHook(BuildHookInterface[Any]):
         built = Path(self.directory) / "native"
         built.mkdir(parents=True, exist_ok=True)
         launcher, library = built / "hipcache", built / LIBRARY
+        told = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
+        compiler = shlex.split(told or ("musl-gcc" if is_for_musl() else "cc"))
+        # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a virtual
+        # machine. With musl, a hit takes two thirds of the time.
+        small = [] if told else [(["musl-gcc"], ["-static"])]
+        ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
         try:
-            told = os.environ.get("CC", "").strip()  # an empty one is none, as for make's `CC=`
-            compiler = shlex.split(told or ("musl-gcc" if is_for_musl() else "cc"))
-            # glibc asks the processor some 80 questions as a program starts, and each of them is a microsecond in a
-            # virtual machine. With musl, a hit takes two thirds of the time.
-            small = [] if told else [(["musl-gcc"], ["-static"])]
-            ways = [(compiler, [])] if is_package() else [*small, (compiler, ["-static"]), (compiler, [])]
             self._compile(launcher, [*SHARED, *OF_LAUNCHER], ways[:1] if is_for_musl() else ways)
             shared = ["-shared", "-fPIC", "-pthread", *(self._musl(compiler, built) if is_for_musl() else [])]
             self._compile(library, [*SHARED, *ALONE, *OBSERVER], [(compiler, shared)])
         except (OSError, subprocess.CalledProcessError) as error:
-            if is_package() or is_for_musl():
-                raise
-            self.app.display_warning(f"no native launcher, hits will be slower: {error}")
-            launcher.write_text(WITHOUT_COMPILER.replace("@SUBCOMMANDS@", self._subcommands()))
-            launcher.chmod(0o755)  # installers keep the mode that stands in the wheel
-            library.unlink(missing_ok=True)
+            shutil.rmtree(built)
+            sys.stderr.write(getattr(error, "stderr", ""))
+            why = error.strerror if isinstance(error, OSError) else f"exit status {error.returncode}"
+            sys.exit(f"hipcache needs a C compiler, and '{compiler[0]}' fails: {why} ({HINT})")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        if version == "editable":
+            # The build directory may be on another file system; and programs that run have the old library open.
+            beside = Path(self.root) / SOURCES / f"{LIBRARY}.new"
+            shutil.copy(library, beside)
+            beside.replace(beside.with_name(LIBRARY))
         else:
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-            if version == "editable":
-                # The build directory may be on another file system; and programs that run have the old library open.
-                beside = Path(self.root) / SOURCES / f"{LIBRARY}.new"
-                shutil.copy(library, beside)
-                beside.replace(beside.with_name(LIBRARY))
-            else:
-                build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
+            build_data["force_include"][str(library)] = f"hipcache/native/{LIBRARY}"
         if "shared_scripts" in build_data:
             build_data["shared_scripts"][str(launcher)] = "hipcache"
         else:  # hatchling before 1.18
@@ -158,7 +135,6 @@ class LauncherHook(BuildHookInterface[Any]):
                 words = [*compiler, *options, *told, "-o", str(output), *named, "-x", "none", *linked]
                 subprocess.run(words, check=True, cwd=self.root, capture_output=True, text=True)
                 return
-            except (OSError, subprocess.CalledProcessError) as error:
+            except (OSError, subprocess.CalledProcessError):
                 if number == len(ways) - 1:
-                    self.app.display_warning(str(getattr(error, "stderr", error)))
                     raise

@@ -1,104 +1,108 @@
-"""Lays one build out (sources, build directory, build.ninja), runs it, and looks at what came out."""
+"""Lays one build out (sources, build directory, build.ninja), runs it, and compares what came out."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from measure import Times, timed
-from scenario import ALONE, NINJA
+from rows import ALL, SMALLEST, Row
 from tool import Tool
-from trouble import BenchError
-from workload import Compile, Workload
+from workload import HEADER, SHARED_HEADER, Architectures, Compile, Workload, edited
 
-#: How clang names a code object within the fat binary: hip, hipv4 ... and the target triple before the architecture.
-CODE_OBJECT = re.compile(rb"hip[a-z0-9]*-amdgcn-amd-amdhsa-[a-z0-9]*-(gfx[0-9a-z-]+)")
+#: A row's objects by name.
+Objects = dict[str, bytes]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bench:
-    """Where the builds happen, and with what."""
+    """The builds of a workload below `directory`: a project in each of its places, made from `pristine`."""
 
     workload: Workload
+    archs: Architectures
     compiler: str
     ninja: str
     directory: Path
     cores: int
+    base_dir: bool = False
+    _texts: dict[str, bytes] = field(default_factory=dict)
 
-    def sources(self, form: str) -> tuple[str, ...]:
-        """The sources that a form builds."""
-        return (self.workload.alone,) if form == ALONE else self.workload.sources
-
-    @property
-    def source_dir(self) -> Path:
-        """The sources: one directory for all tools."""
-        return self.directory / "src"
-
-    def write_sources(self, edit: str) -> None:
-        """The sources after the edit of that kind, or as they were. A file that does not change keeps its time."""
+    def prepare(self) -> None:
+        """The project in its first place."""
         pristine = self.directory / "pristine"
         if not pristine.exists():
-            pristine.mkdir(parents=True)
-            self.workload.prepare(pristine)
-            shutil.copytree(pristine, self.source_dir)
-        edits = self.workload.edits.get(edit, ())
-        for name in sorted({change.file for changes in self.workload.edits.values() for change in changes}):
-            text = (pristine / name).read_text(encoding="utf-8")
-            for change in edits:
-                if change.file == name:
-                    text = change.apply(text)
-            target = self.source_dir / name
-            if target.read_text(encoding="utf-8") != text:
-                target.write_text(text, encoding="utf-8")
+            self.workload.prepare(self.directory / "project")
+            shutil.copytree(self.directory / "project", pristine)
+            names = [*self.workload.sources, *([SHARED_HEADER] if (pristine / SHARED_HEADER).exists() else [])]
+            self._texts = {name: (pristine / name).read_bytes() for name in names}
 
-    def build(self, tool: Tool, form: str, archs: Sequence[str]) -> Times:
-        """Build a form's sources in an empty build directory; only the build itself is timed."""
-        directory = self._build_dir(tool)
+    def sources(self, which: str) -> tuple[str, ...]:
+        """All sources, or the smallest, or that of the middle size."""
+        if which == ALL:
+            return self.workload.sources
+        by_size = sorted(self.workload.sources, key=lambda name: (len(self._texts[name]), name))
+        return (by_size[0 if which == SMALLEST else len(by_size) // 2],)
+
+    def write_sources(self, row: Row) -> None:
+        """The row's project, edited. A file that does not change keeps its time, except in a fresh clone."""
+        root = self.directory / row.place
+        if row.renewed:
+            shutil.rmtree(root, ignore_errors=True)
+            shutil.copytree(self.directory / "pristine", root, copy_function=shutil.copyfile)
+        for name, before in self._texts.items():
+            text = before.decode("utf-8", "surrogateescape")
+            if name != SHARED_HEADER:
+                text = edited(text, row.edit)
+            elif row.edit == HEADER:
+                text = text.replace("\n", "\n// a comment line that was not here before\n", 1)
+            after = text.encode("utf-8", "surrogateescape")
+            if (root / name).read_bytes() != after:
+                (root / name).write_bytes(after)
+
+    def bases(self, row: Row) -> tuple[Path, ...]:
+        """The places of the project, that of the row first, if tools are told of base directories."""
+        places = sorted(("project", "clone"), key=lambda place: place != row.place)
+        return tuple(self.directory / place for place in places) if row.base_dir or self.base_dir else ()
+
+    def build(self, tool: Tool, row: Row, only: Sequence[str] = ()) -> Times:
+        """Build the row's sources in an empty build directory; only the build itself is timed."""
+        directory = self._build_directory(tool, row)
         shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        compiles = self._compiles(tool, form, archs)
-        if form == NINJA:
-            (directory / "build.ninja").write_text(ninja_file(compiles), encoding="utf-8")
-            argv = [self.ninja, "-j", str(self.cores)]
-        else:
-            argv = list(compiles[0].argv)
+        directory.mkdir()
+        compiles = [one for one in self.compiles(tool, row) if not only or one.output in only]
+        (directory / "build.ninja").write_text(ninja_file(compiles), encoding="utf-8")
         server_before = tool.server_cpu()
+        argv = [self.ninja, "-j", str(self.cores)]
         times = timed(argv, cwd=directory, env=tool.environment(), log=self.directory / f"{tool.name}.log")
         server = tool.server_cpu() - server_before
         return Times(times.wall, times.cpu + server, max(times.others - server, 0.0))
 
-    def inspect(self, tool: Tool, form: str, archs: Sequence[str], edit: str) -> None:
-        """Every object is there, for these architectures and no others, and of the sources as they are now."""
-        for compile_ in self._compiles(tool, form, archs):
-            path = self._build_dir(tool) / compile_.output
-            if not path.is_file():
-                raise BenchError(f"{tool.title} left no '{compile_.output}'")
-            content = path.read_bytes()
-            found = {match.decode() for match in CODE_OBJECT.findall(content)}
-            if found != set(archs):
-                raise BenchError(
-                    f"{tool.title}'s '{compile_.output}' holds code for {', '.join(sorted(found)) or 'nothing'}",
-                    f"the command asked for {', '.join(sorted(archs))}",
-                )
-            for kind, changes in self.workload.edits.items():
-                for change in changes:
-                    stale = change.file == compile_.source and change.marker
-                    if stale and (change.marker.encode() in content) != (kind == edit):
-                        raise BenchError(
-                            f"{tool.title}'s '{compile_.output}' was not made from the source as it is",
-                            f"the text '{change.marker}' tells",
-                        )
+    def objects(self, tool: Tool, row: Row) -> Objects:
+        """What the last build left."""
+        directory = self._build_directory(tool, row)
+        return {one.output: (directory / one.output).read_bytes() for one in self.compiles(tool, row)}
 
-    def _build_dir(self, tool: Tool) -> Path:
-        return self.directory / f"build-{tool.name}"
+    def differing(self, plain: Tool, row: Row, mine: Mapping[str, bytes], truth: Mapping[str, bytes]) -> dict[str, str]:
+        """Objects that are not plain clang's, and whether plain clang's second try is its first one."""
+        names = [name for name, content in mine.items() if truth[name] != content]
+        if not names:
+            return {}
+        self.build(plain, row, names)
+        directory = self._build_directory(plain, row)
+        steady = {name: (directory / name).read_bytes() == truth[name] for name in names}
+        return {name: "differs" if steady[name] else "plain clang differs from itself" for name in names}
 
-    def _compiles(self, tool: Tool, form: str, archs: Sequence[str]) -> list[Compile]:
-        command = (*tool.launcher(), self.compiler)
-        return self.workload.compiles(command, self.sources(form), archs, self.source_dir)
+    def compiles(self, tool: Tool, row: Row) -> list[Compile]:
+        """The row's commands."""
+        command = (*tool.launcher(), self.compiler, f"-DGIT_SHA={row.version}")
+        archs, root = self.archs.of(row.archs), self.directory / row.place
+        return [self.workload.compile(command, source, archs, root) for source in self.sources(row.sources)]
+
+    def _build_directory(self, tool: Tool, row: Row) -> Path:
+        return self.directory / row.place / f"build-{tool.name}"
 
 
 def ninja_file(compiles: Sequence[Compile]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -19,7 +20,6 @@ from pathlib import Path
 
 import page
 from page import say
-from result import median
 from tool import Hipcache, Tool, base_environment, find_program
 from trouble import BenchError
 from warm import SMALL
@@ -98,8 +98,8 @@ class Failing:
             others = [word for word in words if not (kind == "misspelt standard" and word.startswith("-std="))]
             wrong = [*others, *MORE.get(kind, [])]
             takes.append((*self._run(self._plain, wrong, 1), *self._run(self._hipcache, wrong, 1)))
-        plain_wall, plain_cpu, wall, cpu = (median(seconds) or 0.0 for seconds in zip(*takes, strict=True))
-        walls, cpus = (median(one[2 + at] / one[at] for one in takes if one[at]) or 0.0 for at in (0, 1))
+        plain_wall, plain_cpu, wall, cpu = (statistics.median(seconds) for seconds in zip(*takes, strict=True))
+        walls, cpus = (statistics.median(one[2 + at] / one[at] for one in takes if one[at]) for at in (0, 1))
         return Row(name, count, kind, plain_wall, plain_cpu, wall, cpu, walls, cpus)
 
     def _write(self, more: str) -> None:

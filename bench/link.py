@@ -29,9 +29,9 @@ from measure import timed
 from page import say
 from tool import Hipcache, Tool, base_environment, find_program
 from trouble import BenchError
-from workload import DEBIAN_ARCHS, DEVICE_IF, HOST, WORKLOADS
+from workload import DEBIAN_ARCHS, DEVICE_IF, HOST, edited, rocprim
 
-WORKLOAD = WORKLOADS["rocprim"]
+WORKLOAD = rocprim()
 EDITED = "scan.hip"
 MAIN = "int main() { return 0; }\n"
 COLD, UNCHANGED = "cold", "unchanged"
@@ -137,9 +137,7 @@ class Links:
         place = self._directory / "sources"
         WORKLOAD.prepare(place)
         (place / "main.hip").write_text(MAIN)
-        for one in WORKLOAD.edits.get(edit, ()):
-            if one.file == EDITED:
-                (place / EDITED).write_text(one.apply((place / EDITED).read_text()))
+        (place / EDITED).write_text(edited((place / EDITED).read_text(), edit))
         objects = []
         for source in (*WORKLOAD.sources, "main.hip"):
             made = self._directory / f"objects-{edit if source == EDITED else ''}" / f"{source}.o"

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import dataclass
 from pathlib import Path
 
-from result import Machine
+
+@dataclass(frozen=True)
+class Machine:
+    """What figures were measured on. `cores_used` is the number that the benchmark kept itself to."""
+
+    cpu: str
+    cores: int
+    cores_used: int
+    memory_gib: int
+    system: str
+    load_before: float
 
 
 def keep_to(cores: int) -> int:

@@ -30,11 +30,11 @@ def parser(name: str, description: str | None, rounds: int) -> argparse.Argument
     return made
 
 
-def write(name: str, out: Path, measure: Measure) -> int:
+def write(name: str, out: Path, measure: Measure, cores: int = 2) -> int:
     """Measure, and write `name`.json and `name`.md into `out`; the exit status."""
     directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
     try:
-        about = machine.describe(machine.keep_to(2))
+        about = machine.describe(machine.keep_to(cores))
         found, text = measure(directory)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)

@@ -1,157 +1,128 @@
-"""Measures hipcache beside plain clang, ccache and sccache; writes figures, table and plot."""
+"""Measures hipcache beside plain clang, ccache and sccache on programs that others wrote, and rocPRIM's four cold.
+
+Each object of each tool is compared with plain clang's, byte for byte. bench/README.md has the rule that chooses the
+programs, and says what each row is.
+"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+import collection
 import machine
-import plot
-import report
-from build import Bench
-from progress import Progress
-from result import Result, Subject
-from scenario import FORMS, NAMES, Scenario, State, by_name
-from series import Series
-from tool import TOOLS, USUAL, Tool, base_environment, find_compiler, find_ninja
-from trouble import BenchError
-from workload import COMPILER, WORKLOADS
+import page
+import rows
+import table
+from build import Bench, Objects
+from page import say
+from series import Sample, Series
+from tool import TOOLS, Hipcache, Tool, base_environment, find_compiler, find_ninja
+from workload import DEBIAN, DEBIAN_ARCHS, Architectures, rocprim
 
-OUT = Path(__file__).resolve().parent.parent / "build" / "bench"
-QUICK_WORKLOAD = "rocprim-light"
-DEFAULT_WORKLOAD = "rocprim"
+OUT = Path(__file__).resolve().parent / "results"
+FLAGS = " ".join(("-O3", "-std=c++17", *DEBIAN))
+#: Twelve that Debian's device libraries have.
+MORE = ("gfx803", "gfx900", "gfx1010", "gfx1011", "gfx1012", "gfx1031", "gfx1032", "gfx1034")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure or redraw, then report. The exit status is 0 also where a target is missed: a time proves no defect."""
+    """Measure. The status is 1 if hipcache made a wrong object; a missed target is no fault: a time proves none."""
     options = parse(argv)
-    try:
-        result = Result.load(options.redraw) if options.redraw else run(options)
-        publish(result, options.out)
-    except BenchError as error:
-        print(f"\nbench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nbench: stopped", file=sys.stderr)
-        return 130
-    return 0
+    wrong: list[Sample] = []
+
+    def measure(directory: Path) -> tuple[Mapping[str, object], str]:
+        start = time.monotonic()
+        compiler, ninja = find_compiler(options.compiler), find_ninja()
+        archs = architectures(options.archs)
+        env = base_environment(os.environ)
+        flags = tuple(f"{options.flags} {options.extra}".split())
+        wanted = rows.titled(rows.chosen(options.rows), archs)
+        tools = [TOOLS[name](directory / "tools" / name, env) for name in options.tools]
+        versions = {tool.name: tool.version() or _version(tool, compiler) for tool in tools}
+        benches: dict[str, Bench] = {}
+        about: dict[str, str] = {}
+        truth: dict[str, Objects] = {}
+        if any(row.workload == rows.PROGRAMS for row in wanted):
+            place = directory / rows.PROGRAMS
+            say("choosing the programs")
+            about["commit"] = collection.fetch(options.collection, place / "project")
+            command = (compiler, "-DGIT_SHA=1")
+            choice = collection.Choice(place / "project", command, flags, archs.many, place / "chosen", env)
+            workload = choice.workload(options.slice, options.count, options.cores)
+            truth["chosen"] = choice.made(workload.sources)
+            benches[rows.PROGRAMS] = Bench(workload, archs, compiler, ninja, place, options.cores, options.base_dir)
+        if any(row.workload == rows.ROCPRIM for row in wanted):
+            place = directory / rows.ROCPRIM
+            benches[rows.ROCPRIM] = Bench(rocprim(flags), archs, compiler, ninja, place, options.cores)
+        series = Series(benches, tools, wanted, options.rounds, truth)
+        try:
+            samples = series.run()
+        finally:
+            for tool in tools:
+                tool.close()
+        wrong.extend(one for one in samples if one.tool == Hipcache.name and "differs" in one.differing.values())
+        here = machine.describe(options.cores)
+        about["machine"] = f"{here.cpu}, {here.cores_used} of {here.cores} cores, {here.memory_gib} GiB, {here.system}"
+        about |= {"date": f"{datetime.date.today()}", "minutes": f"{(time.monotonic() - start) / 60:.0f}"}
+        about |= {"failed": ", ".join(series.failures)} if series.failures else {}
+        about |= {"compiler": compiler, "flags": " ".join(flags), "rounds": str(options.rounds)}
+        about |= {"slice": str(options.slice)} | ({"base directory": "set in all rows"} if options.base_dir else {})
+        chosen = {name: bench.workload.sources for name, bench in benches.items()}
+        found = {"about": about, "versions": versions, "sources": chosen, "samples": [asdict(one) for one in samples]}
+        return found, table.render(wanted, samples, about, versions, chosen, archs)
+
+    name = f"programs-{Path(options.compiler).name}{f'-slice-{options.slice}' if options.slice else ''}"
+    status = page.write(name, options.out, measure, options.cores)
+    return 1 if wrong else status
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="bench/run.py", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--runs", type=int, help="rounds in which each tool has its turn (default: 3; quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="light sources, one round: some 3 minutes on two cores")
-    parser.add_argument("--workload", choices=WORKLOADS, help=f"what to compile (default: {DEFAULT_WORKLOAD})")
+    parser = page.parser("run", __doc__, rounds=1)
+    known = os.environ.get(collection.VARIABLE) or collection.COLLECTION
+    parser.add_argument("--collection", default=known, help=f"git repository of the programs ({collection.VARIABLE})")
+    parser.add_argument("--slice", type=int, default=0, help="the first directory of the rule: 0 or 10 (default: 0)")
+    parser.add_argument("--count", type=int, default=collection.COUNT, help="programs (default: 24)")
+    parser.add_argument("--compiler", default="clang++-19", help="(default: clang++-19)")
+    parser.add_argument("--flags", default=FLAGS, help=f"of all compiles (default: {FLAGS})")
+    parser.add_argument("--extra", default="", help="more of them: --extra=-fPIC")
+    parser.add_argument("--archs", default="", help="BASE[,BASE...] in place of the four and the twelve")
+    parser.add_argument("--tools", type=_names(TOOLS), default=list(TOOLS), help=f"of {','.join(TOOLS)} (default: all)")
+    usual = "all but device-if"
     parser.add_argument(
-        "--tools", type=_names(TOOLS), default=USUAL, help=f"of {','.join(TOOLS)} (default: all but the last)"
+        "--rows",
+        type=_names(rows.NAMES),
+        default=list(rows.USUAL),
+        help=f"of {','.join(rows.NAMES)} (default: {usual})",
     )
-    parser.add_argument("--scenarios", type=_names(NAMES), default=list(NAMES), help=f"of {','.join(NAMES)}")
-    parser.add_argument("--forms", type=_names(FORMS), default=list(FORMS), help=f"of {','.join(FORMS)}")
-    parser.add_argument("--compiler", default=COMPILER, help=f"the compiler (default: {COMPILER})")
+    parser.add_argument("--base-dir", action="store_true", help="set the base directory in all rows")
     parser.add_argument("--cores", type=int, default=2, help="cores to use, 0 for all (default: 2)")
-    parser.add_argument("--out", type=Path, default=OUT, help="where results go (default: build/bench)")
-    parser.add_argument("--redraw", type=Path, metavar="JSON", help="measure nothing: table and plot of an earlier run")
-    parser.add_argument("--keep", action="store_true", help="leave the working directory, for a look at it")
-    return parser.parse_args(argv)
+    parser.set_defaults(out=OUT)
+    options = parser.parse_args(argv)
+    options.cores = options.cores or len(os.sched_getaffinity(0))
+    return options
 
 
-def run(options: argparse.Namespace) -> Result:
-    """Measure."""
-    workload = WORKLOADS[options.workload or (QUICK_WORKLOAD if options.quick else DEFAULT_WORKLOAD)]
-    rounds: int = options.runs or (1 if options.quick else 3)
-    scenarios = _in_order(options.scenarios)
-    compiler = find_compiler(options.compiler)
-    ninja = find_ninja()
-    if not plot.available():
-        print("bench: no plot will be drawn: matplotlib is missing (this project's extra 'bench' brings it)")
-    about = machine.describe(machine.keep_to(options.cores))
-    with working_directory(options.keep) as directory, opened(options.tools, directory) as tools:
-        bench = Bench(workload, compiler, ninja, directory, about.cores_used)
-        versions = {tool.name: tool.version() or compiler_version(compiler) for tool in tools}
-        series = Series(bench, options.forms, tools, scenarios, rounds)
-        total = series.planned()
-        progress = Progress(total, sys.stdout)
-        progress.say(
-            f"{total} builds of '{workload.name}' on {about.cores_used} cores; the load is {about.load_before} now"
-        )
-        if not options.quick:
-            progress.say("A full run takes about 25 minutes on two idle cores; --quick takes 3.")
-        samples = series.run(progress)
-        progress.finish()
-    return Result(
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        quick=options.quick,
-        rounds=rounds,
-        machine=about,
-        workload=Subject.of(workload),
-        versions=versions,
-        samples=tuple(samples),
-    )
+def architectures(names: str) -> Architectures:
+    """The sets, with `names` in place of the usual four."""
+    base = tuple(names.split(",")) if names else DEBIAN_ARCHS.base
+    more = (DEBIAN_ARCHS.added,) if names else MORE
+    return Architectures(base, tuple(dict.fromkeys((*base, *more))), DEBIAN_ARCHS.added)
 
 
-def publish(result: Result, out: Path) -> None:
-    """Write figures, table and plot, and show the table."""
-    out.mkdir(parents=True, exist_ok=True)
-    written = [out / "results.json", out / "results.md"]
-    written[0].write_text(result.to_json(), encoding="utf-8")
-    text = report.render(result)
-    written[1].write_text(text, encoding="utf-8")
-    if plot.available():
-        written += plot.draw(result, out / "results")
-    shown = [os.path.relpath(path) for path in written]
-    print(f"\n{text}\nwritten: {', '.join(shown)}")
+def _version(plain: Tool, compiler: str) -> str:
+    return plain.ask(compiler, "--version").splitlines()[0]
 
 
-@contextlib.contextmanager
-def opened(names: Sequence[str], directory: Path) -> Iterator[list[Tool]]:
-    """The tools, each with a home under `directory`; servers are stopped at the end, whatever happens."""
-    env = base_environment(os.environ)
-    tools = [TOOLS[name](directory / "tools" / name, env) for name in names]
-    try:
-        yield tools
-    finally:
-        for tool in tools:
-            tool.close()
-
-
-@contextlib.contextmanager
-def working_directory(keep: bool) -> Iterator[Path]:
-    """A directory that is gone afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="hipcache-bench-"))
-    try:
-        yield directory
-    finally:
-        if keep:
-            print(f"\nkept: {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
-
-
-def compiler_version(compiler: str) -> str:
-    """The first line of the compiler's version."""
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[0] if done.stdout else "unknown"
-
-
-def _in_order(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names; the cold build comes with those that need its state."""
-    chosen = by_name(names)
-    if any(scenario.state is State.BASE for scenario in chosen) and "cold" not in names:
-        chosen = by_name(["cold", *names])
-    return chosen
-
-
-def _names(known: Sequence[str] | dict[str, type[Tool]]) -> _List:
+def _names(known: Sequence[str] | Mapping[str, object]) -> _List:
     return _List(tuple(known))
 
 

@@ -1,94 +1,115 @@
-"""The run itself: for each form, a state to start from is prepared, then rounds in which the tools take turns."""
+"""The order of all builds: rounds of rows, in each of which the tools take turns; and what is noted of each build."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from build import Bench
-from progress import Progress
-from result import PLAIN, Sample
-from scenario import Scenario, State, difference
-from tool import Tool
+from build import Bench, Objects
+from page import say
+from rows import Row
+from tool import Size, Tool, difference
 from trouble import BenchError
+
+PLAIN = "plain"
 
 
 @dataclass(frozen=True)
+class Sample:
+    """One measured build. `others`: CPU seconds of other programs meanwhile. `differing`: objects, and how."""
+
+    row: str
+    tool: str
+    round: int
+    wall: float
+    cpu: float
+    others: float
+    outcome: dict[str, int]
+    store: Size
+    compared: int = 0
+    differing: dict[str, str] = field(default_factory=dict)
+
+
 class Series:
-    """What is measured, how often. The scenarios keep their order: some need the state that the cold build left."""
+    """All rounds. Where a build fails, the next row goes on: minutes of measurements are not thrown away."""
 
-    bench: Bench
-    forms: Sequence[str]
-    tools: Sequence[Tool]
-    scenarios: Sequence[Scenario]
-    rounds: int
+    def __init__(
+        self,
+        benches: Mapping[str, Bench],
+        tools: Sequence[Tool],
+        rows: Sequence[Row],
+        rounds: int,
+        truth: dict[str, Objects],
+    ) -> None:
+        self._benches = benches
+        self._tools = tools
+        self._rows = rows
+        self._rounds = rounds
+        self._truth = truth  # plain clang's objects of each row
+        self.failures: list[str] = []
 
-    def planned(self) -> int:
-        """The number of builds, those for preparation included."""
-        measured = sum(scenario.takes * len(self._builders(scenario)) for scenario in self.scenarios)
-        return len(self.forms) * (self.rounds * measured + len(self._prepared()))
-
-    def run(self, progress: Progress) -> list[Sample]:
+    def run(self) -> list[Sample]:
         """All samples."""
-        samples = []
-        saved = self.bench.directory / "saved"
-        for form in self.forms:
-            self._prepare(form, saved, progress)
-            for number in range(self.rounds):
-                for scenario in self.scenarios:
-                    self.bench.write_sources(scenario.edit)
-                    for take in range(scenario.takes):
-                        for tool in self._builders(scenario):
-                            if scenario.state is State.EMPTY:
-                                tool.reset()
-                            elif scenario.state is State.MANY and tool.caches:
-                                tool.restore(saved / tool.name)
-                            samples.append(self._sample(form, scenario, tool, number, take, progress=progress))
-            shutil.rmtree(saved, ignore_errors=True)
+        samples: list[Sample] = []
+        for bench in self._benches.values():
+            bench.prepare()
+        for number in range(self._rounds):
+            for row in self._rows:
+                bench = self._benches[row.workload]
+                spared = row.same_as in self._truth
+                if spared:
+                    self._truth[row.name] = self._truth[row.same_as]
+                tools = [tool for tool in self._tools if not (spared and tool.name == PLAIN)]
+                try:
+                    if row.before:
+                        self._fill(bench, row)
+                    bench.write_sources(row)
+                    for tool in tools:
+                        samples += self._samples(bench, row, tool, number)
+                except BenchError as error:
+                    say(f"{row.title}: {error}")
+                    self.failures.append(row.title)
         return samples
 
-    def _builders(self, scenario: Scenario) -> list[Tool]:
-        """Who builds in a scenario: plain clang stays out where another scenario's time stands for it."""
-        spared = scenario.plain_as in [other.name for other in self.scenarios]
-        return [tool for tool in self.tools if not (tool.name == PLAIN and spared)]
+    def _fill(self, bench: Bench, row: Row) -> None:
+        """The stores with a build of the project as it was, in its first place."""
+        first = replace(row, place="project", edit="")
+        bench.write_sources(first)
+        for tool in self._tools:
+            if tool.caches:
+                tool.bases = bench.bases(first)
+                tool.reset()
+                say(f"{row.title}: filling the store of {tool.title}: {bench.build(tool, first).wall:.1f} s")
 
-    def _prepared(self) -> list[Tool]:
-        """Who needs a store with a build for the large set."""
-        needed = any(scenario.state is State.MANY for scenario in self.scenarios)
-        return [tool for tool in self.tools if tool.caches] if needed else []
-
-    def _prepare(self, form: str, saved: Path, progress: Progress) -> None:
-        """Make those stores once; they are copied into place before each measured build."""
-        archs = self.bench.workload.archs.many
-        self.bench.write_sources("")
-        for tool in self._prepared():
-            what = f"{form} · prepare a store with {len(archs)} architectures · {tool.title}"
-            progress.begin(what)
+    def _samples(self, bench: Bench, row: Row, tool: Tool, number: int) -> list[Sample]:
+        """A row's builds of a tool."""
+        tool.bases = bench.bases(row)
+        if row.empty and not row.before and tool.caches:
             tool.reset()
-            times = self.bench.build(tool, form, archs)
-            self.bench.inspect(tool, form, archs, "")
-            tool.save(saved / tool.name)
-            progress.end(what, times.wall)
-
-    def _sample(
-        self, form: str, scenario: Scenario, tool: Tool, number: int, take: int, *, progress: Progress
-    ) -> Sample:
-        """Build once; the sample is only worth something if the build did what the scenario means."""
-        sets = self.bench.workload.archs
-        archs = scenario.archs(sets)
-        what = f"{form} · {scenario.heading(sets)} · {tool.title}"
-        progress.begin(what)
-        before = tool.counters()
-        times = self.bench.build(tool, form, archs)
-        counted = difference(before, tool.counters())
-        self.bench.inspect(tool, form, archs, scenario.edit)
-        wrong = tool.complaints(scenario, counted, len(self.bench.sources(form)), sets)
-        if wrong:
-            raise BenchError(
-                f"'{what}' was not the build that it should be: {'; '.join(wrong)}",
-                f"it counted {counted}; the figures would mean nothing, so the benchmark ends here",
+        if row.unpacked and tool.caches:
+            tool.unpack()
+        samples = []
+        for _ in range(row.takes if tool.caches else 1):
+            counted = tool.counters()
+            times = bench.build(tool, row)
+            outcome = tool.outcome(difference(counted, tool.counters()))
+            say(f"{row.title}, {tool.title}: {times.wall:.2f} s, CPU {times.cpu:.2f} s")
+            objects = bench.objects(tool, row)
+            truth = self._truth.setdefault(row.name, objects) if tool.name == PLAIN else self._truth.get(row.name, {})
+            plain = next((other for other in self._tools if other.name == PLAIN), None)
+            differing = bench.differing(plain, row, objects, truth) if plain and truth else {}
+            samples.append(
+                Sample(
+                    row.name,
+                    tool.name,
+                    number,
+                    times.wall,
+                    times.cpu,
+                    times.others,
+                    outcome,
+                    tool.size(),
+                    len(truth),
+                    differing,
+                )
             )
-        progress.end(what, times.wall)
-        return Sample(form, scenario.name, tool.name, number, take, times.wall, times.cpu, times.others, counted)
+        return samples

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from measure import tree_cpu
-from scenario import Expect, Scenario, State, disagreements
 from trouble import BenchError
-from workload import Architectures
 
 #: Settings of the tools that a user may have, and make's job server, which some of the tools would obey.
 FOREIGN = ("CCACHE_", "SCCACHE_", "HIPCACHE_", "MAKE", "MFLAGS", "GNUMAKEFLAGS", "RUSTC_WRAPPER", "NINJA_STATUS")
@@ -43,6 +43,15 @@ def find_ninja() -> str:
     return find_program("ninja", "install this project's extra 'bench'")
 
 
+@dataclass(frozen=True)
+class Size:
+    """A store: bytes on the disk (blocks of files and directories), files, bytes of a `tar` of it."""
+
+    disk: int
+    files: int
+    tar: int
+
+
 class Tool:
     """Plain clang; the caches below differ from it in what is said here.
 
@@ -56,6 +65,8 @@ class Tool:
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         self.store = home / "store"
+        #: Directories of the project: that of the next build, then others. Empty: the tool is told none.
+        self.bases: tuple[Path, ...] = ()
         self._empty_config = home / "no-config"
         self._base = dict(env)
         home.mkdir(parents=True, exist_ok=True)
@@ -91,11 +102,18 @@ class Tool:
         """CPU seconds used so far by a server that compiles for the tool."""
         return 0.0
 
-    def complaints(
-        self, scenario: Scenario, counted: Mapping[str, int], sources: int, sets: Architectures
-    ) -> list[str]:
-        """What shows that the measured build was not the one that the scenario means. Empty: all is well."""
-        return []
+    def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
+        """What became of the compiles, by counters that moved: hits, misses ..."""
+        return {}
+
+    def size(self) -> Size:
+        """The store, as it is now."""
+        entries = [self.store, *self.store.rglob("*")] if self.store.is_dir() else []
+        states = [entry.lstat() for entry in entries]
+        files = sum(stat.S_ISREG(state.st_mode) for state in states)
+        # A header of 512 bytes for each entry, contents in blocks of 512, all of it in records of 10 kB.
+        blocks = sum(1 + (-(-state.st_size // 512) if stat.S_ISREG(state.st_mode) else 0) for state in states)
+        return Size(sum(state.st_blocks for state in states) * 512, files, -(-(blocks + 2) // 20) * 10240)
 
     def reset(self) -> None:
         """An empty store."""
@@ -104,36 +122,25 @@ class Tool:
         self.store.mkdir(parents=True)
         self.open()
 
-    def save(self, target: Path) -> None:
-        """Copy the store."""
+    def unpack(self) -> None:
+        """Move the store through a tar archive to another place, as a CI service does."""
         self.close()
-        shutil.copytree(self.store, target, symlinks=True)
+        place = self.store.with_name(f"{self.store.name}-unpacked")
+        place.mkdir()
+        archive = self.store.with_name("store.tar")
+        subprocess.run(["tar", "-C", self.store, "-cf", archive, "."], check=True)
+        subprocess.run(["tar", "-C", place, "-xf", archive], check=True)
+        archive.unlink()
+        shutil.rmtree(self.store)
+        self.store = place
         self.open()
 
-    def restore(self, saved: Path) -> None:
-        """Put a copy in the store's place."""
-        self.close()
-        shutil.rmtree(self.store, ignore_errors=True)
-        shutil.copytree(saved, self.store, symlinks=True)
-        self.open()
-
-    def _ask(self, *argv: str) -> str:
+    def ask(self, *argv: str) -> str:
+        """What a command prints."""
         done = subprocess.run(argv, env=self.environment(), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BenchError(f"'{' '.join(argv)}' ended with status {done.returncode}", done.stderr.strip()[-2000:])
         return done.stdout
-
-
-def whole_object_complaints(scenario: Scenario, hits: int, misses: int, sources: int) -> list[str]:
-    """A cache of whole objects that misses when nothing has changed, or hits when it is empty, is set up wrongly.
-
-    Every other scenario is its own affair: it may know more ways to hit than one expects.
-    """
-    if scenario.state is State.EMPTY and misses != sources:
-        return [f"{misses} misses instead of {sources}"]
-    if scenario.state is State.BASE and scenario.expect is Expect.NONE and not scenario.edit and hits != sources:
-        return [f"{hits} hits instead of {sources}"]
-    return []
 
 
 class Ccache(Tool):
@@ -151,20 +158,19 @@ class Ccache(Tool):
         return (self._program,)
 
     def settings(self) -> dict[str, str]:
-        return {"CCACHE_DIR": str(self.store), "CCACHE_CONFIGPATH": str(self._empty_config)}
+        base = {"CCACHE_BASEDIR": str(self.bases[0]), "CCACHE_NOHASHDIR": "1"} if self.bases else {}
+        return {"CCACHE_DIR": str(self.store), "CCACHE_CONFIGPATH": str(self._empty_config), **base}
 
     def version(self) -> str:
-        return self._ask(self._program, "--version").splitlines()[0]
+        return self.ask(self._program, "--version").splitlines()[0]
 
     def counters(self) -> dict[str, int]:
-        pairs = (line.split() for line in self._ask(self._program, "--print-stats").splitlines())
+        pairs = (line.split() for line in self.ask(self._program, "--print-stats").splitlines())
         return {name: int(count) for name, count in pairs if not name.endswith("timestamp")}
 
-    def complaints(
-        self, scenario: Scenario, counted: Mapping[str, int], sources: int, sets: Architectures
-    ) -> list[str]:
-        hits = counted.get("direct_cache_hit", 0) + counted.get("preprocessed_cache_hit", 0)
-        return whole_object_complaints(scenario, hits, counted.get("cache_miss", 0), sources)
+    def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
+        names = {"direct_cache_hit": "direct", "preprocessed_cache_hit": "preprocessed", "cache_miss": "miss"}
+        return {word: counted[name] for name, word in names.items() if name in counted}
 
 
 class Sccache(Tool):
@@ -191,10 +197,11 @@ class Sccache(Tool):
             "SCCACHE_CONF": str(self._empty_config),
             "SCCACHE_SERVER_UDS": str(self._socket),
             "SCCACHE_IDLE_TIMEOUT": "0",
+            "SCCACHE_BASEDIRS": ":".join(map(str, self.bases)),
         }
 
     def version(self) -> str:
-        return self._ask(self._program, "--version").strip()
+        return self.ask(self._program, "--version").strip()
 
     def open(self) -> None:
         # In the foreground, so that its process is known: the CPU time of its compiles is found there.
@@ -224,18 +231,16 @@ class Sccache(Tool):
             server.wait()
 
     def counters(self) -> dict[str, int]:
-        told = json.loads(self._ask(self._program, "--show-stats", "--stats-format=json"))
+        told = json.loads(self.ask(self._program, "--show-stats", "--stats-format=json"))
         return flatten(told.get("stats", {}))
 
     def server_cpu(self) -> float:
         return tree_cpu(self._server.pid) if self._server is not None else 0.0
 
-    def complaints(
-        self, scenario: Scenario, counted: Mapping[str, int], sources: int, sets: Architectures
-    ) -> list[str]:
-        hits = sum(count for name, count in counted.items() if name.startswith("cache_hits.counts."))
-        misses = sum(count for name, count in counted.items() if name.startswith("cache_misses.counts."))
-        return whole_object_complaints(scenario, hits, misses, sources)
+    def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
+        names = {"cache_hits.counts.": "hit", "cache_misses.counts.": "miss"}
+        sums = {word: sum(n for name, n in counted.items() if name.startswith(start)) for start, word in names.items()}
+        return {word: count for word, count in sums.items() if count}
 
 
 class Hipcache(Tool):
@@ -253,19 +258,26 @@ class Hipcache(Tool):
         return (self._program,)
 
     def settings(self) -> dict[str, str]:
-        return {"HIPCACHE_DIR": str(self.store), "HIPCACHE_CONFIG": str(self._empty_config), "HIPCACHE_RESIDENT": "1"}
+        base = {"HIPCACHE_BASEDIR": str(self.bases[0])} if self.bases else {}
+        return {
+            "HIPCACHE_DIR": str(self.store),
+            "HIPCACHE_CONFIG": str(self._empty_config),
+            "HIPCACHE_RESIDENT": "1",
+            **base,
+        }
 
     def version(self) -> str:
-        return self._ask(self._program, "--version").strip()
+        return self.ask(self._program, "--version").strip()
 
     def counters(self) -> dict[str, int]:
-        told = flatten(json.loads(self._ask(self._program, "stats", "--json")))
+        told = flatten(json.loads(self.ask(self._program, "stats", "--json")))
         return {name: count for name, count in told.items() if not name.startswith("store.")}
 
-    def complaints(
-        self, scenario: Scenario, counted: Mapping[str, int], sources: int, sets: Architectures
-    ) -> list[str]:
-        return disagreements(scenario, counted, sources, sets)
+    def outcome(self, counted: Mapping[str, int]) -> dict[str, int]:
+        names = {f"compiles.{word}": word for word in ("hit", "partial", "miss", "passed_through", "failed")}
+        names |= {"jobs.frontend.misses": "front ends", "jobs.backend.misses": "back ends"}
+        names |= {name: name.partition(".")[2] for name in counted if name.startswith(("passed_through.", "not_kept."))}
+        return {word: counted[name] for name, word in names.items() if name in counted}
 
 
 def flatten(value: object, prefix: str = "") -> dict[str, int]:
@@ -278,7 +290,11 @@ def flatten(value: object, prefix: str = "") -> dict[str, int]:
     return {prefix: value} if isinstance(value, int) and not isinstance(value, bool) else {}
 
 
+def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """What was counted in between; counters that did not move are left out."""
+    moved = {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})}
+    return {name: count for name, count in moved.items() if count}
+
+
 #: In the order in which they take turns.
 TOOLS: dict[str, type[Tool]] = {tool.name: tool for tool in (Tool, Ccache, Sccache, Hipcache)}
-USUAL = list(TOOLS)
-TITLES = {name: tool.title for name, tool in TOOLS.items()}

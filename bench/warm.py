@@ -36,7 +36,7 @@ from phases import build_launcher_of_phases
 from tool import Ccache, Hipcache, Sccache, Tool, base_environment, find_compiler, find_ninja
 from trouble import BenchError
 from warm_tables import render
-from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, HERE, WORKLOADS, Compile, compile_of
+from workload import COMPILER, DEBIAN, DEBIAN_ARCHS, HERE, Compile, compile_of, rocprim
 
 SMALL = """\
 #include <hip/hip_runtime.h>
@@ -252,7 +252,7 @@ class Warm:
         place, told = self._fresh(mine), self._directory / "own"
         mine.reset()
         found: dict[str, tuple[float, float]] = {}
-        for name in ("scan.hip", *(name for name in WORKLOADS["rocprim"].sources if name != "scan.hip")):
+        for name in ("scan.hip", *(name for name in rocprim().sources if name != "scan.hip")):
             words = list(self._compile(plain, name, DEBIAN_ARCHS.base).argv)
             cpu = timed(words, cwd=place, env=plain.environment(), log=self._log).cpu
             argv = [sys.executable, "-c", OWN, str(told), *words]

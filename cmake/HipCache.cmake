@@ -18,6 +18,9 @@ Variables:
 ``HIPCACHE_PREFETCH``
   ON by default: if a remote is set (HIPCACHE_REMOTE), the first step of the build is `hipcache prefetch`, which fetches
   the results of all compiles at once.
+``HIPCACHE_SHARE_CHECKOUTS``
+  ON by default: paths below CMAKE_SOURCE_DIR are relative in keys, so that a checkout in another directory is served what
+  does not name this one. HIPCACHE_BASEDIR, in the environment or a config file, wins.
 ``HIPCACHE_PROGRAM``
   The hipcache to use, instead of the one installed beside this module or in ``PATH``.
 
@@ -571,6 +574,30 @@ function(_hipcache_ask_for_targets)
   endif()
 endfunction()
 
+# Note the source directory in the build directory, where hipcache looks for it (settings_files.py). `out`: what the
+# configure line says of it.
+function(_hipcache_note_source out covered)
+  set(${out} "" PARENT_SCOPE)
+  set(note "${CMAKE_BINARY_DIR}/.hipcache-source")
+  if(DEFINED HIPCACHE_SHARE_CHECKOUTS AND NOT HIPCACHE_SHARE_CHECKOUTS)
+    file(REMOVE "${note}")
+    return()
+  endif()
+  file(WRITE "${note}" "${CMAKE_SOURCE_DIR}\n")
+  set(all "")
+  foreach(target IN LISTS covered)
+    foreach(language IN ITEMS HIP CXX)
+      _hipcache_flags(flags "${target}" "${language}")
+      string(APPEND all "${flags}")
+    endforeach()
+  endforeach()
+  set(remedy "")
+  if(NOT all MATCHES "-f(file|macro)-prefix-map=")
+    set(remedy "; with -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. it does not")
+  endif()
+  set(${out} ", shared with other checkouts if it does not name ${CMAKE_SOURCE_DIR} (__FILE__, -g)${remedy}" PARENT_SCOPE)
+endfunction()
+
 # The end of the configure step: the first call goes to the back of the queue, because the calls that a project has
 # deferred itself may create targets.
 function(_hipcache_finish last)
@@ -604,19 +631,23 @@ function(_hipcache_finish last)
     return()
   endif()
 
+  if(covered OR cxx_covered)
+    set(all ${covered} ${cxx_covered})
+    _hipcache_note_source(shared "${all}")
+  endif()
   if(covered)
     list(GET covered 0 first)
     get_target_property(directory "${first}" SOURCE_DIR)
     _hipcache_compiler(compiler "${directory}" HIP)
     _hipcache_architectures(architectures "${covered}")
     _hipcache_store(store "${program}")
-    message(STATUS "HipCache: ${compiler}, ${architectures}${store}")
+    message(STATUS "HipCache: ${compiler}, ${architectures}${store}${shared}")
   elseif(cxx_covered)
     list(GET cxx_covered 0 first)
     get_target_property(directory "${first}" SOURCE_DIR)
     _hipcache_compiler(compiler "${directory}" CXX)
     _hipcache_store(store "${program}")
-    message(STATUS "HipCache: ${compiler}, C++ as HIP${store}")
+    message(STATUS "HipCache: ${compiler}, C++ as HIP${store}${shared}")
   elseif(NOT kept)
     message(STATUS "HipCache: no target has HIP sources")
   endif()
@@ -624,7 +655,6 @@ function(_hipcache_finish last)
     _hipcache_warn_of_conditions("${program}")
     _hipcache_warn("${covered}" "${cxx_covered}")
     _hipcache_ask_for_targets()
-    set(all ${covered} ${cxx_covered})
     _hipcache_prefetch("${program}" "${all}")
   endif()
 endfunction()
@@ -637,6 +667,7 @@ function(_hipcache_say_off)
   endif()
   set_property(GLOBAL PROPERTY _HIPCACHE_SAID_OFF TRUE)
   message(STATUS "HipCache: off (HIPCACHE=${HIPCACHE})")
+  file(REMOVE "${CMAKE_BINARY_DIR}/.hipcache-source")
   set(not_needed_now "${HIPCACHE_PROGRAM}") # or CMake would call the setting unused
   _hipcache_is_hipcache(is_hipcache "${CMAKE_HIP_COMPILER_LAUNCHER};$ENV{CMAKE_HIP_COMPILER_LAUNCHER}")
   if(is_hipcache)

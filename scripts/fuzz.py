@@ -1,6 +1,6 @@
 """Plain clang and hipcache side by side on random compiles and links: whatever differs is a fault of hipcache.
 
-    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links]
+    scripts/fuzz.py [--seed N] [--count N] [--seconds S] [--real] [--assembler | --links | --objects | --labels]
                     [--compiler CLANG] [--launcher WORD...] [--keep DIR]
 
 A case is a seed. It writes a small project, chooses a compiler and flags from tables (`fuzz_flags`,
@@ -25,12 +25,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fuzz_assembly import Assembly
 from fuzz_case import LAUNCHER, Case, Difference
 from fuzz_compile import Compile
 from fuzz_links import Link
+from fuzz_programs import Program
 
 
 def check(
@@ -75,6 +77,8 @@ def check(
 KINDS: dict[str, Callable[[int, Path, bool, Sequence[str], str], Case]] = {
     "assembler": Assembly,
     "links": Link,
+    "objects": Program,
+    "labels": partial(Compile, labels=1.0),
 }
 
 
@@ -90,6 +94,8 @@ def main() -> int:
     for name, what in (
         ("assembler", "sources of the GPU's assembler"),
         ("links", "links of relocatable device code"),
+        ("objects", "programs of several objects, under CUIDs of each side's own"),
+        ("labels", "sources with functions that are named like intrinsics"),
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import fuzz_labels
 from fuzz_case import BARE, FULL_HEADER, LEVELS, REAL, SHORT_HEADER, Case, Difference
 from fuzz_flags import ARCHS, CHOICES, ENDS, LEAVING, LINKING, ODD_ARCHS, OUTPUTS, RULES, SEVERAL, SOURCES, VARIABLES
 
@@ -61,9 +62,11 @@ NAMES = ("value.h", "device.h", "host.h", "vector.h", "asked.h", "before.h", "on
 
 @dataclass
 class Compile(Case):
-    """A source, and flags. `programs`: the part of cases that link at once."""
+    """A source, and flags. `programs`: the part of cases that link at once; `labels`: the part of cases with a function
+    that is named like an intrinsic."""
 
     programs: float = 0.1
+    labels: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,11 +85,12 @@ class Compile(Case):
     # The project, and what happens to it
 
     def _write_project(self) -> None:
+        body = BODY + (fuzz_labels.some(self.random) if self.random.random() < self.labels else "")
         head = FULL_HEADER if self.real else SHORT_HEADER
         names = {name for _, name in SOURCES} - {"nowhere.hip", "link.hip", *SEVERAL}
         for name in names:
-            self._write(name, head + BODY)
-        self._write("second.hip", head + BODY.replace("// a loop", "// another one"))
+            self._write(name, head + body)
+        self._write("second.hip", head + body.replace("// a loop", "// another one"))
         self._write("inc/value.h", "#pragma once\n// a number\n")
         for name in ("inc/device.h", "inc/host.h", "inc/vector.h", "before.h", "inc/before.h", "inc/once.h", "host.h"):
             self._write(name, f"// {name}\n")

@@ -22,7 +22,7 @@ from launchers import LAUNCHER, launcher_of_comparisons
 from rewriting import settle
 from session import AS_USERS, FULL, PREAMBLES, RESIDENT, SESSION
 from told import statistics
-from toolchains import LLVM
+from toolchains import BY_NEW_DRIVER, LLVM
 
 Place = TypeVar("Place", bound="BareLab")
 
@@ -32,18 +32,23 @@ SECONDS = 600.0 if FULL else 120.0
 
 @dataclass
 class BareLab:
-    """A directory to compile in, a store, and a compiler. `archs`: those of a command that names none."""
+    """A directory to compile in, a store, and a compiler. `archs`: those of a command that names none; `driver`: the
+    option that chooses the offload driver."""
 
     root: Path
     version: str
     compiler: str
     environ: dict[str, str] = field(default_factory=dict)
     archs: tuple[str, ...] = ARCHS
+    driver: tuple[str, ...] = ()
     _seen: dict[str, object] = field(default_factory=dict)
     _golden: Golden = field(default_factory=Golden)
 
     @classmethod
     def make(cls: type[Place], root: Path, version: str) -> Place:
+        """`version`: of clang, with BY_NEW_DRIVER behind it by the new offload driver."""
+        driver = ("--offload-new-driver",) if version.endswith(BY_NEW_DRIVER) else ()
+        version = version.removesuffix(BY_NEW_DRIVER)
         for name in ("work", "home", "run"):
             (root / name).mkdir()
         environ = {
@@ -65,7 +70,9 @@ class BareLab:
             environ |= {"HIPCACHE_RESIDENT": "1", "HIPCACHE_SYSTEM_PATHS": f"{root / 'work'}:/usr:/lib:/etc:/bin"}
             environ["XDG_RUNTIME_DIR"] = _runtime()
         golden = Golden(of_all=None if AS_USERS else GoldenOfAll(SESSION, root))
-        lab = cls(root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ, _golden=golden)
+        lab = cls(
+            root / "work", version, str(LLVM[version] / "bin" / "clang++"), environ, driver=driver, _golden=golden
+        )
         lab.write("hip_in_short.hpp", HIP_IN_SHORT)
         lab.write("k.hip", KERNEL)
         return lab
@@ -145,7 +152,7 @@ class BareLab:
         archs = () if any("-arch=" in os.fspath(f) for f in flags) else self.archs
         cuid = () if any("cuid=" in os.fspath(f) for f in flags) else (CUID,)
         level = () if any(os.fspath(f).startswith("-O") for f in flags) else ("-O2",)
-        words = [self.compiler, *archs, *BARE, *level, *cuid, *flags, "-c", source, "-o", output]
+        words = [self.compiler, *self.driver, *archs, *BARE, *level, *cuid, *flags, "-c", source, "-o", output]
         return [os.fspath(word) for word in words]
 
 

@@ -24,8 +24,9 @@ from bound import bounded, usual_signals
 from hip import ARCHS, AS_USERS, FULL, Lab, let_others_in, settle
 from hipcache.disk.changed import came_since
 from sampling import Case, left_out
-from toolchains import COMPILERS
+from toolchains import BY_NEW_DRIVER, COMPILERS, LLVM
 
+_NEW_DRIVER = f"22{BY_NEW_DRIVER}"
 # No test takes so long, nor any fixture: the longest take half a minute on two cores, and may be slowed down by others.
 SECONDS = float(os.environ.get("TEST_SECONDS", "3600" if FULL else "600"))
 # Of a test: its number in this worker, its directory, and whether it has passed.
@@ -34,7 +35,7 @@ _DIRECTORY = pytest.StashKey[Path]()
 _PASSED = pytest.StashKey[bool]()
 
 
-@pytest.fixture(params=COMPILERS)
+@pytest.fixture(params=(*COMPILERS, _NEW_DRIVER))
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
     """A place to compile in with one version of clang, and an empty store."""
     lab = Lab.make(tmp_path, request.param)
@@ -136,13 +137,24 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A short run leaves some cases out (see `sampling`)."""
+    """The new offload driver is for tests with the marker `new_driver`. A short run leaves some cases out (see
+    `sampling`)."""
+    items[:] = [item for item in items if not _is_new_driver(item) or _meets_new_driver(item)]
     if FULL:
         return
     numbers = left_out([_case(item) for item in items])
     config.stash[_SHORT] = len(items) - len(numbers), len(items)
     config.hook.pytest_deselected(items=[items[number] for number in sorted(numbers)])
     items[:] = [item for number, item in enumerate(items) if number not in numbers]
+
+
+def _is_new_driver(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("lab") == _NEW_DRIVER
+
+
+def _meets_new_driver(item: pytest.Item) -> bool:
+    return "22" in LLVM and item.get_closest_marker("new_driver") is not None
 
 
 def _case(item: pytest.Item) -> Case:

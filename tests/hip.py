@@ -15,6 +15,8 @@ How to write a quick test (a compile of a bare source costs 0.2 s of plain clang
   several tests if each has a target of its own.
 - The marker `archs(1)` on a module where a second architecture proves nothing, which costs a fifth of a compile more;
   `archs(2)` on its tests that tell one from the other. In a full run each compile is for two.
+- The marker `new_driver`: the fixture `lab` compiles with the new offload driver, too (clang 22), if its packages are
+  there.
 - `only_15`, `only_19` (HIP's own clang, and the newer one) where the compiler cannot matter; `with_15`, `with_19` where
   it must be that version. Three cases of a matrix or more meet one compiler each in
   `make test`, and all in `make test-full`: see `sampling`, also for samples of a large matrix.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +49,7 @@ def linking_toolchain(root: Path, version: str) -> Path:
     """A clang of its own that links relocatable device code. The driver's path."""
     compiler = toolchain(root, version)
     origin = LLVM[version] / "bin"
-    for name in ("llvm-mc", "clang-offload-packager"):
-        (root / "bin" / name).symlink_to(origin / name)
-    # It looks for the others beside the file that it is.
-    shutil.copy2(origin / "clang-linker-wrapper", root / "bin")
+    (root / "bin" / "llvm-mc").symlink_to(origin / "llvm-mc")
     return compiler
 
 

@@ -18,8 +18,10 @@ ALL = sorted(path.stem for path in PLANS.glob("*.txt"))
 LEFT = [name for name in ALL if "-left-" in name]
 # Of a part of a compile, or with another end.
 SHAPES = [name for name in ALL if "-shape-" in name]
+# By the new offload driver, with what its linker wrapper prints (`.printed`).
+WRAPPED = [name for name in ALL if "-wrapped-" in name]
 LINKS = [name for name in ALL if "-link-" in name]
-KNOWN = [name for name in ALL if name not in (*LEFT, *SHAPES, *LINKS)]
+KNOWN = [name for name in ALL if name not in (*LEFT, *SHAPES, *WRAPPED, *LINKS)]
 
 
 def text(name: str) -> str:

@@ -31,7 +31,7 @@ class Left:
 
 def words(lab: Lab, *more: str | Path) -> list[str]:
     archs = () if any("-arch=" in str(word) for word in more) else ARCHS
-    return [lab.compiler, *archs, *BARE, "-O2", CUID, "k.hip", *map(str, more)]
+    return [lab.compiler, *lab.driver, *archs, *BARE, "-O2", CUID, "k.hip", *map(str, more)]
 
 
 def same(

@@ -23,7 +23,7 @@ ROOT = Path(hipcache.__file__).parent
 # below.
 LAYERS = """
     __main__ cli helper launcher verify
-    loop planners direct execution
+    loop planners direct driver_header execution
     delivery cache storage model making
     planning engine
     remote report store
@@ -35,12 +35,11 @@ ORDER = LAYERS.split()
 MOST_LINES = 600
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
-# engine cannot go on, and `plain` where there is nothing for it to do.
+# engine cannot go on.
 STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
 READS_ENVIRONMENT = {"__main__"}
 KNOWS_WORKING_DIRECTORY = {
     "launcher.launch",
-    "launcher.plain",
     "cli.explain",
     "cli.config",
     "cli.prefetch",
@@ -182,9 +181,7 @@ def _uses(module: str, attributes: set[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "launcher.plain", "processes.watch"})
-)
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "processes.watch"}))
 def test_no_module_starts_a_process_through_os(module: str) -> None:
     assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import modules
@@ -14,33 +14,10 @@ import run
 from build import Bench
 from hip import Lab, settle
 from phases import build_launcher_of_phases
-from progress import Progress
-from result import Result
-from scenario import NAMES
+from rows import PROGRAMS, ROWS
 from tool import Tool, base_environment
 from trouble import BenchError
-from workload import WORKLOADS, Architectures, Edit, Workload
-
-
-class Screen(io.StringIO):
-    """A terminal that remembers."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
-    """A log stays readable."""
-    log, screen = io.StringIO(), Screen()
-    for stream in (log, screen):
-        progress = Progress(2, stream)
-        progress.begin("one")
-        progress.end("one", 1.25)
-        progress.begin("two")
-    assert log.getvalue() == "[  1/2] 0:00  one: 1.25 s\n"
-    assert "one: 1.25" not in screen.getvalue()
-    assert screen.getvalue().endswith("█" * 12 + "·" * 12 + " 1/2 0:00  two")
-
+from workload import Workload, rocprim
 
 # Without HIP's headers, which take most of the time.
 TINY = """struct dim3 { unsigned x, y, z; };
@@ -58,20 +35,16 @@ const char* words() { return "first"; }
 """
 
 
-def tiny(tmp_path: Path) -> Workload:
-    """A project of one small source."""
-
-    def prepare(target: Path) -> None:
-        (target / "tiny.hip").write_text(TINY)
-
-    edits = {
-        "host": (Edit("tiny.hip", '"first"', '"second words"', marker="second words"),),
-        "comment": (Edit("tiny.hip", "", "// end\n"),),
-        "device-if": (Edit("tiny.hip", "*out = 1;", "*out = 3;"),),
-    }
-    sets = Architectures(("gfx906", "gfx90a"), ("gfx906", "gfx90a", "gfx908"), "gfx1030", "gfx90a")
-    flags = WORKLOADS["rocprim"].flags
-    return Workload("tiny", "one kernel", prepare, ("tiny.hip",), "tiny.hip", sets, flags, edits)
+def repository(tmp_path: Path) -> Path:
+    """A repository of two programs, each of one small source."""
+    place = tmp_path / "collection"
+    for name in ("a-hip", "b-hip"):
+        (place / "src" / name).mkdir(parents=True)
+        (place / "src" / name / "tiny.hip").write_text(TINY)
+    me = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "sources"]):
+        subprocess.run(["git", *words], cwd=place, check=True)
+    return place
 
 
 needs_compiler = pytest.mark.skipif(
@@ -81,33 +54,44 @@ needs_compiler = pytest.mark.skipif(
 
 
 @needs_compiler
-def test_a_small_run_writes_figures_and_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From the command line to the files: every scenario has its samples."""
-    monkeypatch.setitem(WORKLOADS, "tiny", tiny(tmp_path))
+def test_a_small_run_writes_figures_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the command line to the files: every row of the programs has its samples, and every object is right."""
     tools = "plain,ccache" if shutil.which("ccache") else "plain"
+    names = [row.name for row in ROWS if row.workload == PROGRAMS]
+    command = ["--collection", str(repository(tmp_path)), "--compiler", "clang++-15", "--archs", "gfx906,gfx90a"]
     # All cores: the choice of cores is the whole process's, and the tests go on after this one.
-    command = ["--workload", "tiny", "--tools", tools, "--runs", "1", "--forms", "alone", "--cores", "0"]
-    assert run.main([*command, "--out", str(tmp_path / "out")]) == 0
-    written = Result.load(tmp_path / "out" / "results.json")
+    command += ["--tools", tools, "--rows", ",".join(names), "--cores", "0", "--out", str(tmp_path / "out")]
+    assert run.main(command) == 0
+    written = json.loads((tmp_path / "out" / "programs-clang++-15.json").read_text())
+    assert written["sources"] == {"programs": ["src/a-hip/tiny.hip"]}
     for tool in tools.split(","):
-        assert all(written.of("alone", name, tool) for name in NAMES)
-    assert (tmp_path / "out" / "results.md").read_text() in capsys.readouterr().out
+        taken = {sample["row"] for sample in written["samples"] if sample["tool"] == tool}
+        spared = {row.name for row in ROWS if row.same_as} if tool == "plain" else set()
+        assert taken == set(names) - spared
+    assert not any(sample["differing"] for sample in written["samples"])
+    assert (tmp_path / "out" / "programs-clang++-15.md").read_text() in capsys.readouterr().out
 
 
 @needs_compiler
 def test_an_object_of_the_source_before_the_edit_is_noticed(tmp_path: Path) -> None:
     """The benchmark does not praise a tool for a stale object."""
-    bench = Bench(tiny(tmp_path), shutil.which("clang++-15") or "", "ninja", tmp_path, 1)
+
+    def prepare(place: Path) -> None:
+        place.mkdir()
+        (place / "tiny.hip").write_text(TINY)
+
+    workload = Workload("tiny", prepare, ("tiny.hip",), rocprim().flags)
+    bench = Bench(workload, run.architectures("gfx906"), shutil.which("clang++-15") or "", "ninja", tmp_path, 1)
+    bench.prepare()
     tool = Tool(tmp_path / "home", base_environment({"PATH": "/usr/bin:/bin"}))
-    bench.write_sources("")
-    bench.build(tool, "alone", ["gfx906"])
-    bench.inspect(tool, "alone", ["gfx906"], "")
-    with pytest.raises(BenchError, match="was not made from the source as it is"):
-        bench.inspect(tool, "alone", ["gfx906"], "host")
-    with pytest.raises(BenchError, match="holds code for gfx906"):
-        bench.inspect(tool, "alone", ["gfx906", "gfx90a"], "")
+    made = {}
+    for name in ("cold", "host"):
+        row = next(row for row in ROWS if row.name == name)
+        bench.write_sources(row)
+        bench.build(tool, row)
+        made[name] = bench.objects(tool, row)
+    assert bench.differing(tool, row, made["host"], made["host"]) == {}
+    assert bench.differing(tool, row, made["cold"], made["host"]) == {"tiny.hip.o": "differs"}
 
 
 def test_a_page_is_written_whole_with_what_is_at_most_allowed(tmp_path: Path) -> None:

@@ -243,3 +243,16 @@ def test_what_keeps_from_caching_is_said_at_configure(tmp_path: Path, variable: 
     answer = project.configure(MODULE_PATH, ARCHES)
     assert said in answer.text
     assert answer.warnings == 1
+
+
+def test_the_source_directory_is_noted_and_told_unless_that_is_switched_off(tmp_path: Path) -> None:
+    line, option = WAYS_IN["include"]
+    project = Project(tmp_path, next(iter(CMAKES)), "Ninja").write(simple_project(line))
+    note = Path(project.build_dir) / ".hipcache-source"
+    assert (
+        f"does not name {tmp_path} (__FILE__, -g); with -ffile-prefix-map={tmp_path}=."
+        in project.configure(option, ARCHES).text
+    )
+    assert note.read_text() == f"{tmp_path}\n"
+    assert "does not name" not in project.configure("-DHIPCACHE_SHARE_CHECKOUTS=OFF").text
+    assert not note.exists()

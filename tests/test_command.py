@@ -100,18 +100,6 @@ def test_the_value_of_an_option_is_no_source(word: str) -> None:
         assert left.reason not in ("several_sources", "not_hip")
 
 
-@pytest.mark.parametrize(
-    ("words", "macros"),
-    [
-        (("-DA=1", "-D", "B", "-UC", "-U", "D"), ("-DA=1", "-DB", "-UC", "-UD")),
-        (("-D", "-c"), ("-D-c",)),
-        ((), ()),
-    ],
-)
-def test_macros_are_told_in_order(words: tuple[str, ...], macros: tuple[str, ...]) -> None:
-    assert read("-c", *words, "k.hip").macros == macros
-
-
 @pytest.mark.parametrize("word", ["-cuid=1", "-fuse-cuid=none"])
 def test_a_cuid_of_the_users_own_is_told(word: str) -> None:
     assert read("-c", word, "k.hip").own_cuid

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hipcache import config
+from hipcache import config, settings_files
 from hipcache.errors import ConfigError
 from hipcache.processes import room
 from hipcache.settings import SETTINGS, VARIABLES, parse_size
@@ -36,7 +36,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert not (settings.disable or settings.readonly or settings.recache)
     assert settings.max_size == 10 * 2**30
     assert settings.jobs == 0
-    assert settings.job_slots == room.compilers(len(os.sched_getaffinity(0)), room.memory())
+    assert settings.job_slots == room.compilers(room.cores(), room.memory())
     assert set(settings.origins.values()) == {"default"}
 
 
@@ -295,9 +295,58 @@ def test_as_many_compilers_run_as_cores_and_memory_allow(cores: int, memory: int
     assert room.compilers(cores, memory) == compilers
 
 
-def test_a_containers_limit_is_its_memory(tmp_path: Path) -> None:
-    limit = tmp_path / "memory.max"
-    limit.write_text("3221225472\n")
-    assert room.memory([str(limit)]) == 3 << 30
-    limit.write_text("max\n")
-    assert room.memory([str(limit)]) == room.memory([]) > 0
+@pytest.mark.parametrize("limited", ["", "slurm", "slurm/job_7", "slurm/job_7/step_0"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limit_of_each_control_group_above_a_job_counts(tmp_path: Path, limited: str, version: int) -> None:
+    (tmp_path / "slurm/job_7/step_0").mkdir(parents=True)
+    limits = tmp_path / limited
+    if version == 2:
+        cgroup, kind = "0::/slurm/job_7/step_0\n", "cgroup2 none rw"
+        (limits / "memory.max").write_text("3221225472\n")
+        (limits / "cpu.max").write_text("50000 100000\n")
+    else:
+        cgroup, kind = "4:memory,cpu:/slurm/job_7/step_0\n0::/other\n", "cgroup none rw,cpu,memory"
+        (limits / "memory.limit_in_bytes").write_text("3221225472\n")
+        (limits / "cpu.cfs_quota_us").write_text("50000\n")
+        (limits / "cpu.cfs_period_us").write_text("100000\n")
+    groups = groups_of(tmp_path, cgroup, f"/ {tmp_path} rw - {kind}")
+    assert (room.memory(groups), room.cores(groups)) == (3 << 30, 1)
+
+
+def test_a_container_sees_its_own_control_group_as_the_root(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("3221225472\n")
+    for path, root in (("/", "/"), ("/docker/7", "/docker/7"), ("/../other", "/")):
+        groups = groups_of(tmp_path, f"0::{path}\n", f"{root} {tmp_path} rw - cgroup2 none rw")
+        assert room.memory(groups) == 3 << 30
+
+
+def test_without_a_limit_the_whole_machine_counts(tmp_path: Path) -> None:
+    for name, text in {"memory.max": "max\n", "cpu.max": "max 100000\n", "cpu.cfs_quota_us": "-1\n"}.items():
+        (tmp_path / name).write_text(text)
+    groups = groups_of(tmp_path, "0::/\n", f"/ {tmp_path} rw - cgroup2 none rw")
+    assert groups == [str(tmp_path)]
+    assert (room.memory(groups), room.cores(groups)) == (room.memory([]), len(os.sched_getaffinity(0)))
+    assert room.memory([]) > 0
+
+
+def groups_of(tmp_path: Path, cgroup: str, mount: str) -> list[str]:
+    """Those of a process with these lines in its /proc/PID/cgroup and, from the fourth field on, mountinfo."""
+    (tmp_path / "cgroup").write_text(cgroup)
+    (tmp_path / "mountinfo").write_text(f"31 24 0:27 {mount}\n")
+    return room.groups(str(tmp_path))
+
+
+@pytest.mark.parametrize("note", ["", "src\n", "/\n", "/src/../other\n", "/src\n/other\n", "\n"])
+def test_a_source_directory_that_is_noted_otherwise_does_not_count(tmp_path: Path, note: str) -> None:
+    (tmp_path / ".hipcache-source").write_text(note)
+    assert settings_files.source_directory(str(tmp_path)) is None
+
+
+def test_the_nearest_note_of_a_source_directory_counts(tmp_path: Path) -> None:
+    (tmp_path / "build/below").mkdir(parents=True)
+    (tmp_path / ".hipcache-source").write_text("/far\n")
+    (tmp_path / "build/.hipcache-source").write_text("/near\n")
+    assert settings_files.source_directory(str(tmp_path / "build/below")) == Path("/near")
+    (tmp_path / "build/.hipcache-source").unlink()
+    (tmp_path / "build/.hipcache-source").symlink_to("../.hipcache-source")
+    assert settings_files.source_directory(str(tmp_path / "build/below")) == Path("/far")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipcache.planning.cuid import clangs_hash, make_cuid
+from hipcache.planning.cuid import clangs_hash, make_cuid, options, project_name
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def checkout(tmp_path: Path) -> Callable[..., Path]:
 Checkout = Callable[..., Path]
 
 
-def cuid(root: Path, source: str = "src/k.hip", output: str = "build/k.o", macros: tuple[str, ...] = ()) -> str:
-    return make_cuid(str(root / source), str(root / output), macros)
+def cuid(root: Path, source: str = "src/k.hip", output: str = "build/k.o", words: tuple[str, ...] = ()) -> str:
+    return make_cuid(str(root / source), str(root / output), options(words, str(root)))
 
 
 def test_it_has_16_hexadecimal_digits_as_clangs_own(checkout: Checkout) -> None:
@@ -47,13 +47,13 @@ def test_clangs_hash_of_it_has_as_many(checkout: Checkout) -> None:
 
 @pytest.mark.parametrize("mark", [".git", ".hg", ".svn", ".jj"])
 def test_it_is_the_same_in_another_checkout(checkout: Checkout, mark: str) -> None:
-    assert cuid(checkout("one", mark=mark)) == cuid(checkout("elsewhere", mark=mark))
+    assert cuid(checkout("one/project", mark=mark)) == cuid(checkout("elsewhere/project", mark=mark))
 
 
 def test_a_worktrees_git_file_marks_a_working_copy_too(checkout: Checkout) -> None:
-    root = checkout("tree", mark="")
+    root = checkout("tree/project", mark="")
     (root / ".git").write_text("gitdir: /elsewhere\n")
-    assert cuid(root) == cuid(checkout("one"))
+    assert cuid(root) == cuid(checkout("one/project"))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,11 @@ def test_a_worktrees_git_file_marks_a_working_copy_too(checkout: Checkout) -> No
         {"source": "src/l.hip"},
         {"output": "build/l.o"},
         {"output": "build2/k.o"},
-        {"macros": ("-DA",)},
+        {"words": ("-DA",)},
+        {"words": ("-O2",)},
+        {"words": ("-Iinclude",)},
+        {"words": ("-std=c++20",)},
+        {"words": ("-Xarch_gfx906", "-O1")},
         {"source": "k.hip"},
     ],
 )
@@ -71,10 +75,138 @@ def test_it_is_another_for_each_object_of_a_project(checkout: Checkout, other: d
     assert cuid(root) != cuid(root, **other)  # type: ignore[arg-type]
 
 
-def test_macros_count_in_their_order(checkout: Checkout) -> None:
+def test_options_count_in_their_order(checkout: Checkout) -> None:
     root = checkout("one")
-    several = [("-DA",), ("-DB",), ("-DA", "-DB"), ("-DB", "-DA"), ("-DA-DB",), ()]
-    assert len({cuid(root, macros=macros) for macros in several}) == len(several)
+    several = [("-DA",), ("-DB",), ("-DA", "-DB"), ("-DB", "-DA"), ("-DA-DB",), (), ("-O2", "-DA"), ("-DA", "-O2")]
+    assert len({cuid(root, words=words) for words in several}) == len(several)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--offload-arch=gfx906", "--offload-arch=gfx90a:xnack+"),
+        ("--offload-arch=gfx906,gfx90a", "--no-offload-arch=gfx906"),
+        ("--cuda-gpu-arch=gfx906", "--no-cuda-gpu-arch=all"),
+        ("-MD", "-MF", "k.d", "-MTk.o", "-MQ", "k.o", "-MP"),
+        ("-fcolor-diagnostics", "-fdiagnostics-color=always", "-fmessage-length=80"),
+        ("-c", "k.hip", "-o", "k.o", "-fuse-cuid=hash"),
+        ("-ok.o", "--output=k.o", "-L.", "-lm", "-Wl,-s", "-shared", "--", "-k.hip"),
+    ],
+)
+def test_architectures_dependency_files_colours_and_links_do_not_count(words: tuple[str, ...]) -> None:
+    assert list(options(("-O2", *words), "/b")) == ["-O2"]
+
+
+def test_macros_and_directories_of_headers_are_the_same_however_they_are_spelled() -> None:
+    apart = ("-D", "A", "-U", "B", "-I", "../inc", "-isystem", "sub")
+    joined = ("-DA", "-UB", "-I/r/inc", "-isystem/r/b/./sub")
+    assert list(options(apart, "/r/b")) == ["-DA", "-UB", "-I/r/inc", "-isystem/r/b/sub"]
+    assert list(options(joined, "/r"))[:3] == ["-DA", "-UB", "-I/r/inc"]
+    assert list(options(("-I.", "-I..", "-Ia/../b"), "/r/b")) == ["-I/r/b", "-I/r", "-I/r/b/a/../b"]
+
+
+def test_paths_below_a_root_are_the_same_in_another_checkout(checkout: Checkout) -> None:
+    def words(root: Path) -> tuple[str, ...]:
+        return (f"-I{root}/include", "-Iinclude", f"-ffile-prefix-map={root}=.", f'-DROOT="{root}"', f"-I{root}-more")
+
+    one, two = checkout("one/project"), checkout("elsewhere/project")
+    assert cuid(one, words=words(one)[:-1]) == cuid(two, words=words(two)[:-1])
+    assert cuid(one, words=words(one)) != cuid(two, words=words(two)), "a directory beside the root"
+
+
+# Several working copies in one program
+
+
+def linked(checkout: Checkout, top: str, *inner: str) -> list[str]:
+    """The CUIDs of one source in each inner working copy, compiled within it."""
+    root = checkout(top)
+    for one in inner:
+        (root / one / "src").mkdir(parents=True)
+        (root / one / ".git").write_text("gitdir: elsewhere\n")
+    return [cuid(root / one, output="k.o") for one in ("", *inner)]
+
+
+def test_working_copies_within_one_are_told_apart_by_their_place(checkout: Checkout) -> None:
+    found = linked(checkout, "one/project", "a", "b", "a/third_party/c")
+    assert len(set(found)) == 4
+    assert linked(checkout, "elsewhere/project", "a", "b", "a/third_party/c") == found
+
+
+def test_clones_below_one_build_tree_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
+    (tmp_path / "super").mkdir()
+    (tmp_path / "super/CMakeCache.txt").touch()
+    roots = [checkout(f"super/{name}/src", build="tree") for name in ("a", "b")]
+    assert len({cuid(root, output="tree/k.o") for root in roots}) == 2
+
+
+def clone(root: Path, address: str) -> Path:
+    config = f'[core]\n\tbare = false\n[remote "origin"]\n\tfetch = +refs/heads/*\n\turl = {address}\n[branch "main"]\n'
+    (root / ".git/config").write_text(config)
+    return root
+
+
+def test_working_copies_of_no_common_one_are_told_apart_by_the_name_of_their_project(checkout: Checkout) -> None:
+    """And a clone is known wherever it lies."""
+
+    def of(root: Path, basedir: str = "") -> str:
+        words = {"basedir": basedir, "project": project_name}
+        return make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), **words)  # type: ignore[arg-type]
+
+    primitives = [
+        clone(checkout("one"), "https://example.com/ROCm/rocPRIM.git"),
+        clone(checkout("two"), "git@example.com:somebody/rocPRIM"),
+        clone(checkout("three"), "/home/somebody/rocPRIM/"),
+    ]
+    assert len({of(root) for root in primitives}) == 1
+    assert of(clone(checkout("four"), "https://example.com/ROCm/hipCUB.git")) != of(primitives[0])
+    assert of(checkout("five")) != of(checkout("six")), "no remote: the directory's name"
+    assert of(checkout("a/five")) == of(checkout("b/five"))
+    assert of(primitives[0], str(primitives[0])) == of(checkout("seven"), f"{primitives[0].parent}/seven")
+
+
+def test_a_worktree_and_a_submodule_have_the_name_of_their_projects_remote(checkout: Checkout) -> None:
+    root = clone(checkout("main"), "ssh://example.com/library.git")
+    place = root / ".git/worktrees/other"
+    place.mkdir(parents=True)
+    (place / "commondir").write_text("../..\n")
+    worktree = checkout("other", mark="")
+    (worktree / ".git").write_text(f"gitdir: {place}\n")
+    assert project_name(str(worktree)) == "library"
+    module = clone(checkout("module"), "https://example.com/inner.git")
+    (worktree / ".git").write_text("gitdir: ../module/.git\n")
+    assert project_name(str(worktree)) == project_name(str(module)) == "inner"
+
+
+def test_from_a_directory_above_them_they_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
+    above, found = str(tmp_path), set()
+    for name in ("one", "two"):
+        root = checkout(name)
+        found.add(make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), cwd=above))
+        assert make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), cwd=str(root)) == cuid(root, output="k.o")
+    assert len(found) == 2
+
+
+def test_a_source_counts_as_the_file_that_a_link_leads_to_and_by_the_links_name(checkout: Checkout) -> None:
+    root = checkout("one")
+    for name in ("v1", "v2"):
+        (root / name).mkdir()
+        (root / name / "k.hip").touch()
+    found = {cuid(root, source=f"{name}/k.hip") for name in ("v1", "v2")}
+    for name in ("v1", "v2"):
+        (root / "now").unlink(missing_ok=True)
+        (root / "now").symlink_to(name)
+        found.add(cuid(root, source="now/k.hip"))
+    assert len(found) == 4
+
+
+def test_two_build_trees_of_one_source_count_where_the_command_names_them(checkout: Checkout, tmp_path: Path) -> None:
+    root, found = checkout("one"), set()
+    for name in ("debug", "release"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "CMakeCache.txt").touch()
+        found.add(make_cuid(f"{root}/src/k.hip", f"{tmp_path}/{name}/k.o", (), named_absolute=True))
+    assert len(found) == 2
+    assert make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), named_absolute=True) == cuid(root, output="k.o")
 
 
 def test_two_directories_without_a_root_have_two(checkout: Checkout) -> None:

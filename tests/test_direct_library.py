@@ -53,7 +53,8 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     file = tmp_path / "tool"
     file.write_bytes(b"\x7fELF" + b"x" * 5000 + b"FIRST_ON" + b"y" * 5000 + b"LAST_ONE")
     assert native.search(str(file), [b"FIRST_ON", b"LAST_ONE", b"LAST_ONF"]) == {b"FIRST_ON", b"LAST_ONE"}
-    assert native.search(str(tmp_path / "none"), [b"FIRST_ON"]) is None
+    with pytest.raises(OSError, match="cannot be searched"):
+        native.search(str(tmp_path / "none"), [b"FIRST_ON"])
     tools = {"digest": (str(file),)}
     names = ["FIRST_ONE_IS_ASKED", "SECOND_ONE_IS_NOT", "SHORT", "LD_SOMETHING_ELSE"]
     kept: dict[str, bytes] = {}
@@ -61,6 +62,7 @@ def test_names_are_searched_in_whole_files(tmp_path: Path) -> None:
     for _ in range(2):  # found out, and remembered
         assert variables.never_asked(names, tools, memos) == {"SECOND_ONE_IS_NOT"}
     assert variables.never_asked(["ANOTHER_NAME"], tools, memos) == {"SECOND_ONE_IS_NOT", "ANOTHER_NAME"}
+    assert variables.never_asked(["SECOND_ONE_IS_NOT"], {"other": (str(tmp_path / "none"),)}, memos) == set()
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 31, 32, 33, 40, 100, 1000])

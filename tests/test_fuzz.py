@@ -16,6 +16,8 @@ from fuzz_case import Case, Difference
 SEEDS = [*range(1, 17), *(range(17, 400) if FULL else ())]
 # By the old driver of clang 15 and of clang 19, and by the new one.
 LINK_SEEDS = (404, 286, 421)
+# With -fgpu-rdc, and in one command.
+OBJECT_SEEDS = [1, 4, *(range(5, 60) if FULL else ())]
 REAL_SEEDS = [*range(1, 2), *(range(2, 30) if FULL else ())]
 
 
@@ -29,6 +31,11 @@ def language(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_compile_and_what_follows_are_as_with_plain_clang(seed: int) -> None:
     assert not fuzz.check(seed, launcher=launcher_of_comparisons())
+
+
+@pytest.mark.parametrize("seed", OBJECT_SEEDS)
+def test_so_is_a_program_of_several_objects(seed: int) -> None:
+    assert not fuzz.check(seed, kind="objects", launcher=launcher_of_comparisons())
 
 
 @pytest.mark.parametrize("seed", REAL_SEEDS)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from hip import HIT, MISS, Lab, only_15, only_19
-from hipcache import native
 from hipcache.inputs import assembly
 from programs import Program
+from test_bitcode import front_end
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -120,10 +120,7 @@ def test_other_assembly_of_a_kernel_is_kept(lab: Lab) -> None:
     assert lab.compile().counted.missed == {"host"}
 
 
-@pytest.mark.parametrize("library", [True, False], ids=["native", "python"])
-def test_its_letters_are_found_at_each_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, library: bool) -> None:
-    if not library:
-        monkeypatch.setattr(native, "search", lambda *_: None)
+def test_its_letters_are_found_at_each_bit(tmp_path: Path) -> None:
     file = tmp_path / "module.bc"
     for shift, text in itertools.product(range(8), (b".include", b".INCBIN", b".irpc", b".inc$0")):
         bits = sum(((char & 31 | 32) | char >> 5 << 6) << 12 * number for number, char in enumerate(text))
@@ -131,3 +128,20 @@ def test_its_letters_are_found_at_each_bit(tmp_path: Path, monkeypatch: pytest.M
         assert assembly.reads_files(file)
     file.write_bytes(b".include .incbin .macro" * 100)
     assert not assembly.reads_files(file)
+
+
+@only_15
+def test_other_texts_of_a_module_are_no_assembly(lab: Lab, tmp_path: Path) -> None:
+    """The name of a section has no abbreviation, either; nor has "funclet", which LLVM 23 writes into each module."""
+    named = '__device__ __attribute__((section("funclet.include"))) int of_section;\n'
+    quiet, loud = "s_nop 1 ; in a section", ".in\\\\name \\n.macro no \\n.endm"
+    for text, reads in ((quiet, False), (loud, True)):
+        lab.write("k.hip", source(f'"{text}"') + named)
+        content = front_end(lab, "k.hip")
+        assert any(row in content for row in assembly._rows())
+        for before in (b"", b"!<arch>\n", b"BC\xc0\xde", b"odd"):
+            file = tmp_path / "module.bc"
+            file.write_bytes(before + content + before)
+            assert assembly.reads_files(file) == reads
+        file.write_bytes(content + b"".join(assembly._rows()))
+        assert assembly.reads_files(file)

@@ -24,13 +24,14 @@ from hip import (
     only_19,
     with_19,
 )
-from hipcache.planning.cuid import make_cuid
+from hipcache.planning.cuid import make_cuid, options
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
 # Architectures
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_order_and_repetition_of_architectures_do_not_change_a_unit(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906", "--offload-arch=gfx90a")
@@ -45,6 +46,7 @@ def test_order_and_repetition_of_architectures_do_not_change_a_unit(lab: Lab) ->
         assert (again.status, again.counted.missed) == (0, frozenset()), archs
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906")
@@ -54,6 +56,7 @@ def test_an_architecture_added_is_compiled_alone(lab: Lab) -> None:
     assert more.counted.served == {"gfx906", "host"}
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_a_subset_of_the_architectures_is_a_hit(lab: Lab) -> None:
     lab.warm("--offload-arch=gfx906", "--offload-arch=gfx90a", "--offload-arch=gfx1030")
@@ -61,6 +64,7 @@ def test_a_subset_of_the_architectures_is_a_hit(lab: Lab) -> None:
         assert lab.compile(*(f"--offload-arch={arch}" for arch in archs)).outcome == HIT
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_feature_suffixes_are_architectures_of_their_own(lab: Lab) -> None:
     found = {}
@@ -74,6 +78,7 @@ def test_feature_suffixes_are_architectures_of_their_own(lab: Lab) -> None:
     assert both.counted.served == {"gfx90a:xnack+", "gfx90a:xnack-", "host"}
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 @only_19
 def test_a_generic_architecture_is_one_of_its_own(lab: Lab) -> None:
@@ -99,6 +104,7 @@ def plain_with(lab: Lab, words: list[str], cuid: str) -> bytes:
     return (lab.root / words[words.index("-o") + 1]).read_bytes()
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_without_a_cuid_of_the_user_the_object_has_one_that_does_not_name_the_architectures(lab: Lab) -> None:
     lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
@@ -106,10 +112,11 @@ def test_without_a_cuid_of_the_user_the_object_has_one_that_does_not_name_the_ar
         words = [lab.compiler, *archs, *BARE, "-c", "k.hip", "-o", "out.o"]
         assert lab.hipcache(*words).status == 0
         made = (lab.root / "out.o").read_bytes()
-        cuid = make_cuid(str(lab.root / "k.hip"), str(lab.root / "out.o"), [])
+        cuid = make_cuid(str(lab.root / "k.hip"), str(lab.root / "out.o"), options(words[1:], str(lab.root)))
         assert made == plain_with(lab, words, cuid)
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_two_objects_of_one_source_link_together(lab: Lab) -> None:
     objects = []
@@ -122,6 +129,7 @@ def test_two_objects_of_one_source_link_together(lab: Lab) -> None:
     assert ended.status == 0, ended.err
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_two_objects_of_one_source_that_differ_only_in_their_names_link_together(lab: Lab) -> None:
     text = "static __global__ void f(int* p) { p[0] = 1; }\nstatic void* volatile address = (void*)f;\n"
@@ -133,6 +141,7 @@ def test_two_objects_of_one_source_that_differ_only_in_their_names_link_together
     assert ended.status == 0, ended.err
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_two_sources_of_one_name_in_two_directories_link_together(lab: Lab) -> None:
     for name in ("one", "two"):
@@ -200,6 +209,7 @@ def test_two_objects_of_one_source_are_one_program_with_the_real_library(lab: La
     assert more or ends[0].out == b"1 hipErrorNoDevice\n"
 
 
+@pytest.mark.new_driver
 @pytest.mark.parametrize("choice", ["-cuid=mine", "-fuse-cuid=none"])
 def test_a_cuid_that_the_user_chose_is_kept(lab: Lab, choice: str) -> None:
     lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
@@ -207,6 +217,7 @@ def test_a_cuid_that_the_user_chose_is_kept(lab: Lab, choice: str) -> None:
     assert lab.compile(choice).outcome == HIT
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 @only_19
 def test_a_cuid_that_is_to_be_a_hash_is_the_one_that_does_not_name_the_architectures(lab: Lab) -> None:
@@ -218,6 +229,7 @@ def test_a_cuid_that_is_to_be_a_hash_is_the_one_that_does_not_name_the_architect
     assert objects[0] == objects[1]
 
 
+@pytest.mark.new_driver
 @only_19
 def test_another_cuid_is_another_object(lab: Lab) -> None:
     lab.write("k.hip", STATIC.replace("NAME", "one").replace("START", "1"))
@@ -232,6 +244,7 @@ void* address() { return (void*)&counter; }
 """
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_without_a_cuid_all_passes_have_seen_the_same_file(lab: Lab) -> None:
     lab.write("k.hip", COUNTER)
@@ -245,6 +258,7 @@ def test_without_a_cuid_all_passes_have_seen_the_same_file(lab: Lab) -> None:
     assert lab.compile(*RDC).outcome == HIT
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None:
     header = "static __device__ int more = 4;\nstatic void* there() { return (void*)&more; }\n"
@@ -257,12 +271,14 @@ def test_without_a_cuid_what_names_a_headers_inode_is_not_kept(lab: Lab) -> None
     assert lab.compile(*RDC).counted.missed == {"gfx906", "gfx90a", "host"}
 
 
+@pytest.mark.new_driver
 def test_a_cuid_without_a_value_is_left_to_the_compiler(lab: Lab) -> None:
     """clang makes one of all words of the command, and `-###` would be one of them."""
     lab.write("k.hip", kernel("1", "static __attribute__((device)) int s; int *g() { return &s; }"))
     assert lab.compile("-fgpu-rdc", "-cuid=").counted.reason == "compiler_option"
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_a_random_cuid_is_left_to_the_compiler(lab: Lab) -> None:
     words = [lab.compiler, "--offload-arch=gfx906", *BARE, "-fuse-cuid=random", "-c", "k.hip", "-o", "out.o"]
@@ -271,6 +287,7 @@ def test_a_random_cuid_is_left_to_the_compiler(lab: Lab) -> None:
     assert (counted.outcome, counted.reason) == (PASSED_THROUGH, "random_cuid")
 
 
+@pytest.mark.new_driver
 @pytest.mark.archs(2)
 def test_the_first_compile_of_all_is_a_miss_of_every_unit(lab: Lab) -> None:
     first = lab.compile(CUID)

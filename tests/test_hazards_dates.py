@@ -53,6 +53,24 @@ def test_the_time_stamp_of_the_source_is_the_present_one(lab: Lab) -> None:
     lab.changed(before)
 
 
+@pytest.mark.parametrize("how", ["-D__{}__=defined", "-D__{}__=", "-U__{}__", "-D__{}__=__FILE__ -U__{}__"])
+def test_a_date_that_the_command_defines_or_undefines_is_a_hit(lab: Lab, how: str) -> None:
+    shown = "#define TEXT(x) #x\n#define SHOWN(x) TEXT(x)\nconst char* built() { return SHOWN(__DATE__ __TIME__); }\n"
+    lab.write("k.hip", kernel("1") + shown)
+    words = [word.format(name) for name in ("DATE", "TIME", "TIMESTAMP") for word in how.split()]
+    before = lab.compile(*words, "-Wno-builtin-macro-redefined")
+    assert lab.compile(*words, "-Wno-builtin-macro-redefined").outcome == HIT
+    lab.changed(before, *words, "-U__DATE__", "-D__DATE__=another", "-Wno-builtin-macro-redefined")
+
+
+def test_a_date_that_another_one_is_defined_by_is_never_stored(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1") + "const char* built() { return __DATE__; }\n")
+    for _ in range(2):
+        ended = lab.hipcache(*lab.words("-D__DATE__=__TIME__", "-Wno-builtin-macro-redefined"))
+        assert ended.status == 0
+        assert "host" in lab.counted().missed
+
+
 PASTED = {
     "by two pieces": "#define BUILT __TI##ME__\n",
     "by a macro for pasting": "#define PASTE(a, b) a##b\n#define BUILT PASTE(__TI, ME__)\n",

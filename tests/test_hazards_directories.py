@@ -5,10 +5,11 @@ Each test first shows a hit, then makes a change, and compares with a fresh comp
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from hip import HIT, Compiled, Lab, kernel
+from hip import BARE, HIT, LAUNCHER, MISS, Compiled, Lab, kernel, only_19
 
 pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
 
@@ -279,10 +280,35 @@ def test_a_map_that_leaves_a_part_of_the_base_directory_leaves_each_checkout_its
 
 
 def test_warnings_name_their_own_checkout_under_a_base_directory(lab: Lab) -> None:
+    outcomes = []
     for name in ("one", "two", "one"):
         root = checkout(lab, name)
         lab.write(f"{name}/src/k.hip", kernel("1") + "int f() { int unused = 1; return 0; }\n")
-        assert f"/{name}/src/k.hip" in compile_in(lab, root, "-Wall").messages
+        compiled = compile_in(lab, root, "-Wall")
+        assert f"/{name}/src/k.hip" in compiled.messages
+        outcomes.append(compiled.outcome)
+    assert outcomes == [MISS, HIT, HIT]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("-fmessage-length=40",), "unused"),
+        (("-DTEXT=<basedir>",), "<basedir>"),
+        (("-DTEXT={}-more/k",), "-more/k"),
+    ],
+    ids=["wrapped behind the path", "a mark of the user's", "a path that begins like it"],
+)
+def test_messages_that_may_be_others_in_another_checkout_are_not_shared(
+    lab: Lab, flags: tuple[str, ...], said: str
+) -> None:
+    for name in ("one", "a-longer-name"):
+        root = checkout(lab, name)
+        told = '#define S(X) #X\n#define Q(X) S(X)\n#pragma message(Q(TEXT))\n#pragma message("unused")\n'
+        lab.write(f"{name}/src/k.hip", told + kernel("1"))
+        compiled = compile_in(lab, root, *(flag.replace("{}", str(root)) for flag in flags))
+        assert said in compiled.messages
+        assert compiled.outcome != HIT
 
 
 def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: Lab) -> None:
@@ -291,3 +317,52 @@ def test_the_dependency_file_names_its_own_checkout_under_a_base_directory(lab: 
         assert f"/{name}/include/value.hpp" in made.dependencies
     assert made.outcome == HIT
     assert "/one/" not in made.dependencies
+
+
+# Source directories that a build tool's module has noted
+
+
+def compile_noted(lab: Lab, root: Path, *flags: str, env: dict[str, str] | None = None) -> Compiled:
+    lab.write(root / "build/.hipcache-source", f"{root}\n")
+    flags = ("-I", str(root / "include"), *flags)
+    return lab.compile(*flags, source=root / "src" / "k.hip", cwd=root / "build", env=env)
+
+
+def test_checkouts_share_below_the_source_directories_that_are_noted(lab: Lab) -> None:
+    compile_noted(lab, checkout(lab, "one"))
+    assert compile_noted(lab, checkout(lab, "two")).outcome == HIT
+    assert compile_noted(lab, checkout(lab, "three", "2")).outcome != HIT
+
+
+@pytest.mark.parametrize(
+    "flags", [("-g", "-DSIZE=1"), ("-DSIZE=sizeof(__FILE__)",), ("-DSIZE=length()",)], ids=" ".join
+)
+def test_what_names_a_source_directory_that_is_noted_is_its_own(lab: Lab, flags: tuple[str, ...]) -> None:
+    objects = []
+    for name in ("one", "longer", "one"):
+        root = checkout(lab, name)
+        lab.write(f"{name}/src/k.hip", kernel("(int)here", BUILTIN + "\nconstexpr auto here = SIZE;"))
+        objects.append(compile_noted(lab, root, "-std=c++17", *flags).object)
+    assert objects[0] and objects[0] == objects[2] != objects[1]
+
+
+def test_a_base_directory_wins_over_a_source_directory_that_is_noted(lab: Lab) -> None:
+    compile_noted(lab, checkout(lab, "one"), env={"HIPCACHE_BASEDIR": str(lab.root / "one")})
+    two, three = checkout(lab, "two"), checkout(lab, "three")
+    assert compile_noted(lab, two, env={"HIPCACHE_BASEDIR": "/nowhere"}).outcome != HIT
+    assert compile_noted(lab, three, env={"HIPCACHE_BASEDIR": ""}).outcome != HIT
+
+
+@only_19
+def test_objects_of_two_source_directories_have_two_cuids(lab: Lab) -> None:
+    """They may meet in one link: of external projects, each of which is configured by itself."""
+    names = set()
+    for name in ("one", "two", "one", "two"):
+        root = checkout(lab, name)
+        (root / ".git").rmdir()
+        lab.write(root / "build/.hipcache-source", f"{root}\n")
+        words = [lab.compiler, "--offload-arch=gfx906", *BARE, "-I", str(root / "include")]
+        words += ["-c", str(root / "src/k.hip"), "-o", "out.o"]
+        assert lab.run([*LAUNCHER, *words], cwd=root / "build").status == 0
+        names.update(re.findall(rb"__hip_cuid_\w+", (root / "build/out.o").read_bytes()))
+    assert len(names) == 2

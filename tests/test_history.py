@@ -14,7 +14,7 @@ from hipcache.store.local import LocalStore
 from hipcache.values import replace
 
 INPUTS = (("compiler", "c1"), ("option", "-O2"), ("bitcode ocml.bc", "b1"), ("content of a b.txt", "t1"))
-CUID = "the CUID changed (different macros, or a different source or object name)"
+CUID = "the CUID changed (different options, or a different source or object name)"
 
 
 def history_in(root: Path) -> History:

@@ -32,7 +32,16 @@ def cases(sources: list[Path]) -> list[object]:
 
 
 def check(lab: Lab, source: Path, flags: tuple[str, ...], archs: tuple[str, ...], headers: tuple[str, ...]) -> None:
-    words = [lab.compiler, *(f"--offload-arch={arch}" for arch in archs), *headers, "-std=c++17", "-Wall", *flags, CUID]
+    words = [
+        lab.compiler,
+        *lab.driver,
+        *(f"--offload-arch={arch}" for arch in archs),
+        *headers,
+        "-std=c++17",
+        "-Wall",
+        *flags,
+        CUID,
+    ]
     command = [*words, "-MD", "-c", os.fspath(source), "-o", "out.o"]
     cold = lab.same(command)
     assert cold.status == 0, cold.messages

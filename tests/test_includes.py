@@ -151,8 +151,8 @@ def test_a_macro_that_asks_for_a_header_is_computed() -> None:
 
 def test_a_macro_is_scanned_once_for_all_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     lexed: list[bytes] = []
-    lex = includes.lexed.lex
-    monkeypatch.setattr(includes.lexed, "lex", lambda content: lexed.append(content) or lex(content))
+    lex = includes.lexer.lex
+    monkeypatch.setattr(includes.lexer, "lex", lambda content: lexed.append(content) or lex(content))
     assert scan_macro("ONCE=__TIME__") == scan_macro("ONCE=__TIME__")
     assert lexed == [b"ONCE=__TIME__"]
 

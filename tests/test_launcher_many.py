@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace as with_changes
 from pathlib import Path
 
-import hipcache
 import pytest
 from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, LLVM, MISS, Lab, kernel, only_15, watched_compiler
 
@@ -165,21 +162,3 @@ def test_open_files_with_the_numbers_of_a_jobserver_that_is_gone_are_left_alone(
     ended = lab.run(["bash", "-c", command], env={"MAKEFLAGS": " -j3 --jobserver-auth=8,9"})
     assert ended.status == 0
     assert data.read_text() == "precious"
-
-
-def test_a_native_library_of_older_sources_is_not_used_and_told_of(lab: Lab, tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    shutil.copytree(Path(hipcache.__file__).parent, checkout / "hipcache")
-    library = checkout / "hipcache/native/libhipcache.so"
-    library.unlink()
-    (tmp_path / "old.c").write_text("int hipcache_hit(void) { return 1; }\n")
-    assert lab.run(["cc", "-shared", "-fPIC", tmp_path / "old.c", "-o", library]).status == 0
-    old = [sys.executable, "-c", "import sys; from hipcache.__main__ import main; sys.exit(main())"]
-    env = {"PYTHONPATH": str(checkout)}
-    for expected in (MISS, HIT):
-        assert lab.run([*old, *lab.words()], env=env).status == 0
-        assert lab.counted().outcome == expected
-    assert b"the native library does not match these sources" in lab.run([*old, "explain"], env=env).out
-    said = lab.run([*old, "doctor"], env=env).out
-    assert b"the native library does not match these sources" in said
-    assert b"pip install -e ." in said

@@ -200,7 +200,6 @@ def test_an_interrupted_verb_prints_no_traceback(lab: Lab) -> None:
 
 
 def test_an_engine_that_cannot_start_for_want_of_files_hands_over_to_the_compiler(lab: Lab) -> None:
-    """Where there is no native launcher, which knows it beforehand."""
     ended = _limited(lab, [*ENGINE_ALONE, *lab.words()], resource.RLIMIT_NOFILE, 12)
     assert ended.status == 0
     assert b"Traceback" not in ended.err

@@ -7,31 +7,16 @@ import shutil
 import sys
 from pathlib import Path
 
-import hipcache
 import pytest
 from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, LLVM, MISS, Ended, Lab, apart, only_19, script
 
-PYTHON = f"""\
-#!{sys.executable}
-import sys
-sys.path.insert(0, {str(Path(hipcache.__file__).parent.parent)!r})
-from hipcache.__main__ import main
-sys.exit(main())
-"""
 COMMAND = (*ARCHS, *BARE, CUID, "-c", "k.hip", "-o", "out.o")
 pytestmark = pytest.mark.as_users  # links are to the launcher that runs
 
 
-@pytest.fixture(params=["native", "python"])
-def program(request: pytest.FixtureRequest, lab: Lab) -> Path:
-    """The native launcher, and the script in its place where there is no C compiler."""
-    if request.param == "native":
-        return Path(LAUNCHER[0])
-    path = lab.root / "script" / "hipcache"
-    path.parent.mkdir()
-    path.write_text(PYTHON)
-    path.chmod(0o755)
-    return path
+@pytest.fixture
+def program() -> Path:
+    return Path(LAUNCHER[0])
 
 
 def _link(lab: Lab, place: str, name: str, program: Path) -> str:
@@ -180,8 +165,7 @@ def test_a_copy_of_another_name_is_hipcache(lab: Lab, program: Path) -> None:
     place = lab.root / "copies"
     place.mkdir()
     shutil.copy(program, place / "hc")
-    if program == Path(LAUNCHER[0]):
-        shutil.copy(program.with_name("hipcache-engine"), place)
+    shutil.copy(program.with_name("hipcache-engine"), place)
     assert lab.run(["hc", "--version"], env=_path(place)).out.startswith(b"hipcache ")
     assert lab.run([place / "hc", *lab.words()]).status == 0
 

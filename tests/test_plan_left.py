@@ -12,7 +12,6 @@ from hipcache.errors import PassThrough
 from hipcache.planning import link_plan, plan, program_plan
 from hipcache.planning.jobs import split
 from hipcache.planning.plan import Plan
-from hipcache.values import replace
 from recordings import CLANGS, KNOWN, LEFT, parsed_or_left, recorded, text
 
 # A plan of each kind, and what reads it.
@@ -61,7 +60,9 @@ def test_the_order_of_jobs_does_not_matter(clang: str) -> None:
     lines = text(f"{clang}-three-archs").splitlines(keepends=True)
     backwards = plan.parse("".join(reversed(lines)))
     assert not backwards.in_order
-    assert replace(backwards, in_order=True) == recorded(f"{clang}-three-archs")
+    forwards = recorded(f"{clang}-three-archs")
+    assert backwards.devices == forwards.devices[::-1]
+    assert (backwards.bundle, backwards.host) == (forwards.bundle, forwards.host)
 
 
 @pytest.mark.parametrize("clang", CLANGS)

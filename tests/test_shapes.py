@@ -197,8 +197,7 @@ def test_by_device_lto_what_the_pass_and_the_flags_say_is_plain_clangs(lab: Lab,
     # What the linker has to say, which it says without the source.
     loop = "\n#pragma unroll\nfor (int i = 0; i < p[9]; ++i) if (p[i] == 7) { p[i] += i; break; }"
     lab.write("k.hip", kernel("1") + SOURCE.replace("table[p[0]] = ", loop + " table[p[0]] = "))
-    _, counted = same(lab, "-c", kind, "-o", "out.o")
-    assert counted.reason == "job_output"
+    assert b"lld: warning" in warm(lab, "-c", kind, "-o", "out.o").err
 
 
 def test_by_device_lto_another_linker_links_again(lab: Lab, tmp_path: Path) -> None:

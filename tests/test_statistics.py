@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from pathlib import Path
 
 import pytest
 from counted_outcomes import HIT, PARTIAL, PASSED, directory, folds_at, total
-from hipcache.report import interval, statistics
+from hipcache.config import Config
+from hipcache.report import interval, statistics, telling
 from hipcache.report.outcome import OUTCOMES, CompileOutcome, UnitOutcome
 from hipcache.report.sums import OF_EXECUTIONS, REMOTE_COUNTS, Tally
 from hipcache.store import StoreSize
@@ -165,3 +167,17 @@ def test_zero_beside_running_compiles_counts_each_before_or_after(tmp_path: Path
 def test_zero_of_statistics_that_do_not_exist_yet_works(tmp_path: Path) -> None:
     statistics.zero(tmp_path / "new")
     assert total(tmp_path / "new") == 0
+
+
+@pytest.mark.parametrize("ahead", [1e9, -1e9])
+def test_a_clock_that_is_not_the_machines_makes_no_compile_longer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ahead: float
+) -> None:
+    """As libfaketime does, which leaves /proc as it is."""
+    began = time.time()
+    for name in ("time", "clock_gettime"):
+        real = getattr(time, name)
+        monkeypatch.setattr(time, name, lambda *which, real=real: real(*which) + ahead)
+    for known in (None, began):
+        telling.record(Config(dir=tmp_path), CompileOutcome("miss"), ["clang++"], str(tmp_path), began=known)
+    assert 0 < statistics.read(tmp_path).average_seconds["miss"] < 1e8

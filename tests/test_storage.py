@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model.contents import Digest
-from hipcache.storage import ActionCache, ContentStore, SingleFlight
-from hipcache.storage.local import LocalActions, LocalContents, LocalFlight
+from hipcache.storage import ActionCache, ContentStore, LocalActions, LocalContents, LocalFlight, SingleFlight
 from hipcache.store.local import LocalStore
 from memory_storage import MemoryActions, MemoryContents, MemoryFlight
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import private_mounts
 import pytest
 from hipcache.errors import StoreError
-from hipcache.store import clearing
+from hipcache.store import upkeep
 from hipcache.store.local import LocalStore
 from local_store import CONTENT, KEY, files, root, store
 
@@ -67,7 +67,7 @@ def test_where_a_directory_cannot_be_made_anew_nothing_stays(
     root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(root)
-    monkeypatch.setattr(clearing, "make", refuse)
+    monkeypatch.setattr(upkeep, "make", refuse)
     with pytest.raises(StoreError, match="No space left"):
         store.clear()
     assert files(root) == ALWAYS

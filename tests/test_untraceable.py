@@ -44,6 +44,13 @@ def test_a_file_that_changed_during_the_pass_or_just_before_makes_it_untraceable
         tree.record(later=later)
 
 
+def test_a_file_that_is_newer_than_the_clock_is_told_as_that(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now - 10**15)
+    with pytest.raises(Untraceable, match="is newer than the clock"):
+        tree.record(later=0)
+
+
 class Coarse(Files):
     """On a file system whose times are whole seconds."""
 
@@ -156,6 +163,22 @@ def test_what_reads_more_than_files_is_untraceable(tree: Tree, text: str, said: 
 @pytest.mark.parametrize("macro", ["T=__DATE__", "HAS=__has_include", 'A=asm(".incbin f")'])
 def test_a_macro_of_the_command_can_be_untraceable_too(tree: Tree, macro: str) -> None:
     with pytest.raises(Untraceable, match="-D"):
+        tree.record(macros=(macro,))
+
+
+@pytest.mark.parametrize("how", ['__DATE__="redacted"', "__DATE__=", "__DATE__"])
+@pytest.mark.parametrize("text", ["char t[] = __DATE__;", "#define P(a) __DA##a\nchar t[] = P(TE__);"])
+def test_a_date_that_the_command_defines_or_undefines_is_traceable(tree: Tree, how: str, text: str) -> None:
+    tree.write("inc/x.h", text)
+    with pytest.raises(Untraceable):
+        tree.record()
+    assert tree.differs(tree.record(macros=(how,))) == ""
+
+
+@pytest.mark.parametrize("macro", ["__DATE__=__TIME__", "DATE=__DATE__", "__DATE__ =1", "__TIME__=1", "MY__DATE__=1"])
+def test_a_macro_that_leaves_a_date_is_untraceable(tree: Tree, macro: str) -> None:
+    tree.write("inc/x.h", "char t[] = __DATE__;")
+    with pytest.raises(Untraceable, match=r"__(DATE|TIME)__"):
         tree.record(macros=(macro,))
 
 

@@ -15,7 +15,7 @@ import hipcache
 import pytest
 from cmake_project import ARCHES, CHECKOUT, Project, simple_project
 from hip import BARE, HIP_IN_SHORT, KERNEL, LLVM
-from wheels import build_wheel, install, wheel
+from wheels import install, wheel
 
 __all__ = ["wheel"]
 
@@ -23,15 +23,6 @@ __all__ = ["wheel"]
 PLAIN_PATH = "/usr/bin:/bin"
 # An ordinary user, who need not be known here.
 SOMEBODY = 54321
-
-
-@pytest.fixture(scope="module")
-def wheel_without_compiler(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the same source distribution where there is no C compiler."""
-    (source,) = wheel.parent.glob("*.tar.gz")
-    unpacked, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    shutil.unpack_archive(source, unpacked)
-    return build_wheel("--outdir", str(out), "--wheel", str(next(unpacked.iterdir())), path="/nonexistent")
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +37,6 @@ def everybodys_directory() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def prefix(wheel: Path, everybodys_directory: Path) -> Path:
     return install(everybodys_directory / "native", str(wheel))
-
-
-@pytest.fixture(scope="module")
-def prefix_without_compiler(wheel_without_compiler: Path, everybodys_directory: Path) -> Path:
-    return install(everybodys_directory / "script", str(wheel_without_compiler))
 
 
 def test_cmake_gets_the_version_of_the_python_package() -> None:
@@ -142,12 +128,10 @@ def test_a_build_with_the_installed_hipcache_is_cached(tmp_path: Path, prefix: P
 
 
 @pytest.mark.parametrize("version", ["15", "19"])
-@pytest.mark.parametrize("built", ["prefix", "prefix_without_compiler"])
 def test_an_ordinary_user_compiles_with_the_installed_wheel(
-    request: pytest.FixtureRequest, everybodys_directory: Path, built: str, version: str
+    everybodys_directory: Path, prefix: Path, version: str
 ) -> None:
-    """Also where the wheel was built without a C compiler: its program must be executable."""
-    hipcache_program = request.getfixturevalue(built) / "bin" / "hipcache"
+    hipcache_program = prefix / "bin" / "hipcache"
     home = Path(tempfile.mkdtemp(dir=everybodys_directory))
     for name, text in (("hip_in_short.hpp", HIP_IN_SHORT), ("k.hip", KERNEL)):
         (home / name).write_text(text)

@@ -16,7 +16,7 @@ import hipcache
 import pytest
 from blake3 import blake3
 from cmake_project import CHECKOUT
-from wheels import INFO, SCRIPTS, build_wheel, install, wheel
+from wheels import INFO, SCRIPTS, build, build_wheel, install, wheel
 
 __all__ = ["wheel"]
 
@@ -97,6 +97,17 @@ def test_the_native_parts_are_built_with_what_a_builder_may_have_set(tmp_path: P
     archive = zipfile.ZipFile(built)
     assert "hipcache/native/libhipcache.so" in archive.namelist()
     assert archive.read(f"{SCRIPTS}/hipcache").startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("compiler", [{"PATH": "/nonexistent"}, {"CC": "false"}, {"CC": "no-such-cc"}], ids=str)
+def test_without_a_c_compiler_the_build_fails_and_says_so_in_a_line(tmp_path: Path, compiler: dict[str, str]) -> None:
+    done = build("--outdir", str(tmp_path), "--wheel", str(CHECKOUT), **compiler)
+    name = compiler.get("CC", "cc")
+    assert done.returncode != 0
+    (said,) = (line for line in done.stdout.splitlines() if "hipcache needs" in line)
+    assert said.startswith(f"hipcache needs a C compiler, and '{name}' fails: ")
+    assert said.endswith(" (Debian: apt install gcc libc6-dev; or set CC)")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_editable_build_works_from_another_file_system(wheel: Path, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ LLVM = _Installed({version: toolchain.root for version, toolchain in installed()
 #: Versions of the clangs that each test meets: HIP's own first (see hip_toolchain).
 COMPILERS = tuple(toolchain.version for toolchain in chosen())
 DEVICE_LIBRARIES = hips_own().device_libraries or Path("/nonexistent")
+#: Behind the version of a clang that compiles with the new offload driver.
+BY_NEW_DRIVER = "-new"
 #: With which HIP's own clang finds HIP.
 HIP_FLAGS = hips_own().flags
 #: (version of clang, flags that choose the driver) for relocatable device code. Links by the new driver are cached with
@@ -42,8 +44,11 @@ def toolchain(root: Path, version: str) -> Path:
     origin = LLVM[version]
     (root / "bin").mkdir(parents=True)
     (root / "lib").mkdir()
-    for name in ("clang", "lld", "clang-offload-bundler"):
-        shutil.copy2(origin / "bin" / name, root / "bin" / name)
+    # (The linker wrapper looks for the others beside the file that it is.)
+    wrapper = ("clang-linker-wrapper", "clang-offload-packager", "llvm-offload-binary")
+    for name in ("clang", "lld", "clang-offload-bundler", *wrapper):
+        if (origin / "bin" / name).exists():
+            shutil.copy2(origin / "bin" / name, root / "bin" / name)
     (root / "bin" / "clang++").symlink_to("clang")
     (root / "bin" / "ld.lld").symlink_to("lld")
     (root / "bin" / "llvm-objcopy").symlink_to(origin / "bin" / "llvm-objcopy")  # the bundler starts it

@@ -17,17 +17,22 @@ SCRIPTS = f"hipcache-{hipcache.__version__}.data/scripts"
 INFO = f"hipcache-{hipcache.__version__}.dist-info"
 
 
-def build_wheel(*words: str, path: str = os.environ["PATH"], **environ: str) -> Path:
-    """The wheel that `python -m build` makes."""
-    out = Path(words[words.index("--outdir") + 1])
-    done = subprocess.run(
+def build(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """`python -m build`, and what it says."""
+    return subprocess.run(
         [sys.executable, "-m", "build", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**os.environ, "PATH": path, **environ},
+        env={**os.environ, **environ},
     )
+
+
+def build_wheel(*words: str, **environ: str) -> Path:
+    """The wheel that it makes."""
+    out = Path(words[words.index("--outdir") + 1])
+    done = build(*words, **environ)
     assert done.returncode == 0, done.stdout
     (built,) = out.glob("*.whl")
     return built

@@ -30,18 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         _restore_locale()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         _open_standard_streams()
-    if argv is None:
-        from hipcache.launcher.masquerade import unmask
-
-        command = unmask(sys.argv[0], sys.argv[1:], os.environ)
-        if isinstance(command, str):
-            print(
-                f"hipcache: '{command}' is a link to hipcache, and there is no other '{command}' on PATH\n"
-                "  install the compiler, or put its directory on PATH after the directory of the links",
-                file=sys.stderr,
-            )
-            return 127
-        argv = command
+    argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [STORAGE_HELPER]:
         from hipcache.helper.start import serve
 
@@ -67,12 +56,6 @@ def main(argv: list[str] | None = None) -> int:
             return _say_unknown(argv[0], near)
 
     try:
-        from hipcache.launcher.plain import pass_by
-
-        # A compiler that does not start is the launcher's affair.
-        with suppress(OSError):
-            pass_by(argv, os.environ)
-
         from hipcache.launcher.launch import launch
 
         status = launch(argv, os.environ)
@@ -125,7 +108,11 @@ def _open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            try:
+                null = os.open(os.devnull, os.O_RDWR)
+            except OSError:
+                null = os.open("/", os.O_RDONLY)  # a container without it: nothing is read from it, nor written to it
+            os.set_inheritable(null, True)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 

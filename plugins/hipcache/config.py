@@ -46,6 +46,7 @@ class Config:
     recache: bool = False
     max_size: int = 10 * 2**30
     basedir: Path | None = None
+    source_dir: Path | None = None
     namespace: str = ""
     key: Path | None = None
     umask: int | None = None
@@ -69,7 +70,7 @@ class Config:
     @property
     def job_slots(self) -> int:
         """`jobs`, or as many as this process has cores and memory for."""
-        return self.jobs or room.compilers(len(os.sched_getaffinity(0)), room.memory())
+        return self.jobs or room.compilers(room.cores(), room.memory())
 
     @property
     def has_preambles(self) -> bool:
@@ -129,6 +130,9 @@ def load(environ: Mapping[str, str], *, strict: bool = False) -> Config:
     found = None if "basedir" in values else builders.room(environ)
     if found:
         values["basedir"], origins["basedir"] = Path(found.path), found.why
+    if "basedir" not in values and PREFIX + "BASEDIR" not in environ:
+        with suppress(OSError):
+            values["source_dir"] = files.source_directory(os.getcwd())
     origins["config_file"] = user_origin
     origins["system_config"] = ENVIRONMENT if environ.get(PREFIX + "SYSTEM_CONFIG") else DEFAULT
     read = tuple(file for file, _ in (*scopes, *found_there))

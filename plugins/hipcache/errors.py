@@ -4,6 +4,7 @@
     |-- ConfigError        a setting that is unknown or has a bad value
     |-- StoreError         the store cannot be read or written
     |   `-- StoreFull      its disk has no room, or a quota is used up
+    |-- LibraryError       the native library cannot be used
     |-- Refused            a command that would silently make something other than requested
     |-- PassThrough        not an error: hipcache does not handle this command, run it unchanged
     `-- JobFailed          a compiler job ended with a status other than 0
@@ -17,6 +18,7 @@ A message says what is wrong, with which 'thing', and why; `hint` says what to d
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable
 
 
@@ -49,6 +51,10 @@ class StoreError(HipcacheError):
 
 class StoreFull(StoreError):
     """No space, no inodes, or a quota that is used up."""
+
+
+class LibraryError(HipcacheError):
+    """The native library is missing, or was built from other sources."""
 
 
 class Refused(HipcacheError):
@@ -100,6 +106,13 @@ _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def in_words(error: Exception) -> str:
+    """What an error of the system says, without its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"'{os.fsdecode(error.filename)}': {error.strerror}" if error.filename else error.strerror
+
+
 def pass_through_after(error: Exception) -> PassThrough:
     """The reason why the command passes through after `error`."""
     cause = error.__cause__ if isinstance(error, PassThrough) else error
@@ -111,8 +124,10 @@ def pass_through_after(error: Exception) -> PassThrough:
         return PassThrough("store_full", error.message)
     if isinstance(error, StoreError):
         return PassThrough("store", error.message)
+    if isinstance(error, LibraryError):
+        return PassThrough("native", error.message)
     if isinstance(error, OSError) and error.errno in _FULL:
-        return PassThrough("store_full", str(error))
+        return PassThrough("store_full", in_words(error))
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return PassThrough("limits", str(error) or "out of memory")
     return PassThrough("internal", f"{type(error).__name__}: {error}")

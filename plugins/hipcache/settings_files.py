@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from hipcache.values import dataclass
 if TYPE_CHECKING:
     from yaml import Node
 
+SOURCE_NOTE = ".hipcache-source"
 DEFAULT, ENVIRONMENT = "default", "environment"
 # Environment only: a file cannot name another one.
 NAMES_A_FILE = ("config_file", "system_config")
@@ -124,6 +126,20 @@ def project_file(cwd: str) -> Path | None:
         path = os.path.join(directory, shared.PROJECT_SETTINGS)
         if counts(path):
             return Path(path)
+    return None
+
+
+def source_directory(cwd: str) -> Path | None:
+    """The directory of the sources that are built in `cwd` (absolute), or above it, as the module of a build tool has
+    noted it there: in a file `.hipcache-source`, its absolute path and a line break."""
+    for directory in _parents(cwd):
+        path = os.path.join(directory, SOURCE_NOTE)
+        if counts(path):
+            with suppress(OSError), open(path, "rb") as file:
+                line = os.fsdecode(file.read(MOST_CONFIG).removesuffix(b"\n"))
+                if line[1:] and os.path.isabs(line) and os.path.normpath(line) == line and "\n" not in line:
+                    return Path(line)
+            return None
     return None
 
 

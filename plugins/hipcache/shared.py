@@ -9,7 +9,7 @@ from __future__ import annotations
 import hipcache
 
 # The first part of each key (`inputs/keys`).
-KEY_FORMAT = "8"
+KEY_FORMAT = "9"
 # Of direct records (`direct/record`): the kind in their keys, and what stands before each text that is hashed.
 DIRECT_KIND = "direct 3"
 DIRECT_KIND_ON_TERMINAL = "direct 3 on a terminal"
@@ -53,11 +53,9 @@ LEXER_BARE, LEXER_ALL, LEXER_RAW = 1, 2, 4
 LEXED_NOT_BARE, LEXED_UNPLAIN, LEXED_AMBIGUOUS, LEXED_NO_MEMORY = 1, 2, 4, 8
 WORD_IN_LINES, WORD_NAMES, WORD_KNOWN = 1, 2, 4
 
-# Why the observer has no list: the words of each number are in `native/observing`.
+# Why the observer has no list: the words of each number are in `native`.
 OBSERVED, NO_FILTER, NO_THREAD, NOT_READABLE, UNKNOWN_CALL, TOO_MANY, LEFT_BEHIND = range(7)
 
-# A masquerade's note to the processes below: the compiler that it found.
-PASSED_VARIABLE = "_HIPCACHE_PASSED"
 # Each is set by a builder of packages (`builders`); makepkg says no more of itself than its domain of translations.
 BUILDERS_VARIABLES = (
     *("DEB_BUILD_ARCH", "DH_INTERNAL_OPTIONS", "DH_INTERNAL_BUILDFLAGS", "RPM_BUILD_ROOT", "RPM_PACKAGE_NAME"),

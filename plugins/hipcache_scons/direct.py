@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from hipcache import config as settings
 from hipcache import native
@@ -15,6 +16,7 @@ from hipcache.direct import remember as records
 from hipcache.direct.provenance import Indirect, Provenance
 from hipcache.direct.record import Rule
 from hipcache.engine import Engine
+from hipcache.errors import LibraryError
 from hipcache.loop.account import Compiled
 from hipcache.report.history import History, Record
 from hipcache.values import replace
@@ -45,15 +47,17 @@ def find(
     output = os.path.join(cwd, argv[argv.index("-o") + 1])
     if not shadows.is_of(engine, output, argv):
         return None
-    return native.hit(
-        str(config.dir),
-        cwd,
-        kept_as(argv),
-        variables,
-        terminal=os.isatty(2),
-        resident=config.resident,
-        secret=engine.seal.secret,
-    )
+    with suppress(LibraryError):  # the engine counts it
+        return native.hit(
+            str(config.dir),
+            cwd,
+            kept_as(argv),
+            variables,
+            terminal=os.isatty(2),
+            resident=config.resident,
+            secret=engine.seal.secret,
+        )
+    return None
 
 
 def files_of(found: native.DirectHit) -> tuple[str, ...]:

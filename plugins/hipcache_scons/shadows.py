@@ -37,7 +37,7 @@ def read_sets(engine: Engine, record: Record) -> list[ReadSet]:
 def note(engine: Engine, path: str, sets: Iterable[ReadSet], command: Sequence[str] = ()) -> None:
     """`path`: of the object, absolute; `sets`: of all of its passes, none if they are not known; `command`: what
     made it."""
-    local = Basedir(engine.basedir).local
+    local = Basedir(engine.basedir or engine.source_dir).local
     absent, present = set[str](), set[str]()
     for one in sets:
         absent.update(map(local, one.absent))

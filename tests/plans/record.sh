@@ -47,7 +47,6 @@ all warns $one -Wl,-z,now -c k.hip -o k.o
 all shape-rdc $one -fgpu-rdc -c k.hip -o k.o
 record 15 new-driver $one --offload-new-driver -c k.hip -o k.o
 record 19 new-driver $one --offload-new-driver -c k.hip -o k.o
-record 22 left-new-driver $one --offload-new-driver -c k.hip -o k.o
 record 15 left-compress $one --offload-compress -c k.hip -o k.o
 all shape-lto $one -flto -c k.hip -o k.o
 all left-save-temps $one -save-temps -c k.hip -o k.o

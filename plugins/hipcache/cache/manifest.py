@@ -19,6 +19,7 @@ from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
 from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, pass_of
+from hipcache.patterns import pattern
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NEVER = "nothing is stored for this command"
 _LOST = "the store no longer has the files written beside its output"
+_WRAPS = pattern(r"-fmessage-length=[1-9]")
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,10 @@ class ManifestCache:
         if reads is None:
             return "the store no longer has the list of files that it read"
         if entry.base and entry.base != self.files.basedir.name:
-            return f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there"
+            return (
+                f"its output names its checkout, '{entry.base}', or may contain a __FILE__ from there "
+                f"(-ffile-prefix-map={entry.base.partition(':')[0]}=. takes the name away)"
+            )
         if entry.text and entry.message_format != front.message_format:
             return "its messages need another format (colours, terminal width)"
         quotes = entry.quotes or ()
@@ -98,7 +103,7 @@ class ManifestCache:
             return Missing(_LOST if not main or main in sizes else action.missing)
         return ActionResult(
             {name: Digest(hash, sizes[hash]) for name, hash in outputs.items()},
-            found.text,
+            self.files.basedir.local(found.text) if not found.base else found.text,
             found.seconds,
             dict(zip(action.passing, found.passing, strict=False)),
             found.reads,
@@ -123,7 +128,8 @@ class ManifestCache:
             return result
         outputs = tuple(result.outputs[name].hash if name in result.outputs else "" for name in bound.action.stored)
         passing = tuple(result.passing[name] for name in bound.action.passing)
-        base = self.files.basedir.name if trace.names_base else ""
+        text = self._portable_messages(front, ran.text)
+        base = self.files.basedir.name if trace.names_base or text is None else ""
         reads = self.reads.keep(trace.reads)
         quotes = self._quotes(front, trace.reads, ran.text)
         source = trace.reads.files[0]
@@ -131,7 +137,7 @@ class ManifestCache:
             reads,
             outputs,
             passing,
-            ran.text,
+            ran.text if base or text is None else text,
             front.message_format,
             ran.seconds,
             base,
@@ -142,6 +148,11 @@ class ManifestCache:
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
         return replace(result, reads=reads, quotes=quotes)
+
+    def _portable_messages(self, front: FrontEnd, text: str) -> str | None:
+        """As `Basedir.portable_messages`. Clang wraps lines of a given width behind the path that they begin with."""
+        wraps = text and _WRAPS.search(front.message_format)
+        return None if wraps else self.files.basedir.portable_messages(text)
 
     def _quotes(self, front: FrontEnd, reads: ReadSet, text: str) -> tuple[Quote, ...] | None:
         if not text:

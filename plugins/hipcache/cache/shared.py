@@ -12,7 +12,7 @@ from typing import Protocol
 from hipcache.cache import ResultCache
 from hipcache.model import ActionResult, Bound, Missing, Ran
 from hipcache.report.outcome import HOST
-from hipcache.storage.noted import NotedActions
+from hipcache.storage import NotedActions
 from hipcache.values import dataclass, field
 
 # Look-ups that follow one another in one question: under the own key, and under that for every spelling.

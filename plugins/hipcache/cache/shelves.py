@@ -9,11 +9,11 @@ from hipcache.cache import ResultCache
 from hipcache.cache.content import Shelf
 from hipcache.cache.read_sets import ReadSets
 from hipcache.engine import Engine
-from hipcache.storage.local import LocalActions, LocalContents
+from hipcache.storage import LocalActions, LocalContents
 from hipcache.values import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from hipcache.storage.noted import NotedActions
+    from hipcache.storage import NotedActions
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Shelves:
         store, actions = self.engine.store, LocalActions(self.engine.store)
         self.near = self.shelf = Shelf(actions, LocalContents(store), self.note, self.refusal, self.engine.recache)
         if self.engine.remote:
-            from hipcache.storage.noted import NotedActions
+            from hipcache.storage import NotedActions
 
             self.noted = NotedActions(actions)
             self.shelf = replace(self.near, actions=self.noted)

@@ -76,7 +76,9 @@ class Spelled:
     def publish(self, bound: Bound, entry: Entry, reads: ReadSet, made: bytes) -> None:
         """Store the entry for every spelling, if it may be. `made`: what the pass wrote, an object or bitcode."""
         front = pass_of(bound).front
-        spelled = None if entry.text or front.hides_paths else self.translation.spelling(front)
+        spelled = (
+            None if entry.text or front.hides_paths(bitcode=bool(entry.passing)) else self.translation.spelling(front)
+        )
         if spelled is None or (unnamed.in_bitcode(made) if entry.passing else unnamed.in_object(made)):
             return
         macros = tuple((option.name, option.value) for option in front.job.options if option.role is Role.MACRO)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hipcache import config, native
+from hipcache import config
 from hipcache.cli import Session, servers, trial
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
@@ -162,17 +162,12 @@ def check_settings(session: Session) -> Iterator[Check]:
     yield from _check_store(settings)
     yield from servers.check(settings)
     yield from check_found_by_cmake(session.environ)
-    found = {condition.kind: condition for condition in conditions.of_native()}
-    if found:
-        yield from (Check(FAULT, condition.message, condition.hint) for condition in found.values())
-    elif native.load() is None:
-        hint = "install a C compiler (Debian: apt install gcc libc6-dev), then reinstall hipcache"
-        yield Check(NOTE, "the native launcher is not installed: each hit starts Python (0.1 s)", hint)
-    else:
-        yield Check(OK, "the native launcher serves hits")
-        if not settings.resident:
-            yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
-    yield _check_observation()
+    faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
+    yield from faults or [Check(OK, "the native launcher serves hits")]
+    if not settings.resident:
+        yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
+    if not faults:
+        yield _check_observation()
     if settings.preambles:
         yield check_preambles(settings)
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from hipcache import config
 from hipcache.engine.opening import open_engine
-from hipcache.errors import JobFailed, PassThrough, StoreError
+from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
 from hipcache.loop import kinds
 from hipcache.planning import wrapper
@@ -36,6 +36,6 @@ def why_passed_through(compiler: Sequence[str], environ: Mapping[str, str]) -> s
                     kinds.of(command).planner(session, None)
         except PassThrough as reason:
             return str(reason)
-        except (JobFailed, StoreError, OSError):
+        except (JobFailed, LibraryError, StoreError, OSError):
             return ""
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hipcache.cache.entries import unpack
+from hipcache.cache.entries import Entry, unpack
 from hipcache.delivery import files, rules
 from hipcache.direct import surroundings
 from hipcache.direct.record import Output, Outputs, Rule
@@ -14,8 +14,10 @@ from hipcache.inputs import watched
 from hipcache.inputs.readset import ReadSet, Status
 from hipcache.inputs.trace import Untraceable
 from hipcache.inputs.watched import FILE, Watched
-from hipcache.model import Cache, End, Graph
+from hipcache.model import Cache, End, Graph, Slot
 from hipcache.planning.asking import Asked, AskedToAssemble
+from hipcache.planning.command import words_of
+from hipcache.shared import BASEDIR_MARK
 from hipcache.values import dataclass
 
 # The content of these files comes from the kernel, and changes without their status.
@@ -53,12 +55,12 @@ def provenance_of(
     asked: Asked | AskedToAssemble,
     graph: Graph,
     ends: Mapping[str, End],
-    comments: Sequence[bool] = (),
+    passes: Mapping[Slot, bool] | None = None,
 ) -> Provenance | Indirect:
     """The compile; indirect if not all is known that the outputs of the graph depended on, or some of it has changed.
-    `comments`: do they matter, for each pass in the order of their messages?"""
+    `passes`: over a source; do comments matter in it?"""
     try:
-        depends = watched.merge(_depends(session, asked, graph, ends, comments))
+        depends = watched.merge(_depends(session, asked, ends, passes or {}))
     except (Untraceable, OSError) as error:
         return Indirect(str(error))
     for one in depends:
@@ -76,25 +78,31 @@ def provenance_of(
     uses += [(False, digest) for digest in sorted(read)]
     sets = [found for found in map(session.shelves.reads.get, read) if found]
     used, tools, digests = tuple(dict.fromkeys(uses)), surroundings.tools_of(session, asked), _digests(session, sets)
-    everywhere = bool(comments) and _is_everywhere(session, cached)
+    everywhere = bool(passes) and _is_everywhere(session, cached)
     keys = tuple(session.shelves.noted.got_keys) if session.shelves.noted else ()
-    anywhere = bool(keys and comments) and surroundings.is_of_any_machine(session, asked)
+    anywhere = bool(keys and passes) and surroundings.is_of_any_machine(session, asked)
     return Provenance(session.began, outputs, depends, used, tools, digests, everywhere, anywhere, keys)
 
 
 def _is_everywhere(session: Session, cached: Sequence[End]) -> bool:
     """Does the engine share between checkouts what each unit came to? And is the CUID the same there?"""
-    command, path = session.command, session.files.basedir.path
+    command, path = session.command, session.engine.basedir and session.files.basedir.path
     named = [word for word in command.arguments if path in word]
     if not path or command.unwrapped or any(word.startswith("-fuse-cuid") for word in command.arguments):
         return False
-    if any("cuid" in word for word in named) or any(path in macro for macro in command.macros):
+    macros = (word + value for _, word, value in words_of(command.arguments) if word.startswith(("-D", "-U")))
+    if any("cuid" in word for word in named) or any(path in macro for macro in macros):
         return False
     passes = [end for end in cached if end.bound.action.policy.cache is Cache.MANIFEST]
     return all(
-        any(entry.reads == end.result.reads and not entry.base for entry in unpack(_record(session, end)))
+        any(entry.reads == end.result.reads and _holds_everywhere(entry) for entry in unpack(_record(session, end)))
         for end in passes
     )
+
+
+def _holds_everywhere(entry: Entry) -> bool:
+    """Is it the same in every checkout, its messages, too?"""
+    return not entry.base and BASEDIR_MARK not in entry.text
 
 
 def _record(session: Session, end: End) -> bytes | None:
@@ -138,15 +146,14 @@ def together(
 def _depends(
     session: Session,
     asked: Asked | AskedToAssemble,
-    graph: Graph,
     ends: Mapping[str, End],
-    comments: Sequence[bool],
+    passes: Mapping[Slot, bool],
 ) -> Iterator[Watched]:
     yield from surroundings.of(session, asked)
     # Most architectures read the same files.
     found = {
         (one.reads, comments_matter or (bool(one.text) and one.quotes is None), one.quotes or ())
-        for slot, comments_matter in zip(graph.printed, comments, strict=True)
+        for slot, comments_matter in passes.items()
         for id in slot
         if id in ends and not ends[id].missing
         for one in [ends[id].result]

@@ -101,10 +101,10 @@ def _may_be_foreign(name: str) -> bool:
 def _search(beginnings: list[bytes], tools: Mapping[str, tuple[str, ...]]) -> set[bytes] | None:
     found: set[bytes] = set()
     for path in sorted({path for files in tools.values() for path in files}):
-        here = aside.run(partial(native.search, path, beginnings), size=aside.LARGE)
-        if here is None:
+        try:
+            found |= aside.run(partial(native.search, path, beginnings), size=aside.LARGE)
+        except OSError:
             return None
-        found |= here
     return found
 
 

@@ -25,6 +25,13 @@ def limit(started: float) -> float:
     return (started - TICK) * 1e9
 
 
+def why(path: str, dated: int) -> str:
+    """In words why a path that is `dated` so (nanoseconds), behind the `limit`, may be another one by now."""
+    if dated > time.time_ns() + TICK * 1e9:
+        return f"'{path}' is newer than the clock (one that was set back, or libfaketime's)"
+    return f"'{path}' changed while the compiler ran or just before"
+
+
 def latest(dated: int) -> int:
     """The latest time of a change that is `dated` so (nanoseconds). Some file systems have whole seconds (ext4 with
     inodes of 128 bytes, ext3, Lustre, OpenAFS); with finer times a whole second practically never comes."""

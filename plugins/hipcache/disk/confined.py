@@ -5,13 +5,14 @@ a second name. So each name is looked up from a descriptor of STORE, one directo
 followed below it; only regular files of limited size are opened, and nothing waits. `native/store.c` does the same in
 C. SECURITY.md has the rules.
 
+A store is as open as its directory v1, which is made private (0700) unless HIPCACHE_UMASK or the setgid bit of STORE
+says otherwise. What is made later has the permissions of its directory, whatever the umask of the process. Who may only
+read gets no lock file (0600), as whoever can open one can hold it. What root makes in the store of a user belongs to
+the user.
+
 A `name` is relative to STORE/v1: "actions/ab/cdef...". All methods raise OSError, with the absolute path as its
 `filename`; `Strange` where something else than a file of the expected kind is there.
-
-Nothing is imported here that Python has not loaded anyway: `plain` uses it.
 """
-
-# ruff: noqa: SIM105 (contextlib is not loaded yet)
 
 from __future__ import annotations
 
@@ -19,17 +20,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
 
 from hipcache import shared
-from hipcache.disk.permissions import PRIVATE, close_to_readers, directory_mode, for_writers, settle
 from hipcache.disk.removal import discard_at, discard_unchanged_at, remove_at
-from hipcache.disk.steps import STEP, step
 
-TYPE_CHECKING = False  # as a type checker sees it; `typing` takes too long to import
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
+T = TypeVar("T")
 
 VERSION = "v1"
 
@@ -39,6 +36,8 @@ MOST_RECORD, MOST_NOTE = 256 << 20, 16 << 20
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY | _SAFE
+_STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+PRIVATE = 0o700
 
 
 class Strange(OSError):
@@ -84,10 +83,8 @@ class Confined:
                     if lock:
                         close_to_readers(parent, fd)
                     return fd
-                try:
+                with suppress(FileExistsError):  # another process was faster
                     os.close(self._create(parent, last, lock=lock))
-                except FileExistsError:
-                    pass  # another process was faster
             return _open(parent, last, flags, most)
 
         return self._at(name, keep)
@@ -205,10 +202,8 @@ class Confined:
     def remove(self, name: str, each: Callable[[int], object] | None = None) -> None:
         """Remove a file, or a directory with all that is in it, as far as that can be done. `each` is told the size
         of each file. Raises nothing."""
-        try:
+        with suppress(OSError):
             self._at(name, lambda parent, last: remove_at(parent, last, each))
-        except OSError:
-            pass
 
     def discard(self, name: str) -> None:
         """Remove a file, or a directory in its place."""
@@ -219,7 +214,7 @@ class Confined:
         are gone."""
 
         def discard(parent: int, last: str) -> list[str]:
-            inside = os.open(last, STEP, dir_fd=parent)
+            inside = os.open(last, _STEP, dir_fd=parent)
             try:
                 return [name for name, time in times.items() if discard_unchanged_at(inside, name, time)]
             finally:
@@ -257,7 +252,7 @@ class Confined:
         try:
             os.mkdir(last, mode & 0o777, dir_fd=parent)
         except FileExistsError:
-            os.close(os.open(last, STEP, dir_fd=parent))
+            os.close(os.open(last, _STEP, dir_fd=parent))
             return
         made = os.open(last, _LIST, dir_fd=parent)
         try:
@@ -294,3 +289,69 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
         return entry.stat(follow_symlinks=False)
     except OSError:
         return None  # it is gone meanwhile
+
+
+class Steady(Confined):
+    """The same for many names in a row: the directories just below STORE/v1 are looked up once.
+
+    A put of one entry is some 45 calls of the kernel, and most of them look up the directories of a name anew. Who
+    holds one open still writes into it when another process has moved it away: so this is for as long as nobody may, or
+    for what is looked for by its name afterwards.
+    """
+
+    def __init__(self, confined: Confined) -> None:
+        super().__init__(confined.root, confined.umask)
+        self._open: dict[str, int] = {}
+
+    def __enter__(self) -> Steady:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for directory in self._open.values():
+            os.close(directory)
+
+    def _directory(self, parts: list[str]) -> int:
+        if not parts:
+            return super()._directory(parts)
+        if parts[0] not in self._open:
+            self._open[parts[0]] = super()._directory(parts[:1])
+        directory = os.dup(self._open[parts[0]])
+        for part in parts[1:]:
+            directory = step(directory, part)
+        return directory
+
+
+def step(directory: int, part: str) -> int:
+    """One step down a path: a descriptor of the directory `part` in that one, which is closed. Raises OSError."""
+    try:
+        return os.open(part, _STEP, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def directory_mode(above: int, umask: int | None) -> int:
+    """The mode of a new directory in one of the mode `above`."""
+    given = above if umask is None else ~umask
+    return given & 0o777 | PRIVATE | above & stat.S_ISGID
+
+
+def settle(fd: int, mode: int, above: os.stat_result) -> None:
+    """Give what was made its permissions, and its owner where root works in the store of a user."""
+    found = os.fstat(fd)
+    if stat.S_IMODE(found.st_mode) & 0o2777 != mode:
+        os.fchmod(fd, mode)
+    if found.st_uid == 0 and above.st_uid != 0:
+        os.fchown(fd, above.st_uid, -1)
+
+
+def for_writers(mode: int) -> int:
+    """The mode that lets those who may write read and write."""
+    writers = mode & 0o222 | 0o200
+    return writers | writers << 1
+
+
+def close_to_readers(directory: int, fd: int) -> None:
+    """A lock file of an earlier version could be opened by all who may read."""
+    found = os.fstat(fd)
+    if found.st_uid == os.geteuid() and found.st_mode & 0o044 & ~for_writers(os.fstat(directory).st_mode):
+        os.fchmod(fd, for_writers(found.st_mode & 0o666))

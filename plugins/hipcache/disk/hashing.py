@@ -14,4 +14,4 @@ else:
     except ImportError:
         from hipcache.native.hashing import OwnBlake3 as blake3
 
-        blake3()  # where there is no library: an ImportError now, and not amid a compile
+        blake3()  # where there is no library: an error now, and not amid a compile

@@ -2,13 +2,12 @@
 
 `confined` opens the directory. No link is followed, and no depth is too deep."""
 
-# ruff: noqa: SIM105 (contextlib is not loaded yet)
-
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # A directory of a lower layer of an overlay cannot be moved; each level takes a descriptor.
@@ -44,10 +43,8 @@ def remove_at(parent: int, name: str, each: Callable[[int], object] | None = Non
             pass
         finally:
             os.close(directory)
-        try:
+        with suppress(OSError):
             os.rmdir(one, dir_fd=parent)
-        except OSError:
-            pass
 
 
 def discard_at(parent: int, last: str) -> None:
@@ -56,10 +53,8 @@ def discard_at(parent: int, last: str) -> None:
         os.unlink(last, dir_fd=parent)
     except IsADirectoryError:
         remove_at(parent, last)
-        try:
+        with suppress(FileNotFoundError):
             os.rmdir(last, dir_fd=parent)
-        except FileNotFoundError:
-            pass
 
 
 def discard_unchanged_at(parent: int, last: str, time: int) -> bool:

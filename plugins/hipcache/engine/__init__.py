@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Engine:
     """`environ` is what compilers are run with; `clock` gives seconds of the epoch; `history` tells why units miss;
-    `basedir` as HIPCACHE_BASEDIR; `recache` takes no hits; a file younger than `racy` seconds may change once more
+    `basedir` as HIPCACHE_BASEDIR; `source_dir`: where there is none, paths below it are portable in keys and
+    read sets, too, but CUIDs and whole compiles know nothing of it: a program may have objects of several such
+    directories (ExternalProject); `recache` takes no hits; a file younger than `racy` seconds may change once more
     unseen; `seal`: that of the store's records; `remote`: gives the client of a remote cache, which is
     loaded by that; `queue` takes the key of a record that is to be uploaded; `executions`: likewise, of executors;
     `preambles`: one use of a precompiled header in so many is checked (0: none is used)."""
@@ -39,6 +41,7 @@ class Engine:
     clock: Callable[[], float]
     history: History | None = None
     basedir: str = ""
+    source_dir: str = ""
     recache: bool = False
     racy: float = RACY
     seal: Seal = NO_SEAL

@@ -37,6 +37,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         clock=time.time,
         history=None if store.read_only else History(store.notes(HISTORY)),
         basedir=str(config.basedir or ""),
+        source_dir=str(config.source_dir or ""),
         recache=config.recache,
         racy=racy,
         seal=store.seal,

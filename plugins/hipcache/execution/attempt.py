@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hipcache.execution import pass_trace
 from hipcache.execution.session import Session
+from hipcache.inputs.observing import Observed
 from hipcache.model import PassTrace
 from hipcache.planning.frontend import FrontEnd
 from hipcache.processes.runner import Completed
@@ -24,11 +25,15 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to run a pass: `argv` writes to `output`, and make's dependencies to `rule`."""
+    """One way to run a pass: `argv` writes to `output`, and make's dependencies to `rule`. `began`: if not 0, since
+    when (seconds of the epoch) its files must be as they are; `more`: the headers that others have read for it, and all
+    paths that they looked at."""
 
     argv: list[str]
     output: Path
     rule: Path
+    began: float = 0.0
+    more: tuple[tuple[str, ...], Observed] | None = None
 
 
 def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
@@ -37,5 +42,7 @@ def attempt(session: Session, name: str, front: FrontEnd, way: Way) -> Attempt:
         started = session.engine.clock()
         done, observed = pass_trace.run(session, name, way.argv)
         set_back = session.jobs.was_set_back(started, done)
-    trace, why_not = pass_trace.trace(session, front, way.rule, started, observed, set_back=set_back)
+    trace, why_not = pass_trace.trace(
+        session, front, way.rule, way.began or started, observed, set_back=set_back, more=way.more
+    )
     return Attempt(way.output, done, trace, why_not)

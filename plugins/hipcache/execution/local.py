@@ -49,8 +49,11 @@ class LocalProcess:
         back."""
         files, oldest = self.session.files, changed.limit(started)
         for _, source in action.inputs:
-            if isinstance(source, File) and (set_back or changed.latest(files.status(source.path)[4]) >= oldest):
-                return f"'{source.path}' changed while the compiler ran, or just before"
+            if not isinstance(source, File):
+                continue
+            dated = files.status(source.path)[4]
+            if set_back or changed.latest(dated) >= oldest:
+                return changed.why(source.path, dated)
         return ""
 
 

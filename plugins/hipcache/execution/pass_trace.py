@@ -34,12 +34,17 @@ def trace(
     observed: Observed | None,
     *,
     set_back: bool,
+    more: tuple[tuple[str, ...], Observed] | None = None,
 ) -> tuple[PassTrace, str]:
-    """The trace of the pass, and why its result must not be stored, in words (empty: it may)."""
-    read, user = read_files(session, front, rule, observed)
+    """The trace of the pass, and why its result must not be stored, in words (empty: it may). `more`: as of `Way`."""
+    if more and observed:
+        observed = observed.joined(more[1])
+    read, user = read_files(session, front, rule, observed, more[0] if more else ())
     if observed and not all(map(observed.has_read, read)):
         # Another process read it for the pass.
         observed = None
+        if more:
+            return PassTrace(None, (), False), "hipcache cannot observe what it reads"
         read, user = read_files(session, front, rule, None)
     check_streams(read)
     reads: ReadSet | None = None

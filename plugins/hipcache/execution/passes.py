@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 from hipcache.errors import FailedInTurn, JobFailed, PassThrough
-from hipcache.execution.attempt import Way, attempt
+from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.auto_upgrade import AutoUpgrade
+from hipcache.execution.front_ends import FrontEndWays
 from hipcache.execution.local import place
 from hipcache.execution.read_files import listed, read_files
 from hipcache.execution.session import Session
@@ -24,11 +26,10 @@ class PassFailed(FailedInTurn):
     None if a header is missing (then clang removes the dependency file)."""
 
     def __init__(
-        self, failed: JobFailed, front: FrontEnd, turn: int, text: str, dependencies: tuple[Dependency, ...] | None
+        self, failed: JobFailed, front: FrontEnd, text: str, dependencies: tuple[Dependency, ...] | None
     ) -> None:
         super().__init__(failed.job, failed.status)
         self.front = front
-        self.turn = turn
         self.text = text
         self.dependencies = dependencies
 
@@ -36,19 +37,27 @@ class PassFailed(FailedInTurn):
 class ObservedPass:
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._auto_upgrade = AutoUpgrade(session)
+        self._ways = FrontEndWays(session)
 
     def run(self, bound: Bound, inputs: Inputs) -> Ran:
         session, action, work = self.session, bound.action, pass_of(bound)
         front = work.front
         gpubinary = Path(place(session, work.gpubinary, inputs)) if work.gpubinary else None
 
-        output = session.jobs.scratch(work.stem + (".bc" if work.bitcode else ".o"))
-        rule = output.with_suffix(".d")
-        argv = front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary)
-        try:
-            done = attempt(session, action.label, front, Way(argv, output, rule))
-        except JobFailed as failed:
-            raise _failed(session, front, rule, failed, action.turn) from failed
+        def way(more: str) -> Way:
+            output = session.jobs.scratch(work.stem + more + (".bc" if work.bitcode else ".o"))
+            rule = output.with_suffix(".d")
+            return Way(front.argv(output, rule, bitcode=work.bitcode, gpubinary=gpubinary), output, rule)
+
+        def plainly() -> Attempt:
+            plain = way("")
+            try:
+                return attempt(session, action.label, front, plain)
+            except JobFailed as failed:
+                raise _failed(session, front, plain.rule, failed) from failed
+
+        done = self._ways.run(action.label, work, way, plainly)
         trace, why_not = done.trace, done.why_not
         files = [done.output, *(auxiliary_file(done.output, option) for option in front.auxiliary)]
         held = {name: Held(path=file) for name, file in zip(action.outputs, files, strict=False) if file.exists()}
@@ -58,6 +67,8 @@ class ObservedPass:
         why_not = why_not or assembles
         if work.bitcode:
             module = bitcode.read(made, front.cuid)
+            if self._auto_upgrade.changes(front, done.output, made):
+                module = bitcode.IN_ONE_STEP
             passing = {BITCODE: module.digest, NEUTRAL: "" if assembles else module.neutral}
             held[NEUTRAL] = held[BITCODE]
             named = bitcode.names(made, session.files.basedir.path)
@@ -67,20 +78,21 @@ class ObservedPass:
                 _check_layout(made)
             if inodes.names_another_file(front.job, session.files, made):
                 why_not = why_not or _CUIDLESS
-        hidden = front.hides_paths_for_good or session.files.basedir.named_in(done.done.stderr)
-        hidden = hidden or any(session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps)
+        hidden = front.hides_paths_for_good(bitcode=work.bitcode) or any(
+            session.files.basedir.is_cut(one.partition("=")[0]) for one in front.prefix_maps
+        )
         trace = PassTrace(trace.reads, trace.files, trace.names_base or named or hidden)
         return Ran(held, text, done.done.work, why_not, passing, pass_trace=trace)
 
 
-def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed, turn: int) -> JobFailed:
+def _failed(session: Session, front: FrontEnd, rule: Path, failed: JobFailed) -> JobFailed:
     """The failure as PassFailed, if only the source is at fault: cc1 ends with the number of errors."""
     text, ours = messages.decode(failed.said), os.fsencode(session.jobs.workdir)
     if failed.status != 1 or not counts_errors(text) or ours in failed.said or front.auxiliary:
         return failed
     if rule.exists():
-        return PassFailed(failed, front, turn, text, listed(*read_files(session, front, rule, None)))
-    return PassFailed(failed, front, turn, text, None) if "' file not found" in text else failed
+        return PassFailed(failed, front, text, listed(*read_files(session, front, rule, None)))
+    return PassFailed(failed, front, text, None) if "' file not found" in text else failed
 
 
 def _check_layout(content: bytes) -> None:

@@ -47,14 +47,15 @@ def listed(read: list[str], user: frozenset[str] | None) -> tuple[Dependency, ..
 
 
 def read_files(
-    session: Session, front: FrontEnd, rule: Path, observed: Observed | None
+    session: Session, front: FrontEnd, rule: Path, observed: Observed | None, more: tuple[str, ...] = ()
 ) -> tuple[list[str], frozenset[str] | None]:
-    """(all files that the pass read, the source first; those that are no system headers, None if not known)."""
+    """(all files that the pass read, the source first; those that are no system headers, None if not known). `more`:
+    system headers that others have read for it."""
     source = plain(front.source)  # as in clang's dependency file
     try:
         listed = depfile.parse(os.fsdecode(rule.read_bytes()))
         if front.all_headers:
-            return depfile.union([[source], listed]), None
+            return depfile.union([[source], more, listed]), None
         graph = depfile.parse_graph(os.fsdecode(graph_file(rule).read_bytes()))
     except OSError as error:
         raise PassThrough("job_output", f"no dependency file: {error.strerror}") from error
@@ -73,7 +74,7 @@ def read_files(
     places = ("", *search.quote, *search.angled)
     for name in front.included:
         entered += [path for path in (os.path.join(place, name) for place in places) if exists(path)][:1]
-    return depfile.union([[source], listed, entered]), frozenset([source, *listed])
+    return depfile.union([[source], listed, more, entered]), frozenset([source, *listed])
 
 
 def check_streams(read: list[str]) -> None:

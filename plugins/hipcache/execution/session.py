@@ -39,7 +39,7 @@ class Session:
         self.began = now = engine.clock()
         self.jobs = Jobs(engine, cwd)
         self._scans = Scans(lambda key: None if engine.recache else engine.store.get_action(key), engine.keep_for_speed)
-        basedir, epoch = Basedir(engine.basedir, cwd), engine.environ.get("SOURCE_DATE_EPOCH", "")
+        basedir, epoch = Basedir(engine.basedir or engine.source_dir, cwd), engine.environ.get("SOURCE_DATE_EPOCH", "")
         self.files = Files(cwd, now, basedir, self._scans, racy=engine.racy, epoch=epoch)
         self.identities = Identities(self.jobs.runner, engine.environ, engine.memos, now, racy=engine.racy)
         self.shelves = Shelves(engine, self.notes.append, self.changed, self.serve)

@@ -21,7 +21,8 @@ from contextlib import suppress
 from hipcache.direct.adopted import Adoption
 from hipcache.errors import HipcacheError, StoreError
 from hipcache.helper.behind import Behind
-from hipcache.launcher.plain import is_plain
+from hipcache.planning import tools
+from hipcache.planning.assembler import WORTH
 from hipcache.remote import invocation
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report.outcome import HOST
@@ -30,6 +31,10 @@ from hipcache.values import dataclass, field
 
 # Keys of one question.
 _MOST_KEYS = 4000
+# Words of a compile of HIP; those of the target of AMD's GPUs, and of their assembler.
+_LANGUAGE = frozenset(["hip", "-xhip", "--language=hip"])
+_GPU = ("amdgcn", "--target=amdgcn")
+_ASSEMBLER = frozenset(["assembler", "-xassembler", "--language=assembler"])
 # Direct records in memory, which may have some 100 kB each.
 _TOGETHER = 64
 _HINT = "name the build's compile_commands.json: CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
@@ -84,6 +89,26 @@ def chosen(entries: Iterable[dict[str, object]]) -> list[Listed]:
     """The compiles of HIP among them. Raises ValueError, KeyError, TypeError, AttributeError for what is no entry."""
     found = dict.fromkeys(_listed(one) for one in entries)
     return [one for one in found if "-c" in one.argv and not is_plain(one.argv) and _can_be(one)]
+
+
+def is_plain(argv: Sequence[str]) -> bool:
+    """Is it certainly a compile, and certainly not HIP? As `native/launcher.c` has it."""
+    words = argv[1:]
+    return (
+        "-c" in words
+        and not tools.is_hipcc(tools.behind(argv)[0])
+        and not any(word in _LANGUAGE or word.endswith(".hip") or word.startswith("@") for word in words)
+        and not _assembles_for_gpu(words)
+    )
+
+
+def _assembles_for_gpu(words: Sequence[str]) -> bool:
+    """Perhaps (`planning/assembler` knows), and is it worth it?"""
+    return (
+        any(word.startswith(_GPU) for word in words)
+        and any(word in _ASSEMBLER or word.endswith(".s") for word in words)
+        and any(os.path.isfile(word) and os.path.getsize(word) >= WORTH for word in words)
+    )
 
 
 def _can_be(one: Listed) -> bool:

@@ -1,8 +1,8 @@
 """HIPCACHE_BASEDIR: paths below it are keyed and stored without it, so that checkouts in other places share.
 
 ccache rewrites such paths in the command, and with them what ends up in the object. Here the command is run as
-it stands, and its result is shared only where the base directory is not in it: neither in the
-product (`__FILE__`, debug information) nor in the messages. Else it is a hit in its own checkout only.
+it stands, and its result is shared only where the base directory is not in the product (`__FILE__`, debug
+information). Else it is a hit in its own checkout only. Messages are stored with a mark in place of the directory.
 Known weakness: a value that is computed from `__FILE__` at compile time, and leaves no path behind, is not seen.
 """
 
@@ -55,6 +55,13 @@ class Basedir:
             if mark in text:
                 text = text.replace(mark, path)
         return text
+
+    def portable_messages(self, text: str) -> str | None:
+        """The text with these marks, from which `local` makes what the compiler would print in another checkout. None
+        if that is not certain."""
+        marked = self.portable(text)
+        sure = self.local(marked) == text and not self.named_in(os.fsencode(marked))
+        return marked if sure and not any(mark in text for _, mark, _ in self._patterns) else None
 
     def named_in(self, content: bytes) -> bool:
         """Also where that is in compressed debug information. Of a probe the random name alone: a prefix map may leave

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from hipcache.inputs import lexed
+from hipcache.inputs import lexer
 from hipcache.native import aside
 from hipcache.patterns import pattern
 
@@ -29,7 +29,7 @@ _PORTION = 1 << 20
 def without_comments(content: bytes, kept: Collection[int] = ()) -> bytes | None:
     """The content with comments blanked, or None if it must be taken as it is. `kept`: lines (from 1) whose text
     follows as it stands, each with its end and with the lines that it is spliced to."""
-    found = lexed.lex(content, lexed.BARE)
+    found = lexer.lex(content, lexer.BARE)
     if found.flags or _renumbers(found.bare):
         return None
     return found.bare + (_as_they_stand(_lines(content), kept) if kept else b"")

@@ -20,7 +20,7 @@ from hipcache.values import dataclass
 
 Content = bytes | mmap.mmap
 
-HIP = 3  # OFK_HIP
+HIP = (3, 4)  # OFK_HIP, a number up to LLVM 19, and a bit since
 _MAGIC = b"\x10\xff\x10\xad"
 _HEADER = struct.Struct("<4sIQQQ")  # magic, version, size, offset and size of the entry
 _ENTRY = struct.Struct("<HHIQQQQ")  # kinds of image and of offload, flags; strings: offset, count; image: offset, size

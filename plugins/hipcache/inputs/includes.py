@@ -3,7 +3,7 @@ what depends on more than files (`__DATE__`, assembly that reads a file).
 
 The scan reads more names than the pass used (those in `#if` branches that were not taken): a file that appears there
 costs a needless run of the front end, never a stale object. A text whose names cannot be told without the compiler is
-`unclear`. The lexer gives directives, strings and words (`lexed`); no step here takes more than time in proportion to
+`unclear`. The lexer gives directives, strings and words (`lexer`); no step here takes more than time in proportion to
 the text.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from hipcache import shared
-from hipcache.inputs import directives, lexed, pasted, portions, shown
+from hipcache.inputs import directives, lexer, pasted, portions, shown
 from hipcache.native import aside
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
@@ -57,11 +57,11 @@ class Scan:
 
 def scan(content: bytes, *, own: bool = False) -> Scan:
     """`own`: it is a header that is known (`standard.is_known`)."""
-    found = lexed.lex(content)
+    found = lexer.lex(content)
     said = directives.read(found.lines)
     code, in_directives = _words(found.words)
     if found.flags & (shared.LEXED_UNPLAIN | shared.LEXED_AMBIGUOUS):
-        code |= _words(lexed.lex(content, lexed.RAW).words)[0]
+        code |= _words(lexer.lex(content, lexer.RAW).words)[0]
     words = code | in_directives
     macros = {word.group().decode() for line in said.macros for word in _DEFINED_WORD.finditer(line)}
     strings = found.strings
@@ -129,7 +129,7 @@ def _pieces(words: set[str]) -> frozenset[str]:
 def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:
     if "incbin" in words or b"incbin" in strings or (b".include" in strings and _ASSEMBLER_INCLUDE.search(strings)):
         return True
-    return b"asm" in content and pasted.assembles_in_pieces(lexed.lex(content, lexed.ALL).lines)
+    return b"asm" in content and pasted.assembles_in_pieces(lexer.lex(content, lexer.ALL).lines)
 
 
 def _comments_talk(lines: bytes, code: set[str], strings: bytes) -> bool:

@@ -7,7 +7,7 @@ be kept. Neither where it depends on more than files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.disk import changed
 from hipcache.inputs import includes, observing, pasted
@@ -16,7 +16,10 @@ from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
 from hipcache.inputs.search import Probes, SearchPath, probes
 from hipcache.inputs.trace import Files, Unobserved, Untraceable
+from hipcache.patterns import pattern
 from hipcache.values import replace
+
+_DEFINED_NAME = pattern(r"[=(]")
 
 
 def record(
@@ -38,27 +41,29 @@ def record(
     known by a tool's identity?
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
-    known, all count as such); `first`: names of -include; `macros`: the values of -D; `dated`: the date is given by
-    SOURCE_DATE_EPOCH.
+    known, all count as such); `first`: names of -include; `macros`: the values of -D and -U, after which no text can
+    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH.
     Raises Untraceable if the result must not be kept.
     """
     began = changed.limit(started)
+    clocks = frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
+    dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
+    clocks -= dates
     given: set[str] = set()
     for macro in macros:
         scan = includes.scan_macro(macro)
-        _refuse(f"-D {macro}", scan, dated=dated, observed=observed is not None)
+        _refuse(f"-D {macro}", scan, clocks, observed=observed is not None)
         given |= scan.pieces
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
     for path, scan in scans.items():
-        _refuse(path, scan, dated=dated, observed=observed is not None)
-    times = ("__TIMESTAMP__",) if dated else pasted.TIMES
+        _refuse(path, scan, clocks, observed=observed is not None)
     questions = () if observed else pasted.QUESTIONS
-    name = _put_together(scans.values(), given, (*questions, *times))
+    name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
     if name:
         kind = Unobserved if name in pasted.QUESTIONS else Untraceable
         raise kind(f"its files may build {name} by token pasting")
-    shown = dated and _shows_date(scans.values(), given, macros)
+    shown = bool(dates) and _shows(dates, scans.values(), given, macros)
     # A file of #embed is no C++.
     as_they_stand = any(scan.embeds or scan.comments_talk for scan in scans.values())
     found: list[ReadFile] = []
@@ -95,17 +100,16 @@ def _read(files: Files, paths: Iterable[str], search: SearchPath, began: float) 
             found[path] = files.read(path, own=search.is_own(path, files.basedir))
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        if changed.latest(found[path][0][4]) >= began:  # the change time: nobody can set it back
-            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
+        dated = found[path][0][4]  # the change time: nobody can set it back
+        if changed.latest(dated) >= began:
+            raise Untraceable(changed.why(path, dated))
     return found
 
 
-def _shows_date(scans: Collection[Scan], given: set[str], macros: Iterable[str]) -> bool:
-    """May one of the texts show the date that SOURCE_DATE_EPOCH gives?"""
+def _shows(dates: frozenset[str], scans: Collection[Scan], given: set[str], macros: Iterable[str]) -> bool:
+    """May one of the texts show the date that SOURCE_DATE_EPOCH gives, by these names?"""
     named = [*scans, *map(includes.scan_macro, macros)]
-    if any(scan.time_macros & {"DATE", "TIME"} for scan in named):
-        return True
-    return bool(_put_together(scans, given, ("__DATE__", "__TIME__")))
+    return any(_clocks(scan) & dates for scan in named) or bool(_put_together(scans, given, sorted(dates)))
 
 
 def _settled(
@@ -164,20 +168,24 @@ def _besides(files: Files, opened: Iterable[str], is_tools: Callable[[str], bool
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
         if changed.latest(status[4]) >= began:
-            raise Untraceable(f"'{path}' changed while the compiler ran or just before")
+            raise Untraceable(changed.why(path, status[4]))
         yield OtherFile(path, digest, files.lasting(status))
 
 
-def _put_together(scans: Collection[Scan], given: set[str], names: tuple[str, ...]) -> str:
+def _clocks(scan: Scan) -> set[str]:
+    return {f"__{name}__" for name in scan.time_macros}
+
+
+def _put_together(scans: Collection[Scan], given: set[str], names: Sequence[str]) -> str:
     """The first of the names that the words of a pass can be put together to; empty if there is none. `given`: words of
     -D."""
     return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
 
 
-def _refuse(path: str, scan: Scan, *, dated: bool, observed: bool) -> None:
-    times = scan.time_macros - ({"DATE", "TIME"} if dated else set())
+def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool) -> None:
+    times = _clocks(scan) & clocks
     if times:
-        raise Untraceable(f"'{path}' uses __{min(times)}__")
+        raise Untraceable(f"'{path}' uses {min(times)}")
     if scan.compares_times:
         raise Untraceable(f"'{path}' has a #pragma GCC dependency, which compares the times of files")
     if scan.asks_computed and not observed:

@@ -31,14 +31,14 @@ def launch(argv: list[str], environ: Mapping[str, str], *, racy: float = RACY) -
 
 def check_served(argv: list[str], environ: Mapping[str, str]) -> int:
     """`argv` was a direct hit just now, and it is its turn to be compared with a compile anew (HIPCACHE_VERIFY)."""
-    from hipcache.launcher import checking
+    from hipcache.launcher.compilation import compare_served
 
     try:
         config = settings.load(environ)
     except ConfigError as fault:
         notices.tell([conditions.of_wrong_settings(fault)], environ)
         return 0
-    return checking.compare_served(Call(argv, os.getcwd(), environ, config))
+    return compare_served(Call(argv, os.getcwd(), environ, config))
 
 
 def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
@@ -68,7 +68,7 @@ def _launch(argv: list[str], environ: Mapping[str, str], racy: float) -> int:
     if fault:
         notices.tell([conditions.of_wrong_settings(fault)], environ)
         become(argv)
-    from hipcache.launcher.compiling import compile_each
+    from hipcache.launcher.compilation import compile_each
 
     return compile_each(call, commands, racy)
 

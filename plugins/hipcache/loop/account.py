@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hipcache import native
 from hipcache.execution.session import Session
 from hipcache.model import End, Graph, Unit
 from hipcache.processes.messages import encode
@@ -76,7 +75,7 @@ def _of(session: Session, units: Sequence[Ended], path: str) -> tuple[Record, Co
 def _record(session: Session, path: str, end: str, units: Sequence[UnitRecord]) -> Record:
     """The record of this compile of `path`."""
     engine, command = session.engine, session.command
-    notes = dict.fromkeys([*session.notes, *session.served, *([native.OUTDATED] if native.is_outdated() else [])])
+    notes = dict.fromkeys([*session.notes, *session.served])
     variables = {name: engine.environ[name] for name in VARIABLES if name in engine.environ}
     made, seals = engine.clock(), (engine.seal.namespace, engine.seal.key)
     return Record(path, made, command.typed, command.cwd, end, "", "", tuple(notes), variables, tuple(units), *seals)

@@ -13,7 +13,7 @@ from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
 from hipcache.model import Pass, Process, Trace
-from hipcache.storage.local import LocalFlight
+from hipcache.storage import LocalFlight
 
 
 class Executors(dict[type, Executor]):

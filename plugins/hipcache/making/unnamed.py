@@ -19,8 +19,7 @@ def in_object(content: bytes) -> bool:
 
 
 def in_bitcode(content: bytes) -> bool:
-    found = native.search_in(content, _BEGINNINGS)
-    return any(row in content for row in _BEGINNINGS) if found is None else bool(found)
+    return bool(native.search_in(content, _BEGINNINGS))
 
 
 def shows(content: bytes, text: bytes) -> bool:

@@ -1,23 +1,38 @@
-"""The native library: the C files of this directory, called in this process. It is missing if it was not built, or
-if it was built from older sources than these."""
+"""The native library: the C files of this directory, called in this process. Each function raises LibraryError if the
+library is missing, or was built from other sources than these (a checkout that was updated and not installed again)."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from hipcache import shared
+from hipcache.errors import LibraryError
 from hipcache.values import dataclass
 
 PATH = Path(__file__).with_name("libhipcache.so")
 # Packagers' tools rename it as they would a module of Python: dh_python3 puts .cpython-311-x86_64-linux-gnu into it.
 _RENAMED = "libhipcache.*.so"
 # That of `hipcache_interface` in library.c: raise both when a function is another one.
-_INTERFACE = 9
+_INTERFACE = 10
 _NO_MEMORY = 8
-OUTDATED = "the native library does not match these sources, so hipcache does not use it"
+# Why there is no list of what a pass looked at.
+_WHY = {
+    shared.OBSERVED: "",
+    shared.NO_FILTER: "the kernel has no seccomp user notification (needs Linux 5.5 or newer)",
+    shared.NO_THREAD: "the observer has no thread or no directory",
+    shared.NOT_READABLE: "the kernel does not let us read its memory (process_vm_readv)",
+    shared.UNKNOWN_CALL: "it made a system call that a list of paths cannot describe",
+    shared.TOO_MANY: "it used too many paths",
+    shared.LEFT_BEHIND: "it left processes behind",
+}
+_NOT_RUN = shared.NO_THREAD
+_HINT = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
 class Bytes(ctypes.Structure):
@@ -50,15 +65,14 @@ class DirectHit:
     counted: bytes
 
 
-def load() -> ctypes.CDLL | None:
+def load() -> ctypes.CDLL:
+    """Raises LibraryError."""
     library = _open()
-    return library if library and _interface(library) == _INTERFACE else None
-
-
-def is_outdated() -> bool:
-    """Is there one of other sources (a checkout that was updated and not installed again)?"""
-    library = _open()
-    return library is not None and _interface(library) != _INTERFACE
+    if library is None:
+        raise LibraryError(f"the native library '{PATH}' cannot be loaded", _HINT)
+    if _interface(library) != _INTERFACE:
+        raise LibraryError("the native library does not match these sources", _HINT)
+    return library
 
 
 @cache
@@ -97,8 +111,6 @@ def hit(
     """Serve the command if nothing has changed for it since it was remembered. `terminal`: would messages go to one?
     `resident`: may the resident be asked? `secret`: as in `store.seal`. Other threads run meanwhile."""
     library = load()
-    if library is None:
-        return None
     messages, rule, counted = Bytes(), Bytes(), Bytes()
     variables = [f"{name}={value}" for name, value in environ.items()]
     done = library.hipcache_hit(
@@ -117,46 +129,56 @@ def hit(
     return found if done else None
 
 
-def search(path: str, texts: Sequence[bytes]) -> set[bytes] | None:
-    """Those of the texts, all of one length, that stand in the file; None if the search is not possible."""
-    library = load()
-    if library is None or not texts:
-        return None
+def search(path: str, texts: Sequence[bytes]) -> set[bytes]:
+    """Those of the texts, all of one length, that stand in the file. Raises OSError."""
     found = (ctypes.c_uint8 * len(texts))()
-    size, count = ctypes.c_size_t(len(texts[0])), ctypes.c_size_t(len(texts))
-    if library.hipcache_search(os.fsencode(path), b"".join(texts), size, count, found) != 0:
-        return None
+    sizes = [ctypes.c_size_t(size) for size in (len(texts[0]), len(texts))]
+    if load().hipcache_search(os.fsencode(path), b"".join(texts), *sizes, found) != 0:
+        raise OSError(errno.EIO, "it cannot be searched", path)
     return {text for text, there in zip(texts, found, strict=True) if there}
 
 
-def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes] | None:
-    """Those of the texts, all of one length, that stand in the content; None if the search is not possible."""
-    library = load()
-    if library is None or not texts or {len(text) for text in texts} != {len(texts[0])}:
-        return None
+def search_in(content: bytes, texts: Sequence[bytes]) -> set[bytes]:
+    """Those of the texts, all of one length, that stand in the content. Raises MemoryError."""
     found = (ctypes.c_uint8 * len(texts))()
     sizes = [ctypes.c_size_t(size) for size in (len(content), len(texts[0]), len(texts))]
-    if library.hipcache_search_in(content, sizes[0], b"".join(texts), sizes[1], sizes[2], found) != 0:
-        return None
+    if load().hipcache_search_in(content, sizes[0], b"".join(texts), sizes[1], sizes[2], found) != 0:
+        raise MemoryError
     return {text for text, there in zip(texts, found, strict=True) if there}
 
 
 def bitcode(content: bytes) -> bytes | None:
     """The part of a module that matters to a back end, as `bitcode.c` writes it; None if it is not known."""
     library = load()
-    if library is None:
-        return None
     said = Bytes()
     known = library.hipcache_bitcode(content, ctypes.c_size_t(len(content)), ctypes.byref(said))
     text = said.take(library)
     return text if known else None
 
 
+def declarations(content: bytes, at: int = 0) -> tuple[list[tuple[bytes, bytes]], int] | None:
+    """What the module declares whose bitcode begins `at` that byte, in parts as `bitcode.c` writes them (letter,
+    content), and where its bitcode ends; None if it is not known."""
+    library, said, end = load(), Bytes(), ctypes.c_size_t(0)
+    sizes = ctypes.c_size_t(len(content)), ctypes.c_size_t(at)
+    known = library.hipcache_declarations(content, *sizes, ctypes.byref(end), ctypes.byref(said))
+    text = said.take(library)
+    return (list(_parts(text)), end.value) if known else None
+
+
+def _parts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at < len(text):
+        start = at + 1 + 8
+        size = int.from_bytes(text[at + 1 : start], sys.byteorder)
+        yield text[at : at + 1], text[start : start + size]
+        at = start + size
+
+
 def processor() -> bytes:
     """The digest of the processor as `processor.c` takes it; empty if there is none."""
-    library = load()
     digest = (ctypes.c_uint8 * 32)()
-    return bytes(digest) if library is not None and library.hipcache_processor(digest) else b""
+    return bytes(digest) if load().hipcache_processor(digest) else b""
 
 
 @dataclass(frozen=True)
@@ -171,14 +193,11 @@ class Lexed:
     looked: int
 
 
-def lex(content: bytes, table: bytes, asked: int) -> Lexed | None:
-    """`table` and `asked`: see `lexer.c`. Other threads run meanwhile. None without a library. Raises MemoryError."""
-    library = load()
-    words = _table(table) if library else None
-    if library is None or not words:
-        return None
-    found = _Lexed()
-    library.hipcache_lex(content, ctypes.c_size_t(len(content)), words, ctypes.c_uint(asked), ctypes.byref(found))
+def lex(content: bytes, table: bytes, asked: int) -> Lexed:
+    """`table` and `asked`: see `lexer.c`. Other threads run meanwhile. Raises MemoryError."""
+    library, found = load(), _Lexed()
+    size, words = ctypes.c_size_t(len(content)), _table(table)
+    library.hipcache_lex(content, size, words, ctypes.c_uint(asked), ctypes.byref(found))
     if found.flags & _NO_MEMORY:
         library.hipcache_lexed_free(ctypes.byref(found))
         raise MemoryError
@@ -192,16 +211,65 @@ def lex(content: bytes, table: bytes, asked: int) -> Lexed | None:
 
 
 @cache
-def _table(text: bytes) -> ctypes.c_void_p | None:
-    """The words of a text, kept for as long as the process runs."""
+def _table(text: bytes) -> ctypes.c_void_p:
+    """The words of a text, kept for as long as the process runs. Raises MemoryError."""
     library = load()
-    if library is None:
-        return None
     library.hipcache_lexer_words.restype = ctypes.c_void_p
     made = library.hipcache_lexer_words(text, ctypes.c_size_t(len(text)))
-    return ctypes.c_void_p(made) if made else None
+    if not made:
+        raise MemoryError
+    return ctypes.c_void_p(made)
 
 
 def texts(words: Iterable[str]) -> ctypes.Array[ctypes.c_char_p]:
     encoded = [os.fsencode(word) for word in words]
     return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
+
+
+class Observing:
+    """A pass under the observer (`observe.c`), which lists each path that it handed to the kernel. `kill` may be called
+    from any thread, and at any time."""
+
+    def __init__(self) -> None:
+        """Raises LibraryError, MemoryError."""
+        self._handle = ctypes.c_void_p()
+        self._library = load()
+        self._library.hipcache_observing.restype = ctypes.c_void_p
+        self._handle.value = self._library.hipcache_observing()
+        if not self._handle:
+            raise MemoryError
+
+    def __del__(self) -> None:
+        if self._handle:
+            self._library.hipcache_observing_free(self._handle)
+
+    def kill(self) -> None:
+        self._library.hipcache_observing_kill(self._handle)
+
+    def run(
+        self,
+        program: str,
+        argv: Sequence[str],
+        directory: str,
+        environ: Mapping[str, str],
+        streams: tuple[int, int, int],
+    ) -> tuple[int, float, bytes, str]:
+        """(status of waitpid, seconds of processor time, list of what it looked at, why there is none). The program is
+        a path. `streams`: where standard input comes from (negative: from nowhere), where output and error go. Other
+        threads run meanwhile. Raises OSError if it did not run."""
+        seen, status, used = Bytes(), ctypes.c_int(), ctypes.c_int64()
+        ended = self._library.hipcache_observe(
+            self._handle,
+            os.fsencode(program),
+            texts(argv),
+            texts(f"{name}={value}" for name, value in environ.items()),
+            os.fsencode(directory),
+            (ctypes.c_int * 3)(*streams),
+            ctypes.byref(seen),
+            ctypes.byref(status),
+            ctypes.byref(used),
+        )
+        looked = seen.take(self._library)
+        if ended < 0 or ended == _NOT_RUN:
+            raise OSError(-ended, os.strerror(-ended) if ended < 0 else _WHY[_NOT_RUN])
+        return status.value, used.value / 1e6, looked, _WHY[ended]

@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKINFO = 0, MODULE = 8, IDENTIFICATION = 13, SYMBOLS = 14, STRTAB = 23, SYMTAB = 25 };
+enum { BLOCKINFO = 0, MODULE = 8, ATTRIBUTES, ATTRIBUTE_GROUPS, CONSTANTS, BODY, IDENTIFICATION, SYMBOLS };
+enum { TYPES = 17, STRTAB = 23, SYMTAB = 25, BLOCKS = 27 };
 /* Records of a module, and that of the block about blocks which says what block is meant. */
-enum { VERSION = 1, COMDAT = 12, VSTOFFSET = 13, IFUNC = 15, SOURCE_FILENAME = 16, SETBID = 1, FUNCTION_ENTRY = 3 };
-enum { VARIABLE = 7, FUNCTION = 8, ALIAS = 14 };
+enum { VERSION = 1, COMDAT = 12, VSTOFFSET = 13, SOURCE_FILENAME = 16, SETBID = 1, FUNCTION_ENTRY = 3 };
+enum { ASSEMBLY = 4, SECTION_NAME = 5, VARIABLE = 7, FUNCTION = 8, ALIAS = 14, IFUNC = 18 };
+/* Inline assembly among constants, as each LLVM wrote it; the last code that is known. */
+enum { INLINE_OLD = 18, INLINE_OLD2 = 23, INLINE_OLD3 = 28, INLINE = 30, LAST_CONSTANT = 36 };
 enum { END, ENTER, DEFINE, UNABBREVIATED };
 enum { FIXED = 1, VBR, ARRAY, CHAR6, BLOB };
 enum { MOST_OPERANDS = 32, MOST_ABBREVIATIONS = 32 };
@@ -48,8 +51,8 @@ typedef struct {
     size_t blob_size;
     uint64_t names;         /* the end of the names that records of the module have */
     numbers bodies;         /* which functions have one, and where */
-    abbreviations symbols;  /* for each block of symbols, from the block about blocks */
-    abbreviations here;     /* of the block that is read */
+    abbreviations known[BLOCKS]; /* for each kind of block, from the block about blocks */
+    abbreviations here;          /* of the block that is read */
     bytes *out;
 } reader;
 
@@ -65,6 +68,14 @@ static uint64_t fixed(reader *r, unsigned width) {
     uint64_t value = 0;
     if (width > 64 || r->position + width > r->size * 8)
         give_up(r);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (width <= 56 && (r->position >> 3) + sizeof value <= r->size) {
+        memcpy(&value, r->content + (r->position >> 3), sizeof value);
+        value = value >> (r->position & 7) & (((uint64_t)1 << width) - 1);
+        r->position += width;
+        return value;
+    }
+#endif
     for (unsigned got = 0; got < width;) {
         const unsigned shift = r->position & 7, take = 8 - shift < width - got ? 8 - shift : width - got;
         value |= (uint64_t)(r->content[r->position >> 3] >> shift & ((1u << take) - 1)) << got;
@@ -186,6 +197,11 @@ static void take_record(reader *r, uint64_t kind, const abbreviations *known) {
         give_up(r);
 }
 
+static void start_with(abbreviations *to, const abbreviations *from) {
+    to->count = from->count;
+    memcpy(to->each, from->each, from->count * sizeof from->each[0]);
+}
+
 /* A part of the text: a letter for its kind, its size, and `size` bytes. */
 static void write_part(reader *r, char kind, const void *content, size_t size) {
     const uint64_t length = size;
@@ -230,7 +246,7 @@ static void module_record(reader *r) {
 /* The functions that have bodies, and the places of these: from the first one on. */
 static void symbols(reader *r, unsigned width) {
     uint64_t first = UINT64_MAX;
-    r->here = r->symbols;
+    start_with(&r->here, &r->known[SYMBOLS]);
     r->bodies.count = 0;
     for (uint64_t kind; (kind = fixed(r, width)) != END;) {
         if (kind == DEFINE) {
@@ -256,7 +272,7 @@ static void about_blocks(reader *r, unsigned width) {
     for (uint64_t kind; (kind = fixed(r, width)) != END;) {
         if (kind == DEFINE) {
             r->here.count = 0;
-            define(r, number == SYMBOLS ? &r->symbols : &r->here);
+            define(r, number < BLOCKS ? &r->known[number] : &r->here);
             continue;
         }
         take_record(r, kind, &NONE);
@@ -319,8 +335,92 @@ static void whole(reader *r) {
         give_up(r);
 }
 
-/* 1 if `out` is the text above, which is the caller's to free in any case; 0 where the content is not known well. */
-int hipcache_bitcode(const uint8_t *content, size_t size, bytes *out) {
+static bool is_text(uint64_t number, uint64_t code) {
+    if (number == MODULE)
+        return code == ASSEMBLY || code > IFUNC;
+    return number == CONSTANTS && (code == INLINE || code == INLINE_OLD || code == INLINE_OLD2 ||
+                                   code == INLINE_OLD3 || code > LAST_CONSTANT);
+}
+
+/* A record as bytes: its operands are characters, or numbers before them. */
+static void write_text(reader *r) {
+    const size_t first = r->record.at[0] == INLINE ? 2 : 1; /* without the number of its type */
+    const uint64_t length = r->record.count > first ? r->record.count - first : 0;
+    append(r->out, "a", 1);
+    append(r->out, &length, sizeof length);
+    for (size_t i = first; i < r->record.count; i++) {
+        const uint8_t character = (uint8_t)r->record.at[i];
+        append(r->out, &character, 1);
+    }
+}
+
+static void declared_record(reader *r, uint64_t number) {
+    const uint64_t code = r->record.at[0];
+    if (is_text(number, code)) {
+        write_text(r);
+    } else if (number == MODULE) {
+        if (code == VERSION && (r->record.count != 2 || r->record.at[1] != 2))
+            give_up(r);
+        if (code == SECTION_NAME || code == VARIABLE || code == FUNCTION || code == ALIAS || code == IFUNC)
+            write_numbers(r, 'r', r->record.at, r->record.count);
+    } else if (number != CONSTANTS && number != BODY) {
+        write_numbers(r, number == TYPES ? 't' : number == ATTRIBUTES ? 'l' : 'g', r->record.at, r->record.count);
+    }
+}
+
+/* Is the block read, and not passed over? (No block is read in one of its kind, so they do not nest deeply.) */
+static bool is_read(uint64_t number, uint64_t outer) {
+    if (outer == BODY)
+        return number == CONSTANTS;
+    return outer == MODULE && (number == BODY || number == CONSTANTS || number == TYPES || number == ATTRIBUTES ||
+                               number == ATTRIBUTE_GROUPS);
+}
+
+static void declared(reader *r, const block *outer) {
+    abbreviations own;
+    start_with(&own, &r->known[outer->number]);
+    for (uint64_t kind; (kind = fixed(r, outer->width)) != END;) {
+        if (kind == DEFINE) {
+            define(r, &own);
+        } else if (kind == ENTER) {
+            const block inner = enter(r);
+            if (inner.number >= BLOCKS || inner.number == MODULE || (inner.number == BODY && outer->number == BODY))
+                give_up(r);
+            if (inner.number == BLOCKINFO)
+                about_blocks(r, inner.width);
+            else if (is_read(inner.number, outer->number))
+                declared(r, &inner);
+            r->position = inner.end * 8;
+        } else {
+            take_record(r, kind, &own);
+            declared_record(r, outer->number);
+        }
+    }
+}
+
+static void declarations(reader *r) {
+    if (r->size < 4 || memcmp(r->content, "BC\xc0\xde", 4) != 0)
+        give_up(r);
+    for (r->position = 32;;) {
+        if (fixed(r, 2) != ENTER)
+            give_up(r);
+        const block found = enter(r);
+        if (found.number == MODULE) {
+            write_part(r, 'm', NULL, 0);
+            declared(r, &found);
+        } else if (found.number == STRTAB) {
+            r->names = UINT64_MAX;
+            names(r, found.width);
+        } else if (found.number != IDENTIFICATION && found.number != SYMTAB) {
+            give_up(r);
+        }
+        r->position = found.end * 8;
+        if (found.number == STRTAB)
+            return; /* the last block */
+    }
+}
+
+static int told(const uint8_t *content, size_t size, bytes *out, void (*tell)(reader *), size_t *end) {
     reader *r = calloc(1, sizeof *r);
     if (!r)
         return 0;
@@ -329,9 +429,26 @@ int hipcache_bitcode(const uint8_t *content, size_t size, bytes *out) {
     r->out = out;
     const bool known = setjmp(r->unknown) == 0;
     if (known)
-        whole(r);
+        tell(r);
+    *end = r->position / 8;
     free(r->record.at);
     free(r->bodies.at);
     free(r);
+    return known;
+}
+
+/* 1 if `out` is the text above, which is the caller's to free in any case; 0 where the content is not known well. */
+int hipcache_bitcode(const uint8_t *content, size_t size, bytes *out) {
+    size_t end;
+    return told(content, size, out, whole, &end);
+}
+
+/* The same for what a module declares: its bitcode begins `at` that byte of the content, and ends before `end`. In the
+ * text each module begins with a part `m`; records of types (t), groups of attributes (g), lists of those (l), and of
+ * the module (r: functions, variables, aliases, sections) are numbers; a part `a` is the text of assembly, of the
+ * module or inline, with some numbers before it, as is any record that is not known; `n` are the names. */
+int hipcache_declarations(const uint8_t *content, size_t size, size_t at, size_t *end, bytes *out) {
+    const int known = at <= size && told(content + at, size - at, out, declarations, end);
+    *end += at;
     return known;
 }

@@ -16,17 +16,14 @@ _BYTES = 32
 
 
 class OwnBlake3:
-    """As `blake3.blake3`. Raises ImportError if there is no native library either."""
+    """As `blake3.blake3`. Raises LibraryError."""
 
     def __init__(
         self, data: bytes = b"", /, *, key: bytes | None = None, derive_key_context: str | None = None
     ) -> None:
-        library = native.load()
-        if library is None:
-            raise ImportError("there is neither the package 'blake3' nor hipcache's native library")
         if key is not None and (derive_key_context is not None or len(key) != _BYTES):
             raise ValueError("a key has 32 bytes, and no context beside it")
-        self._library = library
+        self._library = native.load()
         self._key = key
         self._context = derive_key_context
         self._pieces = [bytes(data)]

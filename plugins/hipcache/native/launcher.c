@@ -2,7 +2,7 @@
  * HIP, and hands everything else to the Python engine: `hipcache-engine` beside this one, or in
  * ../libexec/hipcache or ../lib/hipcache.
  *
- * The rules are those of __main__.py, plain.py and config.py. What is not plain at first sight is the engine's affair. */
+ * The rules are those of __main__.py and config.py. What is not plain at first sight is the engine's affair. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "helper.h"
@@ -52,14 +52,27 @@ static bool assembles_for_gpu(char *const *words) {
     return large;
 }
 
+static bool is_cache(const char *name) {
+    static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
+    for (const char *const *cache = caches; *cache; cache++)
+        if (strcmp(name, *cache) == 0)
+            return true;
+    return false;
+}
+
+/* The compiler's command in `ccache sloppiness=pch_defines clang++ -c x.hip` (planning/tools.py: `behind`). */
+static char *const *behind(char *const *argv) {
+    char *const *words = argv;
+    while (*words && is_cache(base_name(*words)))
+        for (words++; *words && strchr(*words, '=') && **words != '-';)
+            words++;
+    return *words && **words != '-' ? words : argv;
+}
+
 /* Certainly a compile, and certainly not of HIP? */
 static bool is_plain(char *const *argv) {
-    static const char *const caches[] = {"ccache", "sccache", "buildcache", "distcc", "icecc", "hipcache", NULL};
     bool compiles = false;
-    for (const char *const *cache = caches; *cache; cache++)
-        if (strcmp(base_name(argv[0]), *cache) == 0)
-            return false; /* what stands behind it decides */
-    if (starts(base_name(argv[0]), "hipcc"))
+    if (starts(base_name(*behind(argv)), "hipcc"))
         return false;
     for (char *const *word = argv + 1; *word; word++) {
         compiles = compiles || strcmp(*word, "-c") == 0;
@@ -70,7 +83,7 @@ static bool is_plain(char *const *argv) {
     return compiles && !assembles_for_gpu(argv + 1);
 }
 
-/* Is the statistics' line that plain.py writes; the checksum is that of the text. */
+/* As the statistics count it; the checksum is that of the text. */
 #define CHECK_TEXT "\tconfigure check ...\n"
 static const char NOT_HIP[] = "\n" NOT_HIP_CRC "\tpassed_through\tnot_hip\t0\n";
 static const char NOT_HIP_CHECK[] = "\n" NOT_HIP_CHECK_CRC "\tpassed_through\tnot_hip\t0" CHECK_TEXT;

@@ -1,6 +1,5 @@
 /* Lexes the text of a C++ file as clang does, as far as it matters which files it reads and which comments it has:
- * line splices, comments, literals, header names, directives. clang/lib/Lex/Lexer.cpp is what it follows;
- * inputs/lexer.py is the same state machine in Python, and stands in for it if there is no native library.
+ * line splices, comments, literals, header names, directives. clang/lib/Lex/Lexer.cpp is what it follows.
  *
  * One pass: each byte is looked at a fixed number of times at most, and the output is no larger than the text (twice
  * the text where all of it is directives). `looked` counts the bytes, so that a test can hold it to that.

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* The version of these functions: __init__.py takes no others. */
-int hipcache_interface(void) { return 9; }
+int hipcache_interface(void) { return 10; }
 
 /* 1 if the outputs were written. `secret`: that of the store's records (KEY_BYTES), or NULL; `messages`, `rule` (the dependency file's content) and
  * `counted` (what the statistics got) are the caller's to free. */

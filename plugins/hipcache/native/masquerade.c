@@ -6,13 +6,10 @@
  *
  * Another cache may do the same, and its next `clang++` may be this program again. So the compiler that was found is
  * told to all processes below, in a variable ("clang++=/usr/lib/ccache/clang++"): the second search begins
- * behind it, and each one is further on than the one before. PATH itself stays: clang finds linkers there.
- *
- * masquerade.py does the same if there is no native launcher. */
+ * behind it, and each one is further on than the one before. PATH itself stays: clang finds linkers there. */
 #define _GNU_SOURCE
 #include "engine.h"
 #include "masquerade.h"
-#include "shared.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -22,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PASSED_VARIABLE "_HIPCACHE_PASSED"
 
 const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');

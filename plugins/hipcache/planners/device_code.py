@@ -1,11 +1,14 @@
 """The code of one offload arch, from the source: its passes, its back end and its link, as actions.
 
     front end -> back end -> device link    (the back end of any CUID, and the change to this one's, if it has one)
-    one step  -> device link                where bitcode between would show, and by device LTO
+    one step  -> device link                where bitcode between would show
+
+By device LTO (the new offload driver) the back end ends in optimized bitcode, and the link makes the code.
 
 A back end that reads bitcode prints its messages (`-Wpass-failed`, remarks) without source lines. So if it prints
 messages that the user reads, a pass in one step runs instead, which prints them and makes the object. If that pass
-printed messages last time, it runs at once, without a front end.
+printed messages last time, it runs at once, without a front end. It also runs if the compiler would upgrade the bitcode
+as it reads it (`execution/auto_upgrade`), which a compile in one step never does.
 """
 
 from __future__ import annotations
@@ -45,20 +48,23 @@ from hipcache.values import dataclass
 CODE, OBJECT = "code", "object"
 _LOST = "the store no longer has its code object"
 _PASS = Policy(Cache.MANIFEST)
-# The messages of a back end that `-w` would silence.
-_ONLY_WARNINGS = pattern(r"(warning: .*\[-W[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
+# The messages of a back end that `-w` would silence. (By one of -Wbackend-plugin, a reader drops debug information that
+# it finds invalid.)
+_ONLY_WARNINGS = pattern(r"(warning: .*\[-W(?!backend-plugin)[^]]*\]\n|[0-9]+ warnings? generated\.\n)+")
 # Marks the names of inputs and outputs in the words of a command.
 _MARK = "\0"
 
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`."""
+    """`name`: of the unit among all of the graph; `stem`: how its files in the scratch begin; `turn`: see `Action`;
+    `link_turn`: the same of its link."""
 
     unit: DeviceUnit
     name: str
     stem: str
     turn: int
+    link_turn: int
 
     @property
     def code(self) -> Output:
@@ -68,20 +74,25 @@ class DeviceCode:
         return Output(f"one step of {self.name}", OUTPUT)
 
     @property
+    def lto(self) -> Slot:
+        """The link, if it makes the code: what it says is the user's to read. (Another one has nothing to say.)"""
+        return (self.code.action,) if self.unit.by_lto else ()
+
+    @property
     def passes(self) -> Slot:
         """Its passes; the first that ended represents the others."""
         return tuple(f"{kind} of {self.name}" for kind in ("one step", "look-up of one step", "front end"))
 
     def counted(self, told: str) -> Unit:
         makers = (f"object of {self.name}", f"back end of {self.name}", *self.passes[:2])
-        makers = (self.code.action,) if self.unit.by_lto else makers
+        makers = self.lto or makers
         inputs = (*self.unit.front.key.inputs, *self.unit.inputs)
         backend = self.unit.link is not None
         return Unit(self.code.action, told, (self.unit.arch,), backend, self.passes, makers, inputs)
 
     @property
     def _is_in_steps(self) -> bool:
-        return not (self.unit.in_one_step or self.unit.by_lto)
+        return not self.unit.in_one_step
 
     def first(self) -> list[Action]:
         if self._is_in_steps:
@@ -100,7 +111,8 @@ class DeviceCode:
             if not end.missing:
                 return self._link(end.bound.action.id, OUTPUT)
         elif kind == "front end":
-            return list(self._back_end(end.result.passing[NEUTRAL]))
+            if end.result.passing[BITCODE]:
+                return list(self._back_end(end.result.passing[NEUTRAL]))
         elif kind == "object":
             if not self._is_heard(end.result.text):
                 return self._link(end.bound.action.id, OBJECT)
@@ -145,11 +157,12 @@ class DeviceCode:
         )
 
     def _back_end(self, neutral: str) -> Iterator[Action]:
-        """From bitcode to the object. Compressed debug information may contain the CUID invisibly."""
+        """From bitcode to the object. Compressed debug information may contain the CUID invisibly. (By LTO the link
+        takes the time, and reads the CUID.)"""
         front, back = f"front end of {self.name}", f"back end of {self.name}"
         read, same, made = f"{self.stem}-front.bc", f"{self.stem}-neutral.bc", f"{self.stem}-neutral.o"
         source = (read, Output(front, BITCODE))
-        if not neutral or self.unit.front.hides_paths:
+        if not neutral or self.unit.by_lto or self.unit.front.hides_paths(bitcode=True):
             yield self._compile(f"object of {self.name}", read, (Ref(read),), (source,), passing=(OBJECT,))
             return
         yield self._compile(back, read, (Ref(same),), (source, (same, Output(front, NEUTRAL))))
@@ -207,9 +220,13 @@ class DeviceCode:
                 inputs=((read, Output(maker, output)),),
                 outputs=(CODE,),
                 # Without LTO a link takes no longer than sending it to another machine.
-                policy=Policy(diagnostics=Diagnostics.REFUSED, remote=self.unit.by_lto, assembles=True),
+                policy=Policy(
+                    diagnostics=Diagnostics.KEPT if self.lto else Diagnostics.REFUSED,
+                    remote=self.unit.by_lto,
+                    assembles=True,
+                ),
                 missing=_LOST,
-                turn=self.turn,
+                turn=self.link_turn,
             )
         ]
 

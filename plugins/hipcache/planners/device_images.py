@@ -42,7 +42,7 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
     files = [file for file in (_open(session, plan, one) for one in plan.inputs) if file and file.found.images]
     images = [image for file in files for image in file.found.images]
     for image in images:
-        if image.kind != HIP or image.triple != TRIPLE or not image.is_bitcode:
+        if image.kind not in HIP or image.triple != TRIPLE or not image.is_bitcode:
             raise PassThrough("link", f"device code that is not HIP's bitcode, for '{image.triple}'")
         if not _TARGET_ID.match(image.arch):
             raise PassThrough("target_id", image.arch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from hipcache.delivery import files, rules
@@ -35,8 +36,9 @@ def reported(source: SourceGraph, failed: JobFailed, ends: Mapping[str, End]) ->
         return failed
     if session.command.unwrapped or not _has_read_all(session, failed):  # a script may have more to say
         return failed
-    before = [end for end in (ended(ends, slot) for slot in source.slots[: failed.turn]) if end]
     output = failed.front.job.value(Role.OUTPUT)
+    slots = takewhile(lambda name: name != output, source.texts)
+    before = [end for end in (ended(ends, source.texts[name]) for name in slots) if end]
     if output in planned.outputs:
         files.check_places([session.command.path(output)])
     # From clang 22 on, the device's passes write none.

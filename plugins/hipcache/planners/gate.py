@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from hipcache.cache.manifest import NEVER
-from hipcache.model import Bound, Pass
+from hipcache.model import Bound, Pass, pass_of
 from hipcache.planners.source import SourceGraph
 from hipcache.processes.slots import Slots
 from hipcache.report.outcome import FAILED
@@ -23,7 +23,7 @@ def of(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
     last = session.engine.last(session.command.path(plan.outputs[0]))
     if last and last.outcome == FAILED:
         for one in passes:
-            if one.action.turn < len(plan.devices) and last.detail.startswith(f"{one.action.label} "):
+            if pass_of(one).front.is_device and last.detail.startswith(f"{one.action.label} "):
                 return one
     first = passes[0]
     is_edit = len(passes) == len(source.slots) and first.why != NEVER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from hipcache.direct.provenance import Indirect, Provenance, provenance_of
@@ -13,34 +13,45 @@ from hipcache.model import Bound
 from hipcache.planners import Ends, Planned
 from hipcache.planners.source import SourceGraph, graph, source_graph
 from hipcache.planning import asking
-from hipcache.planning.cuid import make_cuid
+from hipcache.planning.asking import Asked
+from hipcache.planning.cc1 import Role
+from hipcache.planning.cuid import make_cuid, options, project_name
 from hipcache.planning.plan import Plan
+from hipcache.planning.program_plan import with_cuid
 from hipcache.values import replace
 
 
 def plan(session: Session, columns: int | None) -> Planned:
     """The plan, with a CUID that does not depend on the archs."""
-    command = session.command
-    cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
-    try:
-        asked = asking.ask(
-            command, cuid, session.engine, session.jobs.runner, columns=columns, scratch=lambda: session.jobs.workdir
-        )
-    except JobFailed as failed:
-        from hipcache.planners import failing
-
-        raise failing.refused(session, failed, cuid, columns) from failed
+    asked = ask(session, columns)
     _refuse_links(session, asked.plan)
     source = source_graph(session, asked.plan)
     made, cut = replace(graph(source), gate=partial(_gate, source)), source.cut
-    passes = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+    fronts = [*(unit.front for unit in cut.devices), *([cut.host] if cut.host else [])]
+    passes = {slot: front.comments_matter for slot, front in zip(source.slots, fronts, strict=True)}
 
     def direct(ends: Ends) -> Provenance | Indirect:
         if cut.object and not cut.object.tools_beside:
             return Indirect("the bundler looks for the programs that it starts on PATH")
-        return provenance_of(session, asked, made, ends, [one.comments_matter for one in passes])
+        return provenance_of(session, asked, made, ends, passes)
 
     return Planned(made, (), direct, asked.plan.jobs, partial(_reported, source))
+
+
+def ask(session: Session, columns: int | None) -> Asked:
+    """The driver's plan with a CUID of ours, if the user has chosen none. Raises as `asking.ask`, and CommandFailed."""
+    command, jobs = session.command, session.jobs
+    cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
+    try:
+        asked = asking.ask(command, cuid, session.engine, jobs.runner, columns=columns, scratch=lambda: jobs.workdir)
+    except JobFailed as failed:
+        from hipcache.planners import failing
+
+        raise failing.refused(session, failed, cuid, columns) from failed
+    if not cuid or not asked.added or asked.plan.first.value(Role.CUID) != cuid:
+        return asked
+    cuid = cuid_of(session, command.source, command.output, asked.added)
+    return replace(asked, plan=with_cuid(asked.plan, cuid))
 
 
 def _gate(source: SourceGraph, missing: Sequence[Bound]) -> Bound | None:
@@ -55,13 +66,22 @@ def _reported(source: SourceGraph, failed: JobFailed, ends: Ends) -> JobFailed:
     return failing.reported(source, failed, ends)
 
 
-def cuid_of(session: Session, source: str, output: str) -> str:
-    """`output`: as the command names it; empty if the compiler chooses the name."""
-    output = output or os.path.splitext(os.path.basename(source))[0] + ".o"
-    path, basedir, exists = session.command.path, session.files.basedir, session.files.is_there
-    output = basedir.without_target(path(output))
-    root = basedir.probe or basedir.path
-    return make_cuid(path(source), output, session.command.macros, basedir=root, exists=exists)
+def cuid_of(session: Session, source: str, output: str, added: Iterable[str] = ()) -> str:
+    """`output`: as the command names it; empty if the compiler chooses the name. `added`: what counts beside the
+    command's options."""
+    command, files = session.command, session.files
+    named = output or os.path.splitext(os.path.basename(source))[0] + ".o"
+    counted = (*options(command.arguments, command.cwd), *added)
+    return make_cuid(
+        command.path(source),
+        files.basedir.without_target(command.path(named)),
+        [files.basedir.portable(files.basedir.without_target(one)) for one in counted],
+        basedir=files.basedir.probe or session.engine.basedir,
+        cwd=command.cwd,
+        exists=files.is_there,
+        project=project_name,
+        named_absolute=output.startswith("/"),
+    )
 
 
 def _refuse_links(session: Session, plan: Plan) -> None:

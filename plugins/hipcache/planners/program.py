@@ -59,8 +59,22 @@ def _plan(session: Session, columns: int | None) -> ProgramPlan:
         plan = program_plan.moved(plan, {name: str(session.jobs.workdir / os.path.basename(name)) for name in names})
     if command.own_cuid or plan.own_cuid:
         return plan
-    cuids = {one.first.source: cuid_of(session, one.first.source, "") for one in plan.sources}
-    return program_plan.with_cuids(plan, cuids)
+    return program_plan.with_cuids(plan, _cuids(session, plan))
+
+
+def _cuids(session: Session, plan: ProgramPlan) -> dict[str, str]:
+    """By source; two are the same only for one file."""
+    # What links again later has a name of its own.
+    output = session.command.output if "-r" in session.command.arguments else ""
+    files: dict[str, str] = {}
+    cuids: dict[str, str] = {}
+    for source in (one.first.source for one in plan.sources):
+        file = os.path.realpath(session.command.path(source))
+        more: tuple[str, ...] = ()
+        while files.setdefault(cuid := cuid_of(session, source, output, (*plan.added, *more)), file) != file:
+            more = (*more, "another source")
+        cuids[source] = cuid
+    return cuids
 
 
 def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -> Graph:
@@ -78,7 +92,7 @@ def _compiles(session: Session, plan: ProgramPlan, sources: list[SourceGraph]) -
         tuple(unit for one in sources for unit in one.units()),
         "",
         grow=lambda end: [action for one in sources for action in one.following(end)],
-        printed=tuple(slot for one in sources for slot in one.slots),
+        printed=tuple(slot for one in sources for slot in one.texts.values()),
         rules=tuple(rules),
     )
 
@@ -102,7 +116,7 @@ def _printed(session: Session, plan: ProgramPlan, sources: list[SourceGraph], li
     driver (a link within the linker wrapper, the host link) come last."""
     written: dict[str, Slot] = {one.object: (one.object,) for one in plan.compiles if isinstance(one, Other)}
     for source in sources:
-        written |= dict(zip(source.plan.made, source.slots, strict=True))
+        written |= source.texts
     written |= {_written_by(session, action): (action.id,) for action in linking.actions}
     return tuple(written[name] for name in dict.fromkeys([*plan.order, *written]) if name in written)
 

@@ -42,6 +42,7 @@ from hipcache.model import (
 )
 from hipcache.planners.device_code import DeviceCode, marked, words
 from hipcache.planning import auxiliary, units
+from hipcache.planning.cc1 import Role
 from hipcache.planning.frontend import FrontEnd
 from hipcache.planning.plan import Plan
 from hipcache.planning.units import ObjectUnit, Units
@@ -65,9 +66,10 @@ class SourceGraph:
 
     @property
     def devices(self) -> list[DeviceCode]:
+        names = [(f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}") for unit in self.cut.devices]
         return [
-            DeviceCode(unit, f"{unit.arch}{self.of}", f"{self._stem}{_file(unit.arch)}", self.turn + number)
-            for number, unit in enumerate(self.cut.devices)
+            DeviceCode(unit, *name, self._turn(unit.obj), self._turn(unit.code))
+            for unit, name in zip(self.cut.devices, names, strict=True)
         ]
 
     @property
@@ -78,6 +80,14 @@ class SourceGraph:
     def slots(self) -> tuple[Slot, ...]:
         """The passes in the plan's order."""
         return (*(device.passes for device in self.devices), *([(_HOST + self.of,)] if self.cut.host else []))
+
+    @property
+    def texts(self) -> dict[str, Slot]:
+        """The passes and links whose text the user reads, by what they write, in the order of the driver's jobs."""
+        written = {one.unit.code: one.lto for one in self.devices if one.lto}
+        written |= {one.unit.obj: one.passes for one in self.devices}
+        written |= {self.plan.host.value(Role.OUTPUT): self.slots[-1]} if self.plan.host else {}
+        return dict(sorted(written.items(), key=lambda item: self._turn(item[0])))
 
     @property
     def outputs(self) -> list[Output]:
@@ -169,9 +179,14 @@ class SourceGraph:
             turn=self._last,
         )
 
+    def _turn(self, output: str) -> int:
+        """That of the job which writes it. (A program's objects lie elsewhere than the driver's; they are the last.)"""
+        order = self.plan.order
+        return self.turn + (order.index(output) if output in order else len(order))
+
     @property
     def _last(self) -> int:
-        return self.turn + len(self.cut.devices)
+        return self._turn(self.plan.host.value(Role.OUTPUT) if self.plan.host else "")
 
     def units(self) -> Iterator[Unit]:
         of_source = f" of '{self.plan.first.source}'" if self.several else ""
@@ -213,7 +228,7 @@ def graph(source: SourceGraph) -> Graph:
         paths[0],
         plan.messages,
         source.following,
-        source.slots,
+        tuple(source.texts.values()),
         dependency_rules(session, [source]),
     )
 

@@ -54,7 +54,9 @@ def _device_link(
 ) -> Action:
     parts: list[tuple[str, Word]] = [*tools, *(("option", word) for word in plan.options), ("arch", arch)]
     command: list[Word] = [plan.job.program, *plan.options, f"--linker-path={nothing}"]
-    command += [("--device-linker=-o", Ref(CODE)), "-o", os.path.basename(plan.output)]
+    # Where clang writes: lld's last word until 19, clang's since (the driver puts lld's own in the end).
+    chooser = "--device-compiler=-o" if plan.by_compiler else "--device-linker=-o"
+    command += [(chooser, Ref(CODE)), "-o", os.path.basename(plan.output)]
     inputs: list[tuple[str, Source]] = []
     for number, file in enumerate(files):
         content = file.of(arch)

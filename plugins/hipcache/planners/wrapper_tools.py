@@ -21,6 +21,9 @@ def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
     words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={TRIPLE}", f"-mcpu={processor}"]
     words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
+    words += [
+        word.partition("=")[2].partition("=")[2] for word in plan.options if word.startswith("--device-compiler=")
+    ]
     runner, cwd = session.jobs.runner, session.command.cwd
     _, said = driver.answer(words, words, cwd, session.engine, runner, lambda: session.jobs.workdir)
     jobs, messages = split(said.text)

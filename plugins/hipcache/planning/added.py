@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
+from hipcache.planning import cuid
 from hipcache.planning.configuration_files import words_of
-from hipcache.planning.driver_options import chooses_cuid
+from hipcache.planning.driver_options import ARCHS, chooses_cuid
 from hipcache.planning.streams import names_stream
 
 # Options that certainly take no other word.
@@ -19,10 +20,18 @@ _WIDTH = "-fmessage-length="
 def options(text: str, environ: Mapping[str, str]) -> list[str]:
     """Options that are not in the command: of the configuration files that the plan's banner names, and of
     CCC_OVERRIDE_OPTIONS."""
-    words = _edited(_edits(environ))
-    for name in re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE):
-        words += words_of(name)
-    return words
+    return _edited(_edits(environ)) + _configured(text)
+
+
+def counted(text: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    """What counts of these in a CUID. Edits are taken as they are: some take options away."""
+    edits = (f"edit {edit}" for edit in _edits(environ) if edit and not edit[1:].startswith(ARCHS))
+    return (*cuid.options(_configured(text), cwd), *edits)
+
+
+def _configured(text: str) -> list[str]:
+    names = re.findall(r"^Configuration file: (.*)$", text, re.MULTILINE)
+    return [word for name in names for word in words_of(name)]
 
 
 def kept(ours: Sequence[str], text: str, environ: Mapping[str, str]) -> list[str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
-from hipcache.planning import assembler, auxiliary, colours, driver, plan
+from hipcache.planning import added, assembler, auxiliary, colours, driver, offload_plan, plan
 from hipcache.planning.assembler import AssemblerJob
 from hipcache.planning.command import Command, messages_file
 from hipcache.planning.driver_options import SERIALIZE, why_passed_through
 from hipcache.planning.jobs import split
+from hipcache.planning.offload_plan import DryRuns
 from hipcache.planning.plan import Plan
 from hipcache.processes.runner import Runner
 from hipcache.values import dataclass, replace
@@ -19,11 +21,13 @@ from hipcache.values import dataclass, replace
 
 @dataclass(frozen=True)
 class Asked:
-    """The plan, the path of the driver, and every path that the driver looked at (empty if unknown)."""
+    """The plan, the path of the driver, and every path that the driver looked at (empty if unknown). `added`: what
+    counts in a CUID of options that are not in the command."""
 
     plan: Plan
     program: str
     observations: driver.Observations
+    added: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,14 @@ def ask(
     ours = [*messages_as.options, *([f"-cuid={cuid}"] if cuid else [])]
     program, words, found = driver.answer_with(ours, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, _why_passed_through)
+    more = added.counted(found.text, engine.environ, command.cwd)
     text = driver.as_typed(found.text, words, command)
     text = driver.with_messages_to(text, messages) if messages else text
-    parsed = plan.parse(text, command.side)
+    wrapper = DryRuns(engine, runner, command.cwd, scratch)
+    parsed = plan.parse(text, command.side, partial(offload_plan.flat, asked=wrapper))
     auxiliary.check(parsed, command.path)
-    return Asked(parsed, program, messages_as.beside(found.observations))
+    looked = () if wrapper.looked is None else (*found.observations, *wrapper.looked)
+    return Asked(parsed, program, messages_as.beside(looked if found.observations else ()), more)
 
 
 def _why_passed_through(option: str) -> str:

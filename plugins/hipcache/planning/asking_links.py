@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.planning import added, colours, driver, link_plan, program_plan, tools, wrapper_plan
+from hipcache.planning import added, colours, driver, link_plan, offload_plan, program_plan, tools, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
 from hipcache.planning.driver_options import (
     chooses_cuid,
@@ -14,6 +15,7 @@ from hipcache.planning.driver_options import (
     why_passed_through_in_program,
 )
 from hipcache.planning.link_plan import LinkPlan
+from hipcache.planning.offload_plan import DryRuns
 from hipcache.planning.program_plan import ProgramPlan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.processes.runner import Runner
@@ -27,18 +29,19 @@ def ask_program(
     relocatable device code as `ask_link`."""
     if is_relocatable(command.arguments):
         text = _ask_anew(command, engine, runner, columns, scratch(), why_passed_through_in_program)
-        return _with_own_cuid(program_plan.parse_relocatable(text, command.side), text, engine)
+        return _with_options(program_plan.parse_relocatable(text, command.side), text, command, engine)
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=scratch)
     _, words, found = driver.answer_with(messages_as.options, command, engine, runner, scratch)
     driver.check_options(found.text, engine.environ, why_passed_through_in_program)
-    return _with_own_cuid(
-        program_plan.parse(driver.as_typed(found.text, words, command), command.side), found.text, engine
-    )
+    flat = partial(offload_plan.flat, asked=DryRuns(engine, runner, command.cwd, scratch))
+    plan = program_plan.parse(driver.as_typed(found.text, words, command), command.side, flat)
+    return _with_options(plan, found.text, command, engine)
 
 
-def _with_own_cuid(plan: ProgramPlan, text: str, engine: Engine) -> ProgramPlan:
-    """The plan with the user's choice of a CUID that is not in the command."""
-    return replace(plan, own_cuid=any(map(chooses_cuid, added.options(text, engine.environ))))
+def _with_options(plan: ProgramPlan, text: str, command: Command, engine: Engine) -> ProgramPlan:
+    """The plan with options that are not in the command."""
+    own_cuid = any(map(chooses_cuid, added.options(text, engine.environ)))
+    return replace(plan, own_cuid=own_cuid, added=added.counted(text, engine.environ, command.cwd))
 
 
 def ask_link(

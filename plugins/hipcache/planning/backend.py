@@ -61,9 +61,10 @@ _DROPPED = pattern(
 # A back end that reads bitcode has no source lines for remarks, and its module is named after the bitcode's file:
 # AddressSanitizer writes that name into the code.
 _IN_ONE_STEP = ("-R", "-fsanitize", "-fprofile", "-ffat-lto-objects")
+# By ThinLTO the module gets a summary and a hash of the source's text.
 # With -ffp-contract=fast (by clang 19 also -ffast-math) the code generator fuses what the pragma or a device library
 # keeps apart. That is one of the language options: a back end that reads bitcode does not fuse them.
-_FUSING = {("-ffp-contract=fast",), ("-ffp-contract", "fast")}
+_WHOLE = {("-flto=thin",), ("-ffp-contract=fast",), ("-ffp-contract", "fast")}
 
 
 def options(given: Iterable[Option]) -> list[Option]:
@@ -73,7 +74,7 @@ def options(given: Iterable[Option]) -> list[Option]:
 
 def shows_bitcode(given: Iterable[Option]) -> bool:
     """Would two steps with bitcode in between change the code object or the messages?"""
-    return any(option.name.startswith(_IN_ONE_STEP) or option.text in _FUSING for option in given)
+    return any(option.name.startswith(_IN_ONE_STEP) or option.text in _WHOLE for option in given)
 
 
 def warns(given: Iterable[Option]) -> bool:

@@ -56,7 +56,7 @@ _NAMES = {
     Role.DEPENDENCIES: "-dependency-file -MT -MQ",
     Role.PRESENTATION: "-fmessage-length",
     Role.BITCODE: "-mlink-builtin-bitcode -mlink-bitcode-file",
-    Role.GPUBINARY: "-fcuda-include-gpubinary",
+    Role.GPUBINARY: "-fcuda-include-gpubinary -foffload-include-binary",
     Role.SEARCH: "-I -isystem -iquote -idirafter -internal-isystem -internal-externc-isystem -cxx-isystem -c-isystem",
     Role.INCLUDE: "-include -imacros",
     Role.MACRO: "-D -U",

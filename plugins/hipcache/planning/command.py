@@ -77,7 +77,6 @@ class Command:
     cwd: str
     source: str
     output: str
-    macros: tuple[str, ...]
     own_cuid: bool
     unwrapped: tuple[Unwrapped, ...] = ()
     part_of: tuple[str, ...] = ()
@@ -107,9 +106,9 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
     """Raises PassThrough, with a reason of `outcome.REASONS`, for all that is not one HIP source to one object."""
     arguments = expand(argv[1:], cwd)
     sources: list[tuple[str, str]] = []
-    language, output, macros, compiles, own_cuid = "", "", [], False, False
+    language, output, compiles, own_cuid = "", "", False, False
     refused: list[tuple[str, str]] = []
-    for _, word, value in _words(arguments):
+    for _, word, value in words_of(arguments):
         if not word:
             sources.append((value, language))
             continue
@@ -119,23 +118,15 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
             refused.append((reason, option))
         if _sets_language(word):
             language = _language(word, value)
-        elif word in ("-o", "--output"):
-            output = value
-        elif word.startswith("--output="):
-            output = word.partition("=")[2]
-        elif word.startswith("-o") and not word.startswith(("-object", "-objc")):
-            output = word[2:]
+        elif (named := output_in(word, value)) is not None:
+            output = named
         elif word in COMPILES:
             compiles = True
-        elif word in ("-D", "-U"):
-            macros.append(word + value)
-        elif word.startswith(("-D", "-U")):
-            macros.append(word)
         elif chooses_cuid(word):
             own_cuid = True
     if not compiles and links_device_code(arguments) and not any(is_hip(*source) for source in sources):
         _refuse_link(arguments, cwd, environ)
-        return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", (), own_cuid=True)
+        return Command(argv, typed or argv, arguments, cwd, "", output or "a.out", own_cuid=True)
     assembles = assembler.assembles(arguments, sources, cwd)
     _refuse_programs(argv[0], sources)
     _refuse(arguments, sources, compiles=compiles, assembles=assembles, refused=refused, output=output, environ=environ)
@@ -147,9 +138,9 @@ def parse(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], *, typed:
         refuse_options(arguments, why_passed_through_in_program)
         source = next(name for name, language in sources if is_hip(name, language))
         output = output or "a.out"
-        return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, makes_program=True)
+        return Command(argv, typed or argv, arguments, cwd, source, output, own_cuid, makes_program=True)
     source = sources[0][0]
-    return Command(argv, typed or argv, arguments, cwd, source, output, tuple(macros), own_cuid, assembles=assembles)
+    return Command(argv, typed or argv, arguments, cwd, source, output, own_cuid, assembles=assembles)
 
 
 def parse_each(
@@ -171,7 +162,7 @@ def parse_each(
 
 def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Without the other sources, and without a language option after the source (the driver would warn about it)."""
-    words = list(_words(argv[1:]))
+    words = list(words_of(argv[1:]))
     places = [at + 1 for at, word, _ in words if not word]
     languages = {place for at, word, _ in words if word in _LANGUAGES for place in (at + 1, at + 2)}
     languages |= {at + 1 for at, word, _ in words if word.startswith(("-x", "--language="))}
@@ -180,7 +171,16 @@ def _one_source_each(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield tuple(word for at, word in enumerate(argv) if at not in left_out)
 
 
-def _words(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+def output_in(word: str, value: str) -> str | None:
+    """The output that an option names; `value`: the next word. None if it names none."""
+    if word in ("-o", "--output"):
+        return value
+    if word.startswith("--output="):
+        return word.partition("=")[2]
+    return word[2:] if word.startswith("-o") and not word.startswith(("-object", "-objc")) else None
+
+
+def words_of(arguments: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
     """(index, option, its value if that is the next word), or of an input (index, "", name)."""
     words = iter(enumerate(arguments))
     for at, word in words:
@@ -209,7 +209,7 @@ def _language(word: str, value: str) -> str:
 
 def messages_file(argv: Sequence[str]) -> tuple[int, str]:
     """Index and name of the file that gets all messages (the last one counts); (0, "") if there is none."""
-    named = [(at + 2, value) for at, word, value in _words(tuple(argv[1:])) if word in SERIALIZE]
+    named = [(at + 2, value) for at, word, value in words_of(tuple(argv[1:])) if word in SERIALIZE]
     return named[-1] if named else (0, "")
 
 
@@ -285,7 +285,7 @@ def compiles_and_links(arguments: tuple[str, ...]) -> bool:
     if not COMPILES.isdisjoint(arguments) or any(map(why_passed_through_in_program, arguments)):
         return False
     language = ""
-    for _, word, value in _words(arguments):
+    for _, word, value in words_of(arguments):
         if _sets_language(word):
             language = _language(word, value)
         elif not word and is_hip(value, language):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hipcache.engine import Engine
-from hipcache.errors import JobFailed, PassThrough
+from hipcache.errors import JobFailed, PassThrough, in_words
 from hipcache.patterns import pattern
 from hipcache.planning import added, answers, tools
 from hipcache.planning.answers import Answer
@@ -148,7 +148,7 @@ def run(program: str, argv: list[str], engine: Engine, runner: Runner, cwd: Path
     try:
         traced = runner.trace(argv, cwd=cwd, env=env, program=program)
     except OSError as error:
-        raise PassThrough("driver", str(error)) from error
+        raise PassThrough("driver", in_words(error)) from error
     answer = traced.ended
     observations = observe.observations(traced.observed, str(cwd), ignore=str(scratch), started=started)
     if answer.status != 0:

@@ -56,6 +56,8 @@ _LEFT = """
     compiler_option     -cuid=
 """
 
+ARCHS = ("--offload-arch=", "--no-offload-arch=", "--cuda-gpu-arch=", "--no-cuda-gpu-arch=")
+
 # Names a file for all messages. The driver removes it when it starts, also where it only plans, and in the end puts in
 # what it has had to say itself (clang/lib/Frontend/SerializedDiagnosticPrinter.cpp).
 SERIALIZE = ("--serialize-diagnostics", "-serialize-diagnostics")

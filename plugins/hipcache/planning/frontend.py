@@ -89,22 +89,20 @@ class FrontEnd:
         """Are its messages of clang's usual format, which `inputs.quoted` understands?"""
         return not any(_OTHER_FORMATS.match(option.text[0]) for option in self.job.options)
 
-    @property
-    def hides_paths(self) -> bool:
+    def hides_paths(self, *, bitcode: bool) -> bool:
         """May a path be in the output where nobody sees it: in compressed debug information, hashed into a name, or (in
-        bitcode) as no row of bytes?"""
+        bitcode) as no row of bytes? `bitcode`: is it a front end's, which is read?"""
         packed = any("-compress-debug-sections" in option.name for option in self.job.options)
-        return packed or self.hides_paths_for_good
+        return packed or self.hides_paths_for_good(bitcode=bitcode)
 
-    @property
-    def hides_paths_for_good(self) -> bool:
+    def hides_paths_for_good(self, *, bitcode: bool) -> bool:
         """The same of an object whose compressed sections are unpacked and looked into (`inputs.packed`)."""
         options = self.job.options
         if self.auxiliary or any(option.name.startswith(_HASHES_PATHS) for option in options):
             return True
         packed = any("-compress-debug-sections" in option.name for option in options)
         unseen = packed and self.job.emits != "-emit-obj"
-        return unseen or self.job.emits == "-emit-llvm-bc" or self._has_bitcode_beside
+        return unseen or (self.job.emits == "-emit-llvm-bc" and not bitcode) or self._has_bitcode_beside
 
     @property
     def embeds(self) -> bool:

@@ -68,7 +68,7 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
     if STANDARD_INPUT in arguments and inputs != [STANDARD_INPUT]:
         raise PassThrough("standard_streams", "standard input beside something else")
     hint = partial(iree_checks.unknown_target, arguments) if checks else no_hint
-    return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], (), own_cuid=True, hint=hint)
+    return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], own_cuid=True, hint=hint)
 
 
 def _is_stream(path: str, cwd: str) -> bool:

@@ -20,11 +20,12 @@ _PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
 
 def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Raises PassThrough if the device linker gets an option that is not the driver's own."""
-    for word in arguments:
-        if not _KNOWN.match(word):
+    for before, word in zip(("", *arguments), arguments, strict=False):
+        if word != "-mllvm" and not _KNOWN.match(word):
             option = _PLUGIN_OPTION.sub("", word, count=1)
             # Without a dash it is one of lld's own: some write files (save-temps, thinlto-index-only, emit-asm).
-            if option == word or not option.startswith("-") or REFUSED_LLVM.search(option):
+            is_llvms = option.startswith("-") and (option != word or before == "-mllvm")
+            if not is_llvms or REFUSED_LLVM.search(option):
                 raise PassThrough("linker_option", word)
     return arguments
 

@@ -18,7 +18,7 @@ Jobs are connected by the files that they read and write, not by their order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
@@ -27,6 +27,11 @@ from hipcache.planning.cc1 import Role
 from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.values import dataclass, replace
+
+_FEATURES = {f"-m{no}{name}": sign + name for name in ("xnack", "sramecc") for no, sign in (("", "+"), ("no-", "-"))}
+
+# From the driver's jobs to those of the shapes above.
+Flat = Callable[[Iterable[tuple[str, ...]]], Iterable[tuple[str, ...]]]
 
 # A link that makes code from bitcode reads it. The link of a compile does not; its key has the content.
 _PROFILE = "-plugin-opt=cs-profile-path="
@@ -53,8 +58,8 @@ class DevicePass:
 @dataclass(frozen=True)
 class Plan:
     """A HIP compile as the driver means to run it. `bundle` writes `bundled`, which the host embeds, or which is the
-    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known); `in_order`:
-    do the passes run as they are listed here, the host's last?"""
+    output. `messages`: what the driver itself said, as printed; `clang`: its major version (0: not known); `order`:
+    what passes and links write, as they run; `in_order`: do the passes run as they are listed here, the host's last?"""
 
     devices: tuple[DevicePass, ...]
     bundle: ToolJob | None
@@ -62,6 +67,7 @@ class Plan:
     host: Cc1Job | None
     messages: str
     clang: int = 0
+    order: tuple[str, ...] = ()
     in_order: bool = True
 
     @property
@@ -78,12 +84,6 @@ class Plan:
     def dependency_file(self) -> str:
         """The dependency file, as the command names it; empty if none is written."""
         return self.first.value(Role.DEPENDENCIES, "-dependency-file")
-
-    @property
-    def made(self) -> tuple[str, ...]:
-        """The output of each pass, the host's last."""
-        host = (self.host.value(Role.OUTPUT),) if self.host else ()
-        return (*(device.code for device in self.devices), *host)
 
     @property
     def links_alone(self) -> bool:
@@ -112,10 +112,11 @@ class Plan:
         return (*devices, self.host.value(Role.OUTPUT)) if self.host else devices
 
 
-def parse(text: str, side: Side = Side.BOTH) -> Plan:
-    """The plan for `side`. Raises PassThrough if the jobs do not have one of the shapes above."""
+def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> Plan:
+    """The plan for `side`. `flat`: see `offload_plan`. Raises PassThrough if the jobs do not have one of the shapes
+    above."""
     jobs, messages = split(text)
-    return of_jobs(jobs, side, messages, clang_version(text))
+    return of_jobs(flat(jobs), side, messages, clang_version(text))
 
 
 def of_jobs(
@@ -128,6 +129,7 @@ def of_jobs(
     hosts: list[Cc1Job] = []
     links: list[ToolJob] = []
     bundles: list[ToolJob] = []
+    order: list[str] = []
     for words in jobs:
         program, arguments = words[0], words[1:]
         name = program.rsplit("/", 1)[-1]
@@ -137,8 +139,10 @@ def of_jobs(
                 raise PassThrough("plan", "a cc1 job without one kind of output")
             (device_cc1 if "-fcuda-is-device" in arguments else hosts).append(job)
             passes_as_run.append(job)
+            order.append(job.value(Role.OUTPUT))
         elif re.match(r"(ld\.)?lld", name):
             links.append(ToolJob(program, arguments))
+            order.append(_link_output(links[-1]))
         elif name.startswith(("clang-offload-bundler", "clang-offload-packager", "llvm-offload-binary")):
             bundles.append(ToolJob(program, arguments))
         else:
@@ -152,13 +156,13 @@ def of_jobs(
     if len({one.arch for one in passes.values()}) != len(passes):
         raise PassThrough("plan", "two device passes of one architecture")
     host, bundle = hosts[0] if hosts else None, bundles[0] if bundles else None
-    plan = Plan(tuple(passes.values()), None, "", host, messages, version)
+    plan = Plan(tuple(passes.values()), None, "", host, messages, version, tuple(order))
     if bundle is None and plan.embeds:
         raise PassThrough("plan", "the host pass embeds a file that no job bundles")
     if bundle is not None:
         targets, inputs, output = _bundle_files(bundle)
-        devices, bundled_host = _device_targets(targets, inputs, passes)
-        plan = Plan(tuple(devices), bundle, output, host, messages, version)
+        bundled_host = _bundled_host(targets, inputs, passes)
+        plan = replace(plan, bundle=bundle, bundled=output)
         if plan.embeds and host and host.value(Role.GPUBINARY) != output:
             raise PassThrough("plan", "the host pass does not embed the bundler's output")
         if bundled_host not in (("/dev/null", "") if plan.embeds or not host else (host.value(Role.OUTPUT),)):
@@ -203,8 +207,11 @@ def _as_run(link: ToolJob, job: Cc1Job) -> ToolJob:
 
 def _arch(job: Cc1Job) -> str:
     """The offload arch (clang's target ID) of a device pass."""
-    features = [o.value for o in job.options if o.name == "-target-feature" and o.value[1:] in ("sramecc", "xnack")]
-    return ":".join([job.value(Role.PLAIN, "-target-cpu"), *sorted(f"{f[1:]}{f[0]}" for f in set(features))])
+    # Since 24 the triple has the processor (amdgpu9.42-amd-amdhsa), and features are options (-mno-xnack).
+    version = job.value(Role.PLAIN, "-triple").partition("-")[0].removeprefix("amdgpu").replace(".", "")
+    words = [o.value if o.name == "-target-feature" else _FEATURES.get(o.name, "") for o in job.options]
+    features = {word for word in words if word[1:] in ("sramecc", "xnack")}
+    return ":".join([job.value(Role.PLAIN, "-target-cpu") or f"gfx{version}", *sorted(f[1:] + f[0] for f in features)])
 
 
 def _check_side(plan: Plan, side: Side, *, unbundled: bool) -> None:
@@ -278,18 +285,16 @@ def _package_files(job: ToolJob) -> tuple[list[str], list[str], str]:
     return targets, inputs, "".join(output)
 
 
-def _device_targets(
-    targets: list[str], inputs: list[str], passes: dict[str, DevicePass]
-) -> tuple[list[DevicePass], str]:
-    """The device passes in the bundle's order, and its host part."""
-    devices, host, rest = [], "", dict(passes)
+def _bundled_host(targets: list[str], inputs: list[str], passes: dict[str, DevicePass]) -> str:
+    """The bundle's host part. All else in it must be the device passes'."""
+    host, rest = "", set(passes)
     for target, path in zip(targets, inputs, strict=True):
         if target.startswith("host-"):
             host = path
         elif path in rest:
-            devices.append(rest.pop(path))
+            rest.remove(path)
         else:
             raise PassThrough("plan", f"no device pass writes what is bundled for '{target}'")
     if rest:
         raise PassThrough("plan", "a device pass whose output is not bundled")
-    return devices, host
+    return host

@@ -28,7 +28,7 @@ from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.driver_options import Side
 from hipcache.planning.jobs import Cc1Job, ToolJob, clang_version, split
 from hipcache.planning.link_plan import LinkPlan, Unbundle, unbundle, value_after
-from hipcache.planning.plan import Plan
+from hipcache.planning.plan import Flat, Plan
 from hipcache.planning.wrapper_plan import WrapperPlan
 from hipcache.values import dataclass, replace
 
@@ -50,7 +50,7 @@ class ProgramPlan:
     """A program as the driver means to make it. `compiles`: one for each source, in the driver's order; `link` reads
     what they write. Device links are without `libraries`, in which there must be no device code for them. `messages`:
     what the driver itself said; `order`: what jobs write, in the order in which the driver runs them. `own_cuid`: the
-    user has chosen it, elsewhere than in the command."""
+    user has chosen it, elsewhere than in the command. `added`: as of `Asked`."""
 
     compiles: tuple[Plan | Other, ...]
     libraries: tuple[Unbundle, ...]
@@ -59,6 +59,7 @@ class ProgramPlan:
     messages: str
     order: tuple[str, ...]
     own_cuid: bool = False
+    added: tuple[str, ...] = ()
 
     @property
     def sources(self) -> tuple[Plan, ...]:
@@ -71,9 +72,10 @@ class ProgramPlan:
         return isinstance(self.link, ToolJob)
 
 
-def parse(text: str, side: Side = Side.BOTH) -> ProgramPlan:
-    """Raises PassThrough if the jobs do not have the shape above."""
+def parse(text: str, side: Side = Side.BOTH, flat: Flat = list) -> ProgramPlan:
+    """`flat`: see `offload_plan`. Raises PassThrough if the jobs do not have the shape above."""
     jobs, messages = split(text)
+    jobs = [*flat(jobs)]
     version = clang_version(text)
     compiles: list[Plan | Other] = []
     libraries: list[Unbundle] = []

@@ -8,8 +8,8 @@ Host output that is bitcode or assembly (-flto) has no gap. The host unit then t
 code objects.
 
 A device pass that ends in bitcode or assembly (-fgpu-rdc, -emit-llvm, -S) is one step, because two steps would change
-names and numbers of values in its output. The object is then the bundle of all passes' outputs. With device LTO
-(-foffload-lto) the plan's own pass ends in bitcode, and lld alone is the back end.
+names and numbers of values in its output. The object is then the bundle of all passes' outputs. With device LTO (the
+new offload driver, -foffload-lto) the back end ends in bitcode, too, and lld makes the code.
 
 hipcache runs exactly the command that it keys. Whatever is not in a key (output paths, headers of a back end that reads
 bitcode) is not in the command, either, or cannot affect the output.
@@ -33,14 +33,14 @@ from hipcache.planning.plan import DevicePass, Plan
 from hipcache.planning.tools import which
 from hipcache.values import dataclass
 
-_USUAL = "-fcuda-include-gpubinary"
+_USUAL = ("-fcuda-include-gpubinary", "-foffload-include-binary")
 _OBJCOPY = "llvm-objcopy"
 
 
 @dataclass(frozen=True)
 class DeviceUnit:
-    """The code of one offload arch. `by_lto`: its link is the back end; `in_one_step`: two steps would change the
-    output."""
+    """The code of one offload arch. `by_lto`: its link makes the code, from optimized bitcode; `in_one_step`: two steps
+    would change the output."""
 
     arch: str
     front: FrontEnd
@@ -127,7 +127,9 @@ def cut(plan: Plan, identities: Identities, files: Files, environ: Mapping[str, 
 def _host(host: Cc1Job, parts: KeyParts) -> FrontEnd:
     # The option that embeds a fat binary names a temporary file, so it is in no key.
     embeds = [option.name for option in host.options if option.role is Role.GPUBINARY] or ["none"]
-    return parts.front("host", host, [] if embeds == [_USUAL] else [("fat binary", " ".join(embeds))])
+    return parts.front(
+        "host", host, [] if len(embeds) == 1 and embeds[0] in _USUAL else [("fat binary", " ".join(embeds))]
+    )
 
 
 def _object(plan: Plan, bundle: ToolJob, parts: KeyParts, files: Files, environ: Mapping[str, str]) -> ObjectUnit:
@@ -151,12 +153,11 @@ def _bundler_variables(environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
 
 def _device(one: DevicePass, parts: KeyParts) -> DeviceUnit:
     link = parts.link(one.link, {one.obj: "object", one.code: "code object"}) if one.link else []
-    back = parts.back(one.compile)
     auxiliary = any(option.role is Role.AUXILIARY for option in one.compile.options)
     by_option = auxiliary or backend.shows_bitcode(one.compile.options)
-    by_lto = one.by_lto and not auxiliary
-    in_one_step = not by_lto and (by_option or one.compile.emits != "-emit-obj")
+    in_one_step = by_option or not (one.by_lto or one.compile.emits == "-emit-obj")
     steps = [("steps", "one")] if in_one_step else []
     # The linker's part is in the front end's key too: its messages are kept there.
     front = parts.front("device", one.compile, [*link, *steps])
-    return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, by_lto, tuple(back), tuple(link))
+    back = tuple(parts.back(one.compile))
+    return DeviceUnit(one.arch, front, one.link, one.obj, one.code, in_one_step, one.by_lto, back, tuple(link))

@@ -18,14 +18,16 @@ from hipcache.planning.cc1 import REFUSED_LLVM
 from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
-_VERSIONS = (19,)
+_VERSIONS = (19, 20, 21, 22, 23, 24)
 # Options that each device link gets unchanged.
-_OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug)$")
+_OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug|device-compiler=.*|should-extract=.*)$")
 # Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
 _OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
 # Of these, what the bundle of the code objects depends on.
 _OF_BUNDLE = pattern(r"--compress")
 _LINKER = "--linker-path="
+# Since 22 an option of LLVM's own comes in two such words.
+_TO_LINKER = "--device-linker="
 # Stands in the host linker's words for what the wrapper makes.
 _HOLDER = "\0the object that registers the code objects"
 # Of LLVM's own options, those that may count what is done in a process: the wrapper's is one for all archs.
@@ -64,6 +66,11 @@ class WrapperPlan:
     output: str
     messages: str
 
+    @property
+    def by_compiler(self) -> bool:
+        """Do options for the device's compiler, which links, stand among the wrapper's? (Since 22.)"""
+        return any(word.startswith("--device-compiler=") for word in self.options)
+
     def host_link(self, holder: str) -> list[str]:
         """The command of the host's linker, where `holder` is the object that registers the code objects."""
         return [holder if word == _HOLDER else word for word in self.host]
@@ -100,14 +107,16 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
         if word == "-o":
             output = next(words, "")
             ours += [output, _HOLDER]
+        elif word.startswith(_TO_LINKER) and word.endswith("=-mllvm"):
+            value = next(words, "")
+            _check_llvm(value.removeprefix(_TO_LINKER).partition("=")[2])
+            options += [word, value]
+            ours = []
         elif word in ("-mllvm", "-rpath", "--rpath"):
             value = next(words, "")
             ours.append(value)
             if word == "-mllvm":
-                if REFUSED_LLVM.search(value):
-                    raise PassThrough("linker_option", f"-mllvm {value}")
-                if _COUNTING.search(value):
-                    raise PassThrough("linker_option", f"-mllvm {value}, which may count across all architectures")
+                _check_llvm(value)
                 options += ours
                 ours = []
         elif _OF_DEVICES.match(word) or _OF_WRAPPER.match(word):
@@ -141,3 +150,10 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
         output,
         messages,
     )
+
+
+def _check_llvm(option: str) -> None:
+    if not option.startswith("-") or REFUSED_LLVM.search(option):
+        raise PassThrough("linker_option", f"-mllvm {option}")
+    if _COUNTING.search(option):
+        raise PassThrough("linker_option", f"-mllvm {option}, which may count across all architectures")

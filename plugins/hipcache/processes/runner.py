@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from hipcache.native import aside, observing
-from hipcache.native.observing import Observing
+from hipcache.native import Observing, aside
 from hipcache.processes import SIGNALS, observe
 from hipcache.processes.observe import Reached
 from hipcache.values import dataclass
@@ -232,9 +231,9 @@ class SubprocessRunner:
         self, program: str, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, stderr: int
     ) -> tuple[Traced | None, str]:
         """The trace; or None, and why the process was not run."""
-        one = observing.new()
-        if one is None or signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-            return None, observing.NO_LIBRARY
+        if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+            return None, "SIGCHLD is ignored"
+        one = Observing()
         begun = time.monotonic()
         with ExitStack() as opened:
             try:

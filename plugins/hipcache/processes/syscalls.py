@@ -35,7 +35,7 @@ class Call:
 
 EXEC = Call(READ, 0)
 CHDIR = Call("chdir", 0)
-SOCKET, CONNECT = Call("socket", -1), Call("connect", 1)  # see `sockets`
+SOCKET, CONNECT = Call("socket", -1), Call("connect", 1)  # see `watch`
 _NOFOLLOW = 0x100
 _X86_64 = {
     2: Call(READ, 0, flags=1),  # open

@@ -46,7 +46,6 @@ from hipcache.processes.ptrace import (
     words_of,
     working_directory,
 )
-from hipcache.processes.sockets import check_socket, connected_to
 from hipcache.processes.syscalls import (
     AT_FDCWD,
     CHDIR,
@@ -68,6 +67,13 @@ from hipcache.values import dataclass, field
 # When bash starts, it sees whether it has a terminal (`check_dev_tty` in shell.c), and closes it at once. What a script
 # opens to be read and written has O_CREAT, too, and no O_NONBLOCK.
 _TERMINAL, _BASHS_LOOK = "/dev/tty", os.O_RDWR | os.O_NONBLOCK
+
+# The one thing for which a process may have a socket: to ask for users' names where nobody answers. bash wants to know
+# the user's shell if SHELL is not set, as in many containers, and the C library asks nscd(8) before it reads
+# /etc/passwd.
+_UNIX, _STREAM, _TYPE = 1, 1, 0xF  # AF_UNIX, SOCK_STREAM, and the bits of a type that are no flags
+_FAMILY = 2  # bytes of sockaddr_un (unix(7)) before its path
+_NAMES = ("/run/nscd/socket", "/var/run/nscd/socket")
 
 Wanted = Callable[[tuple[str, ...]], bool]
 _Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]]
@@ -230,9 +236,9 @@ class _Watched:
             raise Unobservable(f"it makes system call {number}")
         if call in (SOCKET, CONNECT):
             if call == SOCKET:
-                check_socket(arguments)
+                _check_socket(arguments)
             else:
-                self._note(pid, STAT, connected_to(self._ptrace, pid, arguments))
+                self._note(pid, STAT, _connected_to(self._ptrace, pid, arguments))
             self._ptrace.request(CONT, pid)
             return
         raw = self._ptrace.string(pid, arguments[call.path])
@@ -298,3 +304,17 @@ class _Watched:
             self._live.discard(pid)
             self._becoming.pop(pid, None)
         return pid, status
+
+
+def _check_socket(arguments: Sequence[int]) -> None:
+    """`arguments` of socket(2): one that can say nothing before it is connected. Raises Unobservable."""
+    if arguments[0] != _UNIX or arguments[1] & _TYPE != _STREAM:
+        raise Unobservable("it asks another process")
+
+
+def _connected_to(ptrace: Ptrace, pid: int, arguments: Sequence[int]) -> str:
+    """`arguments` of connect(2): the path of a socket that is not there. Raises Unobservable."""
+    name = ptrace.string(pid, arguments[1] + _FAMILY) if arguments[2] > _FAMILY else ""
+    if name not in _NAMES or os.path.lexists(name):
+        raise Unobservable("it asks another process")
+    return name

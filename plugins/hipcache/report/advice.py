@@ -48,6 +48,7 @@ ADVICE = {
     "unobserved": "allow seccomp and ptrace in the container or sandbox; 'hipcache doctor' shows what is missing",
     "store": "run 'hipcache doctor' to see what is wrong",
     "store_full": "free some space, lower HIPCACHE_MAX_SIZE, or move HIPCACHE_DIR to another disk",
+    "native": "reinstall hipcache (in a checkout: pip install -e .)",
     "limits": "raise the limit (ulimit -a), or start fewer compiles at once",
     "temporary_directory": "set TMPDIR to a writable directory",
     "internal": _ASK,

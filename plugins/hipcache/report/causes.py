@@ -11,7 +11,7 @@ from hipcache.report.history import Record, UnitRecord
 _MOST_FILES = 4
 RECACHED = "HIPCACHE_RECACHE is set: no hits are served"
 FIRST_COMPILE = "first compile of this object with this store"
-_OTHER_CUID = "the CUID changed (different macros, or a different source or object name)"
+_OTHER_CUID = "the CUID changed (different options, or a different source or object name)"
 # Begins the names of inputs that are variables (`planners/iree_surroundings`).
 _VARIABLE = "variable "
 _BUNDLED = "the code objects are bundled differently"

@@ -7,7 +7,6 @@ A compile that is served says nothing, whatever the conditions are.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from hipcache import native
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
-from hipcache.errors import ConfigError, PassThrough, StoreError
+from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
 from hipcache.store import access, seal, space
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, Layout
@@ -28,19 +27,18 @@ KINDS = {
     "store_not_writable": "nothing new is cached, and compiles are not counted",
     "store_full": "nothing new is cached, and compiles may not be counted",
     "store_divided": "nothing new is cached",
-    "native_outdated": "hits are slower, and less is shared",
+    "native": "nothing is cached",
     "remote": "results are not shared",
     "executor": "everything is compiled on this machine",
     "locked": "compiles wait, and some units are compiled twice",
-    "native_missing": "hits are slower, and less is shared",
 }
 _WRITABLE = "correct its owner and permissions, or set HIPCACHE_DIR to a directory that you can write to"
+_REMOUNT = "set HIPCACHE_READONLY=1 to use what is stored there, or HIPCACHE_DIR to a directory that you can write to"
 _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
 _NO_MOUNT = "mount the whole store instead, or set HIPCACHE_DIR to another directory"
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
-_AGAIN = "reinstall hipcache (in a checkout: pip install -e .)"
 
 
 @dataclass(frozen=True)
@@ -157,10 +155,10 @@ def owned_by_others(settings: Config) -> str:
 
 
 def of_native() -> Iterator[Condition]:
-    if native.is_outdated():
-        yield Condition("native_outdated", native.OUTDATED, _AGAIN)
-    elif native.load() is None and _launcher_is_native():
-        yield Condition("native_missing", f"the native library '{native.PATH}' cannot be loaded", _AGAIN)
+    try:
+        native.load()
+    except LibraryError as error:
+        yield Condition("native", error.message, error.hint)
 
 
 def _denied(place: str) -> tuple[str, str] | None:
@@ -181,14 +179,20 @@ def _denied(place: str) -> tuple[str, str] | None:
         if not os.path.isdir(path):
             return f"'{path}' is not a directory", _WRITABLE
         if not os.access(path, os.W_OK | os.X_OK):
-            return f"'{path}' {_owned(path)}", _WRITABLE
+            return f"'{path}' {_owned(path)}", _REMOUNT if _is_read_only(path) else _WRITABLE
     return None
 
 
+def _is_read_only(path: str) -> bool:
+    with suppress(OSError):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
+
+
 def _owned(path: str) -> str:
+    if _is_read_only(path):
+        return "is on a file system that is mounted read-only"
     try:
-        if os.statvfs(path).f_flag & os.ST_RDONLY:
-            return "is on a file system that is mounted read-only"
         status = os.stat(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
@@ -210,16 +214,3 @@ def _user(number: int) -> str:
         return f"'{pwd.getpwuid(number).pw_name}'"
     except KeyError:
         return f"user {number}"
-
-
-def _launcher_is_native() -> bool:
-    """Was hipcache built with its C parts? Then the program beside this one is no script."""
-    here = os.path.dirname(os.path.realpath(sys.argv[0]))
-    outside = os.path.normpath(os.path.join(here, "../../bin"))
-    for directory in dict.fromkeys((here, outside, os.path.dirname(sys.executable))):
-        try:
-            with open(os.path.join(directory, "hipcache"), "rb") as program:
-                return program.read(4) == b"\x7fELF"
-        except OSError:
-            continue
-    return False

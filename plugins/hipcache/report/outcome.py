@@ -125,6 +125,7 @@ REASONS = {
     "unobserved": "compiled, not stored: hipcache cannot observe here which files the compiler reads",
     "store": "the store cannot be used",
     "store_full": "the disk of the store is full",
+    "native": "the native library of hipcache cannot be used",
     "limits": "the process has reached a limit (open files, processes, memory)",
     "temporary_directory": "the directory for temporary files (TMPDIR) cannot be used",
     "internal": "an error in hipcache itself",

@@ -77,7 +77,8 @@ def record(
     if config.log or config.stats_log:
         from hipcache.report import stats_log  # only for who wants one
 
-        began, now = _began() if began is None else began, time.time()
+        now = time.time()
+        began = now - _age() if began is None else began
         line = partial(
             stats_log.line, end, began=began, now=now, cwd=cwd, path=told.object if told else _output(command)
         )
@@ -102,7 +103,8 @@ def indirect(config: Config, told: Record, why: str) -> None:
 
 
 def _took(began: float | None) -> float:
-    return max(0.0, time.time() - (_began() if began is None else began))
+    """Of a compile; no longer than this process is there, whatever became of the clock."""
+    return min(_age(), max(0.0, time.time() - began)) if began is not None else _age()
 
 
 def served(config: Config, counted: bytes, command: Sequence[str], cwd: str, began: float) -> None:
@@ -128,14 +130,20 @@ def _output(command: Sequence[str]) -> str:
     return next(iter(command[command.index("-o") + 1 :]), "") if "-o" in command else ""
 
 
-def _began() -> float:
-    """When this process was started (also as the native launcher), in seconds of the epoch."""
+def _age() -> float:
+    """Seconds since this process was started (also as the native launcher); 0 if that is not known.
+
+    By the clock, which libfaketime makes another one, or by the kernel's file, which lxcfs makes that of a container
+    (less than the start of a process, which counts from the start of the machine)."""
     try:
         with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])  # proc(5): starttime, since the system began
+        with open("/proc/uptime", encoding="ascii") as file:
+            uptime = float(file.read().split()[0])
     except (OSError, ValueError, IndexError):
-        return time.time()
-    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+        return 0.0
+    ages = (now - ticks / os.sysconf("SC_CLK_TCK") for now in (time.clock_gettime(time.CLOCK_BOOTTIME), uptime))
+    return min((age for age in ages if age >= 0), default=0.0)
 
 
 def log(config: Config, text: str) -> None:

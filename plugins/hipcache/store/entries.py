@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from hipcache.disk.confined import Confined
-from hipcache.disk.steady import Steady
+from hipcache.disk.confined import Confined, Steady
 from hipcache.store import scratch
 from hipcache.store.layout import TMP, DamagedEntry, charge, make, open_entry, random_name, write_all
 from hipcache.store.ledger import Book, Ledger

@@ -1,9 +1,8 @@
 """The local store: a directory that any number of threads, processes and containers of one host share.
 
-What lies where, and why, is in layout.py; entries.py puts, reads and removes files, and puts.py minds the limit;
-work.py keeps the processes out of each other's way, ledger.py and upkeep.py the store within its limit; clearing.py
-empties it; scratch.py holds what is not finished; notes.py what is small and can be lost; output.py writes into the
-build tree. All of them reach the disk through `confined`.
+What lies where, and why, is in layout.py; entries.py puts, reads and removes files; work.py keeps the processes out of
+each other's way, ledger.py and upkeep.py the store within its limit; scratch.py holds what is not finished; notes.py
+what is small and can be lost; output.py writes into the build tree. All of them reach the disk through `confined`.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from hipcache.store.layout import (
     DamagedEntry,
     action_name,
     blob_name,
+    charge,
     is_sealed,
     open_entry,
     pack_action,
@@ -32,13 +32,15 @@ from hipcache.store.layout import (
     unpack_action,
 )
 from hipcache.store.notes import Notes
-from hipcache.store.puts import Puts
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.store.upkeep import Upkeep, no_progress
 from hipcache.store.work import Work
+from hipcache.values import dataclass
 
 # The use of a blob that is opened, and not copied, is noted once in so many seconds.
 _NOTED = 3600
+# Entries that are put together: each is an open file until then, and others wait for the ledger while they are renamed.
+_PORTION = 64
 
 
 class LocalStore:
@@ -238,3 +240,36 @@ def _is_own(found: os.stat_result) -> bool:
     """Has nobody but this user, or root, written it? Of the rights that an access control list gives, the mode shows
     the most."""
     return found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o022
+
+
+@dataclass(frozen=True)
+class Puts:
+    """Puts the entries that the limit allows (`max_bytes`, or 0), in portions, and then does the upkeep that is due."""
+
+    entries: Entries
+    upkeep: Upkeep
+    max_bytes: int
+
+    def put(self, name: str, content: bytes, *, own: bool = False) -> None:
+        """Write an entry, then do the upkeep that is due. Raises StoreError."""
+        self.put_all({name: content}, own=own)
+
+    def put_all(self, those: Mapping[str, bytes], *, own: bool = False) -> None:
+        """The same for any number of them. What is too large for the store is not kept, nor what it had there."""
+        names = [name for name, content in those.items() if self._is_kept(name, content)]
+        for start in range(0, len(names), _PORTION):
+            self._put({name: those[name] for name in names[start : start + _PORTION]}, own=own)
+
+    def _is_kept(self, name: str, content: bytes) -> bool:
+        if 0 < self.max_bytes < charge(name, len(content)) or len(content) > MOST_BLOB:
+            with suppress(OSError):
+                self.entries.remove(name)
+            return False
+        return True
+
+    def _put(self, portion: Mapping[str, bytes], *, own: bool) -> None:
+        with as_store_error("store", self.entries.confined.path(next(iter(portion)))):
+            book = self.entries.put(portion, own=own)
+        if self.upkeep.is_due(book, self.max_bytes):
+            with suppress(OSError):
+                self.upkeep.run(self.max_bytes)

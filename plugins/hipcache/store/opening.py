@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from hipcache.config import Config
@@ -35,6 +36,8 @@ def open_to_write(config: Config) -> LocalStore:
     if refused:
         raise StoreError(
             f"store '{config.dir}' cannot be written: {refused.strerror}",
-            "correct its owner and permissions, or run this as its owner",
+            "run this where its file system is mounted to be written"
+            if refused.errno == errno.EROFS
+            else "correct its owner and permissions, or run this as its owner",
         )
     return open_store(config)

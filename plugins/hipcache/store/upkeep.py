@@ -14,6 +14,7 @@ first); a log of uses (a write for each hit, and nothing is gained over mtime).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from hipcache.disk import locks
 from hipcache.disk.confined import MOST_STATISTICS, Confined
-from hipcache.store import clearing, scratch
+from hipcache.store import scratch, space
 from hipcache.store.layout import (
     ACTIONS,
     BLOBS,
@@ -34,6 +35,8 @@ from hipcache.store.layout import (
     USE_STEP,
     charge,
     last_use,
+    make,
+    random_name,
 )
 from hipcache.store.ledger import Book, Ledger
 from hipcache.store.work import open_locks
@@ -44,6 +47,9 @@ SWEEP_SECONDS = 3600
 # Entries removed under one hold of the ledger's lock: about a millisecond for those who wait.
 BATCH = 64
 _SHARDED = (ACTIONS, BLOBS, HISTORY)
+_DIRECTORIES = (ACTIONS, BLOBS, HISTORY, TOOLS)
+# Errors where a directory cannot be moved, and what is in it can be removed.
+_FIXED = (errno.EXDEV, errno.EBUSY, *space.ERRORS)
 
 
 class Entry(NamedTuple):
@@ -249,7 +255,7 @@ class Upkeep:
 
     def clear(self, progress: Callable[[int], object] = no_progress) -> int:
         """Remove every entry; the bytes freed. `progress` as for `evict`. Raises OSError."""
-        freed = clearing.clear(self._confined, self.ledger, progress)
+        freed = clear(self._confined, self.ledger, progress)
         if self.ledger.read() is None:
             self.count()
         self._tell()
@@ -266,3 +272,43 @@ class Upkeep:
             book.swept_at = max(1, int(now))
             book.save()
         return freed
+
+
+def clear(confined: Confined, ledger: Ledger, progress: Callable[[int], object]) -> int:
+    """Remove every entry; the bytes freed. The directories are moved away, with no lock but the ledger's for that
+    moment, and removed afterwards. What is in one that cannot be moved (a mount, a lower layer of an overlay) is
+    removed there: entries that others put meanwhile may be gone, too, and the ledger is left to be counted. `progress`
+    is told how many are removed. Raises OSError."""
+    going: list[str] = []
+    fixed: list[str] = []
+    sizes: list[int] = []
+
+    def each(size: int) -> None:
+        sizes.append(size)
+        progress(len(sizes))
+
+    try:
+        with ledger.held() as book:
+            for directory in _DIRECTORIES:
+                gone = f"{TMP}/gone-{random_name()}"
+                try:
+                    confined.rename(directory, gone)
+                    going.append(gone)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if error.errno not in _FIXED:
+                        raise
+                    fixed.append(directory)
+            with suppress(OSError):  # a full disk has room for them below
+                make(confined)
+            book.bytes = book.entries = 0
+            book.counted_at = 0 if fixed else book.counted_at
+            book.save()
+    finally:
+        for directory in fixed:
+            going += [f"{directory}/{last}" for last, _ in confined.listing(directory)]
+        for gone in going:
+            confined.remove(gone, each)
+    make(confined)
+    return sum(charge("", size) for size in sizes)

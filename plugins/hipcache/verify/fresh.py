@@ -8,10 +8,11 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
-from hipcache.planners.object import cuid_of
+from hipcache.planners.object import ask
 from hipcache.planning import asking, iree, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
+from hipcache.planning.driver_options import chooses_cuid
 from hipcache.planning.plan import Plan
 from hipcache.values import dataclass
 
@@ -51,12 +52,11 @@ def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
             outputs: tuple[str, ...] = (asked.job.output,)
             cuid, rule, plan = "", "", None
         else:
-            cuid = "" if command.own_cuid else cuid_of(session, command.source, command.output)
-            jobs = session.jobs
-            plan = asking.ask(command, cuid, engine, jobs.runner, columns=None, scratch=lambda: jobs.workdir).plan
+            answer = ask(session, None)
+            plan, own_cuid = answer.plan, command.own_cuid or any(map(chooses_cuid, answer.added))
             rule, outputs = plan.dependency_file, plan.outputs
             # The new offload driver, up to clang 19, has no CUIDs, and warns.
-            cuid = cuid if cuid and plan.first.value(Role.CUID) == cuid else ""
+            cuid = "" if own_cuid else plan.first.value(Role.CUID)
     words = (*((f"-cuid={cuid}",) if cuid else ()), *command.argv[1:])
     paths = tuple(map(command.path, outputs))
     return Fresh(command, words, engine.environ, paths, command.path(rule) if rule else "", plan), engine, command

@@ -1,0 +1,116 @@
+"""What the store has of one precompiled header.
+
+A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
+the words], "why": why it could not be made}; without outputs it only counts. It stays in the local store, in no key,
+and is evicted like all else. The words are zlib-compressed: all identifiers of the header's files, between newlines.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from hipcache.disk.inflating import pack_json, unpack_json
+from hipcache.driver_header import header
+from hipcache.inputs.observing import Observed, plain
+from hipcache.inputs.readset import ReadSet
+from hipcache.inputs.search import SearchPath
+from hipcache.inputs.trace import Files
+from hipcache.patterns import pattern
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import dataclass, field, replace
+
+_LISTS = ("opened", "there", "directories", "absent", "links")
+_WORD = pattern(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+# After it could not be made it is not tried again for so many passes that miss it.
+_REFUSED_FOR = 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    wanted: int = 0
+    outputs: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        """The second pass that could use it makes it: one alone would not get back what that costs."""
+        return self.wanted >= (_REFUSED_FOR if self.why else 1)
+
+    def missed(self) -> Entry:
+        return replace(self, wanted=self.wanted + 1, outputs=())
+
+    def pack(self) -> bytes:
+        return json.dumps({"wanted": self.wanted, "outputs": self.outputs, "why": self.why}).encode()
+
+    @classmethod
+    def unpack(cls, record: bytes | None) -> Entry:
+        """A damaged record counts for none."""
+        try:
+            found = json.loads(record) if record else {}
+            return cls(int(found.get("wanted", 0)), tuple(map(str, found["outputs"])), str(found.get("why", "")))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A precompiled header. `pch`: the file; `read`: the headers, in clang's order; `observed`: all paths that were
+    looked at; `names`: by which headers are looked for in directories; `reads`: what was read, as a read set."""
+
+    read: tuple[str, ...]
+    observed: Observed
+    names: tuple[str, ...]
+    pch: Path = field(default=Path())
+    reads: ReadSet = field(default=ReadSet((), (), ()))
+
+    def pack(self) -> bytes:
+        lists = {name: sorted(getattr(self.observed, name)) for name in _LISTS}
+        return pack_json({**lists, "read": self.read, "names": self.names})
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Made:
+        """Raises ValueError for anything that `pack` did not write."""
+        try:
+            found = unpack_json(packed)
+            opened, there, directories, absent, links = (set(map(str, found[name])) for name in _LISTS)
+            observed = Observed(opened, there, directories, absent, links)
+            return cls(tuple(map(str, found["read"])), observed, tuple(map(str, found["names"])))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a precompiled header: {error}") from error
+
+    def shadows(self, front: FrontEnd, files: Files) -> set[str] | None:
+        """The paths below the user's directories at which a plain pass looks for the headers in vain; None if one is
+        there, or a name stands for no directory."""
+        found = set()
+        for place in dict.fromkeys(header.directories(front)):
+            if files.is_there(place) and not files.is_directory(place):
+                return None
+            found |= {plain(os.path.join(place, name)) for name in self.names} if files.is_there(place) else {place}
+        return None if any(files.is_there(path) for path in found) else found
+
+
+def names_of(observed: Observed, search: SearchPath) -> tuple[str, ...]:
+    """The names by which headers were looked for, found or not (and more: each directory may be within another one)."""
+    paths = observed.opened | observed.there | observed.absent
+    places = {place.rstrip("/") + "/" for place in search.angled}
+    found = {path[len(place) :] for path in paths for place in places if path.startswith(place)}
+    return tuple(sorted(found - {""}))
+
+
+def words_of(texts: Iterable[bytes]) -> bytes:
+    words = {word for text in texts for word in _WORD.findall(text)}
+    return zlib.compress(b"\n" + b"\n".join(sorted(words)) + b"\n", 1)
+
+
+def asks_for(packed: bytes | None, macros: Iterable[str]) -> bool:
+    """May the header ask for one of these macros? (True if its words are lost or damaged.)"""
+    try:
+        words = zlib.decompress(packed) if packed else b""
+    except zlib.error:
+        return True
+    return not words or any(re.search(rb"\n%s\n" % re.escape(os.fsencode(one)), words) for one in macros)

@@ -1,0 +1,157 @@
+"""The driver's header as a precompiled header (PCH): its key, and the commands that make and use it.
+
+    clang -cc1 ... -include __clang_hip_runtime_wrapper.h -emit-pch -x hip - < TEXT
+    clang -cc1 ... -include-pch P -fno-validate-pch      (in the place of the -include)
+
+It is made with the options of the pass, but for the user's -I, -iquote, -D and -U that the header does not ask for: so
+one serves all sources of a build. `Made.unfit` (entry) says for which passes the header would be another one with them.
+
+For a device TEXT declares the second of the header's two weak functions once more: with that, clang lists them in the
+order in which it does without a precompiled header (clang 16 to 22), and the bitcode is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hipcache.inputs.keys import Key, make_key
+from hipcache.patterns import pattern
+from hipcache.planning.cc1 import Option, Role
+from hipcache.planning.frontend import FrontEnd
+
+NAME = "__clang_hip_runtime_wrapper.h"
+# In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
+_RULES = "1"
+ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
+# Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
+# them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
+_OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
+# Macros with other names are the user's alone: the header may not ask for them.
+_KNOWN_MACRO = pattern(r"_|NDEBUG\b")
+
+# Roles of options that the text of the header does not depend on.
+_NOT_READ = {
+    *(Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE, Role.PRESENTATION, Role.DIRECTORY, Role.BITCODE),
+    *(Role.CUID, Role.GPUBINARY, Role.EMIT, Role.LANGUAGE, Role.INPUT),
+}
+_OF_SOURCE = ("-main-file-name",)
+_OF_ARCH = ("-target-cpu", "-target-feature")
+# With these a difference would show, or may: debug information, coverage and the like name places and files of the
+# header; some warnings and counts are of the main file alone; and from C++20 on clang hides what it has declared itself
+# in a precompiled header (operator new and delete).
+_LEFT = pattern(
+    r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R"
+    r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
+    r"|foffload-implicit|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|F"
+    r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
+    r"|-?std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding"
+    r"|nobuiltininc|nostd)"
+)
+# A place in one of these texts has another name behind a precompiled header.
+_NO_FILES = pattern(rb"<(?:stdin|built-in|command line|scratch space)>")
+# Clang numbers the lines that it quotes since 17, and colours their words since 18, but not with a precompiled header.
+_NUMBERED = pattern(rb"^ *\d+ \| ", re.MULTILINE)
+# The stacks of pragmas are no part of a precompiled header, nor is the guard of the file before.
+_STACKS = pattern(rb"no matching push|\[-W(?:error,-W)?header-guard\]")
+
+
+def may_say(front: FrontEnd, text: bytes) -> bool:
+    """Is it certain that a pass which says this without the precompiled header says it with it, too?"""
+    if not text:
+        return True
+    coloured = b"\x1b[" in text and _NUMBERED.search(text)
+    return front.quotes_lines and not (coloured or _NO_FILES.search(text) or _STACKS.search(text))
+
+
+def why_not(front: FrontEnd) -> str:
+    """The reason why the pass reads the header as text; empty if it need not."""
+    if front.included[:1] != [NAME]:
+        return "the driver puts no header first"
+    if front.auxiliary or not front.job.value(Role.CUID):
+        return "it writes a second output, or has no CUID"
+    for option in front.job.options:
+        if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
+            return f"{option.text[0]} is one of its options"
+        if option.role is Role.INCLUDE and (option.name != "-include" or option.value != NAME):
+            return f"{option.name} {option.value}"
+    return ""
+
+
+def is_of_user(option: Option) -> bool:
+    """Is it one that the header is made without?"""
+    if option.role is Role.MACRO:
+        return not _KNOWN_MACRO.match(option.value)
+    return option.role is Role.SEARCH and option.name in ("-I", "-iquote")
+
+
+def macros(front: FrontEnd) -> list[str]:
+    """The names of the user's macros that the header is made without."""
+    mine = (option for option in front.job.options if option.role is Role.MACRO and is_of_user(option))
+    return [re.split(r"[=(]", option.value, maxsplit=1)[0] for option in mine]
+
+
+def directories(front: FrontEnd) -> list[str]:
+    """The user's directories that the header is made without."""
+    return [option.value for option in front.job.options if option.role is Role.SEARCH and is_of_user(option)]
+
+
+def key(front: FrontEnd, directory: str) -> Key:
+    """`directory`: the working directory. The same for all sources of a build, as a rule."""
+    relative = any(
+        option.role is Role.SEARCH and not is_of_user(option) and not option.value.startswith("/")
+        for option in front.job.options
+    )
+    named = [pair for pair in front.key.inputs if pair[0] == "one directory" or pair[0].startswith("content of ")]
+    parts = [
+        *_compiler(front),
+        *(("option", " ".join(option.text)) for option in _options(front)),
+        *named,
+        *([("directory", directory)] if relative else []),
+    ]
+    return make_key("driver's header", parts)
+
+
+def trust_key(front: FrontEnd) -> Key:
+    """The key of what was compared: of this compiler, standard of C++ and side, device or host."""
+    standard = [option.value for option in front.job.options if option.name.endswith("std=")]
+    return make_key("driver's header compared", [*_compiler(front), ("standard", " ".join(standard)), _side(front)])
+
+
+def off_key(front: FrontEnd) -> Key:
+    """The key of the record which says that no pass of this compiler may use it."""
+    return make_key("driver's header off", _compiler(front))
+
+
+def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
+    """The command that reads TEXT on standard input: a file would be listed as one that each pass has read."""
+    words = [front.job.program, "-cc1"]
+    for option in _options(front):
+        words += option.text
+    words += ["-main-file-name", "header", "-emit-pch", "-fno-pch-timestamp"]
+    return [
+        *words,
+        *("-dependency-file", dependencies, "-MT", "output", "-sys-header-deps", "-o", output, "-x", "hip", "-"),
+    ]
+
+
+def using(front: FrontEnd, argv: list[str], pch: str) -> list[str]:
+    """The command of a pass, with the precompiled header."""
+    at = argv.index(NAME)
+    guards = [word for name in _OF_HOST for word in ("-error-on-deserialized-decl", name)] if front.is_device else []
+    return [*argv[:2], "-include-pch", pch, "-fno-validate-pch", *guards, *argv[2 : at - 1], *argv[at + 1 :]]
+
+
+def _options(front: FrontEnd) -> Iterator[Option]:
+    for option in front.job.options:
+        if option.role in _NOT_READ or option.name in _OF_SOURCE or option.text == ("-cc1",) or is_of_user(option):
+            continue
+        yield option
+
+
+def _compiler(front: FrontEnd) -> list[tuple[str, str]]:
+    return [("rules", _RULES), ("compiler", dict(front.key.inputs)["compiler"])]
+
+
+def _side(front: FrontEnd) -> tuple[str, str]:
+    return ("side", "device" if front.is_device else "host")

@@ -1,0 +1,241 @@
+"""A pass over a source with the driver's header precompiled, if there is one to be trusted: else plainly.
+
+It counts only if it ends well, if it says nothing that a plain pass might say otherwise, if a device needs no function
+that is not there, and if all that the header was made of is unchanged, before and after.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hipcache.driver_header import entry, header
+from hipcache.driver_header.entry import Entry, Made
+from hipcache.driver_header.notes import Notes
+from hipcache.driver_header.trust import Trust, Turn
+from hipcache.errors import JobFailed, PassThrough, StoreFull
+from hipcache.execution.attempt import Attempt, Way, attempt
+from hipcache.execution.read_files import recorded
+from hipcache.execution.session import Session
+from hipcache.inputs import observing
+from hipcache.inputs.keys import make_key
+from hipcache.inputs.trace import Untraceable
+from hipcache.making import bitcode, depfile
+from hipcache.model import Pass
+from hipcache.planning.frontend import FrontEnd
+from hipcache.values import replace
+
+_LABEL = "precompiled header"  # in messages
+_STANDARD_INPUT = ("-", "<stdin>")
+MADE, USED, CHECKED, DIFFERENT = "made", "used", "checked", "different"
+# Why passes go without, as it is counted.
+WITHOUT = "without "
+OPTIONS, OFF, NONE_YET, COMPARING, IN_VAIN = "options", "switched off", "none yet", "comparing", "in vain the last time"
+MACROS, DIRECTORIES, FAILED, MESSAGES = "macros", "directories", "fails", "messages"
+UNDEFINED, CHANGED = "undefined functions", "changed"
+# They are likely to come to the same the next time.
+_LASTING = (FAILED, MESSAGES, UNDEFINED)
+
+
+class Refused(Exception):
+    """There cannot be a precompiled header, for a reason in words."""
+
+
+class DriverHeader:
+    """For the passes of one compile."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.trust, self.notes = Trust(session), Notes(session)
+
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+        """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
+        `plainly`: runs it so. Raises as `plainly`."""
+        front = work.front
+        why = OPTIONS if header.why_not(front) else OFF if self.trust.is_off(front) else ""
+        if why:
+            return self._plainly(why, plainly)
+        began = self.session.engine.clock()
+        key = header.key(front, self.session.command.cwd).digest
+        known = self._entry(key)
+        ready = self._ready(known, work.stem)
+        if not ready:
+            return self._missed(key, known, name, work, way, plainly)
+        why = self._unfit(front, known, ready) or (IN_VAIN if self.notes.holds(front) else "")
+        turn = Turn.WAIT if why else self.trust.turn(front)
+        if turn is Turn.WAIT:
+            return self._plainly(why or COMPARING, plainly)
+        if turn is Turn.COMPARE:
+            plain = plainly()
+            self._compare(name, work, ready, plain, self._attempt(name, work, ready, way, began), plainly)
+            return plain
+        found = self._attempt(name, work, ready, way, began)
+        if isinstance(found, Attempt):
+            self.session.counted[USED] += 1
+            return found
+        plain = self._plainly(found, plainly)
+        if found in _LASTING:
+            self.notes.note(front, holds=True)
+        return plain
+
+    def _plainly(self, why: str, plainly: Callable[[], Attempt]) -> Attempt:
+        self.session.counted[WITHOUT + why] += 1
+        return plainly()
+
+    def _entry(self, key: str) -> Entry:
+        return Entry.unpack(self.session.shelves.near.records([key]).get(key))
+
+    def _ready(self, known: Entry, stem: str) -> Made | None:
+        """The stored one; None if there is none, it is damaged, or a header is another one by now."""
+        session = self.session
+        if len(known.outputs) != 4:
+            return None
+        pch, packed, digest, _ = known.outputs
+        reads, content = session.shelves.reads.get(digest), session.shelves.near.contents.read(packed)
+        if reads is None or content is None or session.files.differs(digest, reads, exact=True):
+            return None
+        path = session.jobs.scratch(f"{stem}-header.pch")
+        if not (self._lent(pch, path) or session.shelves.near.contents.copy(pch, path)):
+            return None
+        try:
+            return replace(Made.unpack(content), pch=path, reads=reads)
+        except ValueError:
+            return None
+
+    def _lent(self, pch: str, path: Path) -> bool:
+        """Let `path` lead to the store's own file: to copy and check its 8 MB takes 6 ms for each pass. It stays open
+        until the compile ends, and the link leads to what is open: no other file can take its place."""
+        engine = self.session.engine
+        key = make_key("file of a precompiled header", [("content", pch)]).digest
+        known = (engine.store.get_action(key, own=True) or b"").decode("ascii", "replace")
+        found = engine.store.open_blob(pch, known)
+        if not found:
+            return False
+        fd, identity = found
+        self.session.jobs.close_at_end(fd)
+        path.unlink(missing_ok=True)
+        path.symlink_to(f"/proc/{os.getpid()}/fd/{fd}")
+        if identity != known:
+            engine.keep_for_speed(key, identity.encode(), own=True)
+        return path.exists()
+
+    def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> str:
+        """The reason why the header of this pass may be another one."""
+        macros = header.macros(front)
+        if macros and entry.asks_for(self.session.shelves.near.contents.read(known.outputs[3]), macros):
+            return MACROS
+        return DIRECTORIES if ready.shadows(front, self.session.files) is None else ""
+
+    def _missed(
+        self,
+        key: str,
+        known: Entry,
+        name: str,
+        work: Pass,
+        way: Callable[[str], Way],
+        plainly: Callable[[], Attempt],
+    ) -> Attempt:
+        near, began = self.session.shelves.near, self.session.engine.clock()
+        if not known.is_due:
+            near.put(key, known.missed().pack())
+            return self._plainly(NONE_YET, plainly)
+        # One process makes it, while others go on without.
+        with self.session.engine.store.lock(key, wait=False) as mine:
+            if mine is None or self._entry(key) != known:
+                return self._plainly(NONE_YET, plainly)
+            plain = self._plainly(NONE_YET, plainly)
+            try:
+                made, words = self._make(work)
+            except (Refused, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
+                near.put(key, Entry(why=str(error) or type(error).__name__).pack())
+                return plain
+            self.session.counted[MADE] += 1
+            kept = tuple(near.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
+            new = Entry(outputs=(*kept, self.session.shelves.reads.keep(made.reads), near.keep(words).hash))
+            fits = not self._unfit(work.front, new, made)
+            if fits:
+                self.trust.turn(work.front, is_new=True)
+                with_it = self._attempt(name, work, made, way, began)
+                fits = self._compare(name, work, made, plain, with_it, plainly)
+            near.put(key, new.pack() if fits else Entry(wanted=1).pack())
+            return plain
+
+    def _make(self, work: Pass) -> tuple[Made, bytes]:
+        session, front = self.session, work.front
+        scratch = session.jobs.scratch
+        pch, rule = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
+        text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
+        with session.engine.slots.hold(session.jobs.runner.check):
+            started = session.engine.clock()
+            traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
+            set_back = session.jobs.was_set_back(started, traced.ended)
+        if traced.observed is None or set_back or traced.ended.stderr:
+            raise Refused("it cannot be observed, or has something to say")
+        observed = observing.parse(traced.observed, str(session.jobs.workdir))
+        read = tuple(path for path in depfile.parse(os.fsdecode(rule.read_bytes())) if path not in _STANDARD_INPUT)
+        if not all(path.startswith("/") and observed.has_read(path) for path in read):
+            raise Refused("a header is relative, or was not seen to be read")
+        reads = recorded(session, front, read, None, observed, started)
+        made = Made(read, observed, entry.names_of(observed, front.search), pch, reads)
+        return made, entry.words_of(Path(path).read_bytes() for path in read)
+
+    def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
+        """The pass with the header; or, in words, why its output must not be used."""
+        session, front, plain = self.session, work.front, way("-header")
+        shadows = made.shadows(front, session.files)
+        if shadows is None:
+            return DIRECTORIES
+        observed = replace(made.observed, absent=made.observed.absent | shadows)
+        with_it = replace(
+            plain, argv=header.using(front, plain.argv, str(made.pch)), began=began, more=(made.read, observed)
+        )
+        try:
+            found = attempt(session, name, front, with_it)
+        except JobFailed:
+            return FAILED  # the plain pass says why
+        said = found.done.stderr
+        if not header.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
+            return MESSAGES
+        # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
+        if front.is_device and work.bitcode and bitcode.lacks_functions(found.output.read_bytes()):
+            return UNDEFINED
+        if found.why_not or found.trace.reads is None:
+            return CHANGED
+        digests = {file.path: file.digest for file in found.trace.reads.files}
+        if any(digests.get(file.path) != file.digest for file in made.reads.files):
+            return CHANGED
+        return CHANGED if session.files.differs_now(made.reads) else found
+
+    def _compare(
+        self,
+        name: str,
+        work: Pass,
+        made: Made,
+        plain: Attempt,
+        with_it: Attempt | str,
+        plainly: Callable[[], Attempt],
+    ) -> bool:
+        """Is the pass the same with the header as without, as far as it tells?"""
+        if isinstance(with_it, str) or plain.why_not:
+            self.trust.told(work.front, same=False)
+            if with_it in _LASTING:
+                self.notes.note(work.front, holds=True)
+            return True
+        content = plain.output.read_bytes()
+        why = _difference(plain, with_it, content)
+        if why and plainly().output.read_bytes() == content:  # else the compiler differs from itself
+            self.session.counted[DIFFERENT] += 1
+            self.trust.end(work.front, f"{name}: {why}")
+            return False
+        self.session.counted[CHECKED] += 1
+        self.trust.told(work.front, same=not why)
+        return True
+
+
+def _difference(plain: Attempt, with_it: Attempt, content: bytes) -> str:
+    if plain.done.stderr != with_it.done.stderr:
+        return "other messages"
+    if set(plain.trace.files) != set(with_it.trace.files):
+        return "other files were read"
+    return "" if with_it.output.read_bytes() == content else "another output"
