@@ -10,6 +10,7 @@ NEW = ("--offload-new-driver",)
 DRIVERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     *(("/usr/bin/clang++-15", OLD), ("/usr/bin/clang++-19", OLD)) * 3,
     *(("/usr/bin/clang++-19", NEW),) * 5,
+    *(("/usr/bin/clang++-22", NEW),) * 3,
     ("/usr/bin/clang++-15", NEW),
 )
 # What one project is compiled for.
