@@ -99,7 +99,9 @@ def main() -> int:
     ):
         kind.add_argument(f"--{name}", action="store_const", const=name, dest="kind", help=what)
     parser.add_argument("--launcher", nargs="+", default=LAUNCHER, help="what is put before the compiler")
-    parser.add_argument("--compiler", default="", help="this one, not clang 15 and 19 (for a newer one)")
+    parser.add_argument(
+        "--compiler", default="", help="this one, not clang 15 and 19 (for a newer one); options may follow"
+    )
     parser.add_argument("--keep", type=Path, help="a directory for the projects and stores of failures")
     parser.add_argument("--tell", action="store_true", help="print every step of every case")
     options = parser.parse_args()

@@ -235,7 +235,7 @@ class Compile(Case):
         flags = [word for flag in self.flags for word in flag]
         names = source.split(" ") if source in SEVERAL else [source]
         return [
-            self.compiler,
+            *self.compiler.split(),
             *archs,
             *surroundings,
             "-cuid=5eed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuzz_case import COMPILERS, table
+from hip_toolchain import installed
 
 OLD: tuple[str, ...] = ()
 NEW = ("--offload-new-driver",)
@@ -10,6 +11,7 @@ NEW = ("--offload-new-driver",)
 DRIVERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     *((compiler, OLD) for compiler in COMPILERS * 3),
     *((COMPILERS[-1], NEW),) * 5,
+    *((f"/usr/bin/{toolchain.name}", NEW) for toolchain in [*installed().values()] * 3 if toolchain.version == "22"),
     (COMPILERS[0], NEW),
 )
 # What one project is compiled for.

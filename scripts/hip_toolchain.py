@@ -19,7 +19,7 @@ _WITHIN = "lib/clang/*/**/amdgcn/bitcode"
 # From this version on, the new offload driver is HIP's default (llvm#123359), which has another plan.
 _NEW_DRIVER = 23
 # Links by the new driver are cached with these.
-_LINKED_BY_NEW_DRIVER = (19,)
+_LINKED_BY_NEW_DRIVER = (19, 22)
 
 
 @dataclass(frozen=True)

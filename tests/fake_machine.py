@@ -25,7 +25,6 @@ class FakeClang:
     version: str = "AMD clang version 18.0.0git (https://github.com/RadeonOpenCompute/llvm-project)\n"
     isa: str = "gfx906"
     header_error: str = ""
-    new_driver: bool = False
 
     def answer(self, words: Sequence[str]) -> Completed:
         if words == ["--version"]:
@@ -50,9 +49,6 @@ class FakeClang:
             f' "{compiler}" "amdgcn-amd-amdhsa" "-emit-obj" {common} "-fcuda-is-device" "-mlink-builtin-bitcode" '
             f'"{bitcode}" "-target-cpu" "{arch}" "-o" "/tmp/a.o" "-x" "hip" "/dev/null"\n'
         )
-        if self.new_driver:
-            packager = f' "{self.bin}/clang-offload-packager" "-o" "/tmp/b.out" "--image=file=/tmp/a.out"\n'
-            return f"{self.version}{device}{packager}"
         link = f' "{self.bin}/lld" "-flavor" "gnu" "-shared" "-o" "/tmp/a.out" "/tmp/a.o"\n'
         targets = f"-targets=host-x86_64-unknown-linux,hipv4-amdgcn-amd-amdhsa--{arch}"
         bundle = (

@@ -125,14 +125,6 @@ def test_a_missing_linker_or_bundler_is_a_fault_that_names_it(machine: FakeMachi
     assert "lld-18" in faults(text)[0]
 
 
-def test_a_plan_that_hipcache_does_not_cache_is_a_fault(machine: FakeMachine) -> None:
-    machine.clang(new_driver=True)
-    machine.program("llvm/bin/clang-offload-packager")
-    status, text = machine.examine()
-    assert status == 1
-    assert "hipcache does not cache its compiles" in faults(text)[0]
-
-
 def test_a_compiler_whose_compiles_pass_through_is_a_fault_that_says_why(machine: FakeMachine) -> None:
     machine.clang()
     machine.passed_through[str(machine.root / "usr/bin/clang++")] = "plan: a job of 'tool'"

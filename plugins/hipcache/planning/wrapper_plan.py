@@ -6,8 +6,8 @@ linker. It prints no plan of that without doing the LTO. But it links images of 
 others, and none at all where it is given code objects (--override-image): that is how its work is cut here.
 
 Its options are those of clang/tools/clang-linker-wrapper/LinkerWrapperOpts.td; all else that begins with a dash is the
-host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld, with
-other options: not tried here, so left to the compiler.)
+host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld. Those of 20
+and 21 were not tried, and from 23 on packages have another format: left to the compiler.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hipcache.planning.cc1 import REFUSED_LLVM
 from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.values import dataclass
 
-_VERSIONS = (19, 20, 21, 22, 23, 24)
+_VERSIONS = (19, 22)
 # Options that each device link gets unchanged.
 _OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug|device-compiler=.*|should-extract=.*)$")
 # Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
