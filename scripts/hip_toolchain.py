@@ -18,8 +18,6 @@ _BESIDE = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 _WITHIN = "lib/clang/*/**/amdgcn/bitcode"
 # From this version on, the new offload driver is HIP's default (llvm#123359), which has another plan.
 _NEW_DRIVER = 23
-# Links by the new driver are cached with these.
-_LINKED_BY_NEW_DRIVER = (19, 22)
 
 
 @dataclass(frozen=True)
@@ -45,10 +43,6 @@ class Toolchain:
     def has_new_driver(self) -> bool:
         """Is the new offload driver its default?"""
         return int(self.version) >= _NEW_DRIVER
-
-    @property
-    def links_by_new_driver(self) -> bool:
-        return int(self.version) in _LINKED_BY_NEW_DRIVER
 
 
 @cache
