@@ -48,6 +48,7 @@ LABELS = {
         "llvm.amdgcn.atomic.inc.i32.p0i32",
         "f((int*)p, 7, 0, 0, 0)",
     ),
+    "arc.use": ("", "void f(float*)", "clang.arc.use", "(f(p), 0)"),
     "nobody": ("", "float f(float)", "llvm.nobody.knows", "f(p[1])"),
 }
 LASTING = {
