@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import zlib
 from pathlib import Path
 
@@ -48,6 +49,7 @@ LABELS = {
         "llvm.amdgcn.atomic.inc.i32.p0i32",
         "f((int*)p, 7, 0, 0, 0)",
     ),
+    "arc.use": ("", "void f(float*)", "clang.arc.use", "(f(p), 0)"),
     "nobody": ("", "float f(float)", "llvm.nobody.knows", "f(p[1])"),
 }
 LASTING = {
@@ -162,3 +164,12 @@ def test_damaged_bitcode_has_no_items_or_some(lab: Lab) -> None:
         turned = bytearray(content)
         turned[place] ^= 0x55
         declarations.items(bytes(turned))
+
+
+@pytest.mark.parametrize(("size", "known"), [(1, True), (0, False)])
+def test_a_block_that_is_longer_than_its_head_says_is_not_known(size: int, known: bool) -> None:
+    """It would be read again behind its head's end, and again in each block around it: a thousand times a thousand."""
+    module, types, strings = 1 | 8 << 2 | 3 << 10, 1 | 17 << 3 | 3 << 11, 1 | 23 << 2 | 3 << 10
+    inner = [types, size, *[0] * (size + 1)]
+    words = [int.from_bytes(declarations.MAGIC, "little"), module, len(inner), *inner, strings, 1, 3 | 1 << 3]
+    assert (declarations.items(struct.pack(f"<{len(words)}I", *words)) is not None) == known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,6 +178,22 @@ def test_a_worktree_and_a_submodule_have_the_name_of_their_projects_remote(check
     assert project_name(str(worktree)) == project_name(str(module)) == "inner"
 
 
+@pytest.mark.parametrize("damage", ["pipe", "directory", "NUL", "loop", "blank lines"])
+def test_a_damaged_repository_has_the_name_of_its_directory_at_once(checkout: Checkout, damage: str) -> None:
+    root = checkout("project", mark="" if damage in ("NUL", "loop") else ".git")
+    if damage == "pipe":
+        os.mkfifo(root / ".git/config")
+    elif damage == "directory":
+        (root / ".git/config").mkdir()
+    elif damage == "NUL":
+        (root / ".git").write_text("gitdir: a\0b\n")
+    elif damage == "loop":
+        (root / ".git").symlink_to(".git")
+    else:
+        (root / ".git/config").write_text('[remote "origin"]\n' + "\n" * 1_000_000)
+    assert project_name(str(root)) == "project"
+
+
 def test_from_a_directory_above_them_they_are_told_apart_by_their_place(checkout: Checkout, tmp_path: Path) -> None:
     above, found = str(tmp_path), set()
     for name in ("one", "two"):
@@ -207,6 +224,40 @@ def test_two_build_trees_of_one_source_count_where_the_command_names_them(checko
         found.add(make_cuid(f"{root}/src/k.hip", f"{tmp_path}/{name}/k.o", (), named_absolute=True))
     assert len(found) == 2
     assert make_cuid(f"{root}/src/k.hip", f"{root}/k.o", (), named_absolute=True) == cuid(root, output="k.o")
+
+
+@pytest.mark.parametrize("mark", [".git", ""], ids=["working copy", "tarball"])
+@pytest.mark.parametrize("option", ["-I{}/gen", "-DHEADER={}/gen.h", "-include {}/gen.h"])
+def test_two_build_trees_of_one_source_count_where_an_option_names_them(
+    checkout: Checkout, tmp_path: Path, option: str, mark: str
+) -> None:
+    """Each has headers of its own, and a library of each may be in one program."""
+
+    def of(root: Path, tree: Path, words: tuple[str, ...], basedir: Path | str = "") -> str:
+        tree.mkdir(parents=True, exist_ok=True)
+        (tree / "CMakeCache.txt").touch()
+        return make_cuid(f"{root}/src/k.hip", f"{tree}/k.o", words, basedir=str(basedir))
+
+    root = checkout("a/project", mark=mark)
+    trees = [root.parent / name for name in ("debug", "release")]
+    assert len({of(root, tree, (option.format(tree),)) for tree in trees}) == 2
+    assert len({of(root, tree, (option.format(tree),), root) for tree in trees}) == 2, "outside of a base directory"
+    assert len({of(root, tree, ("-Ielsewhere",)) for tree in trees}) == 1, "plain clang has one, too"
+    again = checkout("b/project", mark=mark)
+    tree = again.parent / "debug"
+    same = of(again, tree, (option.format(tree),)) == of(root, trees[0], (option.format(trees[0]),))
+    assert same == bool(mark), "in another checkout with its build tree beside it"
+
+
+def test_links_from_two_working_copies_to_one_source_are_two(checkout: Checkout, tmp_path: Path) -> None:
+    """Clang 22 takes the name as spelled, and its `#include` looks beside that."""
+    (tmp_path / "k.hip").touch()
+    found = set()
+    for name in ("one", "two"):
+        root = checkout(name)
+        (root / "src/k.hip").symlink_to(tmp_path / "k.hip")
+        found.add(cuid(root))
+    assert len(found) == 2
 
 
 def test_two_directories_without_a_root_have_two(checkout: Checkout) -> None:

@@ -1,8 +1,8 @@
 """What a module declares of what a reader of bitcode may upgrade (llvm/lib/IR/AutoUpgrade.cpp), and its assembly.
 
-A reader replaces an intrinsic that its LLVM has no more, or has with another type, by its name: a function `llvm.*`.
-Clang makes such a function only where an asm label says so, and whoever compiles in one step leaves it as it is. The
-texts of sections and of assembly are a source's own, too, and a reader replaces some of those.
+A reader replaces an intrinsic that its LLVM has no more, or has with another type, by its name: a function `llvm.*` (or
+`clang.arc.use`). Clang makes such a function only where an asm label says so, and whoever compiles in one step leaves
+it as it is. The texts of sections and of assembly are a source's own, too, and a reader replaces some of those.
 
 Each is an item: a text in which no number of this module stands, so that two modules have the same one if they declare
 the same. The records are in llvm/include/llvm/Bitcode/LLVMBitCodes.h, and in LLVM's Language Reference.
@@ -21,6 +21,8 @@ Record = tuple[int, ...]
 
 MAGIC = b"BC\xc0\xde"
 _INTRINSIC = b"llvm."
+# A reader makes an intrinsic of its calls, and leaves its other uses (`UpgradeARCRuntime`): a declaration says nothing.
+_BY_ITS_CALLS = b"clang.arc.use"
 _SECTION_NAME, _FUNCTION, _VARIABLE = 5, 8, 7
 # In the record of a function, behind its name: its type, its attributes, its section, and the first that is not one of
 # its own (of a partition).
@@ -59,7 +61,11 @@ def _items(parts: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
     records = list(_records(parts, b"r"))
     sections = [bytes(char & 255 for char in record[1:]) for record in records if record[0] == _SECTION_NAME]
     for record in records:
-        if record[0] == _SECTION_NAME or not names.startswith(_INTRINSIC, record[1]):
+        if record[0] == _SECTION_NAME:
+            continue
+        if names[record[1] : record[1] + record[2]] == _BY_ITS_CALLS:
+            raise Unknown
+        if not names.startswith(_INTRINSIC, record[1]):
             continue
         if record[0] == _FUNCTION:
             name = names[record[1] : record[1] + record[2]]

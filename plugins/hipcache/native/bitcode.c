@@ -114,6 +114,14 @@ static block enter(reader *r) {
     return found;
 }
 
+/* What is read of a block ends where its head says: else what it holds would be read again behind it, and again in each
+ * block in it. */
+static void leave(reader *r, const block *left) {
+    align(r);
+    if (r->position != left->end * 8)
+        give_up(r);
+}
+
 static void define(reader *r, abbreviations *known) {
     if (known->count == MOST_ABBREVIATIONS)
         give_up(r);
@@ -289,13 +297,15 @@ static void module(reader *r, unsigned width) {
         } else if (kind == ENTER) {
             const block inner = enter(r);
             write_numbers(r, 'b', (const uint64_t[]){inner.number, inner.width}, 2);
+            if (inner.number != SYMBOLS)
+                write_part(r, 'c', r->content + inner.start, inner.end - inner.start);
             if (inner.number == SYMBOLS)
                 symbols(r, inner.width);
-            else
-                write_part(r, 'c', r->content + inner.start, inner.end - inner.start);
-            if (inner.number == BLOCKINFO)
+            else if (inner.number == BLOCKINFO)
                 about_blocks(r, inner.width);
-            r->position = inner.end * 8;
+            else
+                r->position = inner.end * 8;
+            leave(r, &inner);
         } else {
             take_record(r, kind, &own);
             module_record(r);
@@ -324,7 +334,7 @@ static void whole(reader *r) {
         if (found.number == IDENTIFICATION)
             write_part(r, 'i', r->content + found.start, found.end - found.start);
         else if (found.number == MODULE)
-            module(r, found.width), modules = true;
+            module(r, found.width), leave(r, &found), modules = true;
         else if (found.number == STRTAB)
             names(r, found.width);
         else if (found.number != SYMTAB)
@@ -390,7 +400,9 @@ static void declared(reader *r, const block *outer) {
                 about_blocks(r, inner.width);
             else if (is_read(inner.number, outer->number))
                 declared(r, &inner);
-            r->position = inner.end * 8;
+            else
+                r->position = inner.end * 8;
+            leave(r, &inner);
         } else {
             take_record(r, kind, &own);
             declared_record(r, outer->number);
@@ -408,6 +420,7 @@ static void declarations(reader *r) {
         if (found.number == MODULE) {
             write_part(r, 'm', NULL, 0);
             declared(r, &found);
+            leave(r, &found);
         } else if (found.number == STRTAB) {
             r->names = UINT64_MAX;
             names(r, found.width);
@@ -434,7 +447,7 @@ static int told(const uint8_t *content, size_t size, bytes *out, void (*tell)(re
     free(r->record.at);
     free(r->bodies.at);
     free(r);
-    return known;
+    return known && !out->failed;
 }
 
 /* 1 if `out` is the text above, which is the caller's to free in any case; 0 where the content is not known well. */

@@ -9,13 +9,15 @@ hipcache's CUID hashes the same but for the archs, and is the same in every chec
 
     base directory   paths stand below it: HIPCACHE_BASEDIR's, a package builder's, a probe's
     without it       the outermost directory above a file that is a working copy or a build tree (a source's is at
-                     least a working copy), and the name of its project: two working copies may lie in no common one
+                     least a working copy), and the name of its project: two working copies may lie in no common one;
+                     where an option names another root (a build tree's), its place beside the source's counts, too
     neither          paths are absolute
     options          all, in order, but those of archs, dependency files and the colours of messages
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +26,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from hipcache.inputs.keys import make_key
-from hipcache.patterns import pattern
 from hipcache.planning.command import output_in, words_of
 from hipcache.planning.driver_options import ARCHS
 
@@ -49,7 +50,6 @@ _ASIDE = (
     *("-fansi-escape-codes", "-fno-ansi-escape-codes", "-fmessage-length="),
 )
 _WHOLE_ASIDE = ("", "-c", "--compile")
-_ORIGIN = pattern(r'^\[remote "origin"\]\n(?:[^\[\n].*\n|\n)*?\s*url\s*=\s*(\S.*)$', re.MULTILINE)
 _DIRECTORIES = ("-isystem", "-iquote", "-idirafter", "-cxx-isystem", "-I")
 _MACROS = ("-D", "-U")
 
@@ -90,6 +90,8 @@ def make_cuid(
         output_root = ""  # of two build trees of one source
     named_root = source_root if named == source else _below(named, bases) or _outermost(named, _WORKING_COPY, exists)
     marks = {output_root: "\0output", source_root: "\0source", **dict.fromkeys(bases, "\0base")}
+    counted = [_marked(option, marks) for option in options]
+    names_output_root = not (same or output_base) and any(marks[output_root] in option for option in counted)
     inputs = [
         ("source", _place(source, source_root)),
         ("name", _place(named, named_root)),
@@ -99,7 +101,10 @@ def make_cuid(
         ("project", project(source_root) if source_root and not source_base else ""),
         # Where one command, or a build from above, reaches several working copies.
         ("root", os.path.relpath(source_root, cwd) if not source_base and _below(source_root, [cwd]) else ""),
-        *(("option", _marked(option, marks)) for option in options),
+        # Of two trees whose places in them are the same, each with headers of its own.
+        ("build tree", _place(output_root, source_root) if names_output_root else ""),
+        ("root of name", _place(named_root, source_root) if named_root not in ("", source_root, *bases) else ""),
+        *(("option", option) for option in counted),
     ]
     for number in count():
         cuid = make_key("cuid", inputs).digest[:16]
@@ -112,18 +117,33 @@ def make_cuid(
 def project_name(working_copy: str) -> str:
     """The last part of the address from which git has cloned it, without `.git`; if there is none, its directory's."""
     git = os.path.join(working_copy, ".git")
-    with suppress(OSError, UnicodeDecodeError):
+    with suppress(OSError, ValueError):  # (a name with NUL, or no text)
         if os.path.isfile(git):  # a worktree's, or a submodule's: gitrepository-layout(5)
             git = os.path.join(working_copy, _content(git).removeprefix("gitdir:").strip())
             with suppress(FileNotFoundError):
                 git = os.path.join(git, _content(f"{git}/commondir").strip())
-        address = _ORIGIN.search(_content(f"{git}/config"))
+        address = _origin(_content(f"{git}/config"))
         if address:
-            return re.split(r"[/:]", address[1].strip().rstrip("/"))[-1].removesuffix(".git")
+            return re.split(r"[/:]", address.rstrip("/"))[-1].removesuffix(".git")
     return os.path.basename(working_copy)
 
 
+def _origin(config: str) -> str:
+    """The address of the remote `origin`; empty if there is none."""
+    inside = False
+    for line in config.splitlines():
+        if line.startswith("["):
+            inside = line == '[remote "origin"]'
+        name, _, value = line.partition("=")
+        if inside and name.strip() == "url" and value.strip():
+            return value.strip()
+    return ""
+
+
 def _content(path: str) -> str:
+    """Raises FileNotFoundError, also for what is no regular file: a reader of a pipe would wait."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     with open(path, encoding="utf-8") as file:
         return file.read()
 
