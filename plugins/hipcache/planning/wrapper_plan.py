@@ -6,8 +6,8 @@ linker. It prints no plan of that without doing the LTO. But it links images of 
 others, and none at all where it is given code objects (--override-image): that is how its work is cut here.
 
 Its options are those of clang/tools/clang-linker-wrapper/LinkerWrapperOpts.td; all else that begins with a dash is the
-host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld. Those of 20
-and 21 were not tried, and from 23 on packages have another format: left to the compiler.)
+host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld. Those
+of 20 and 21 were not tried, and from 23 on packages have another format: left to the compiler.)
 """
 
 from __future__ import annotations
