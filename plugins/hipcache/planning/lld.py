@@ -14,6 +14,8 @@ _KNOWN = pattern(
     r"|--?plugin-opt=(-amdgpu-internalize-symbols|mcpu=|O[0-3]$|-mattr=|-debugger-tune=\w+$|thinlto$|-force-import-all$"
     r"|(jobs|lto-partitions)=\d+$|opt-remarks-(format|passes|with-hotness|hotness-threshold)\b)"
 )
+# Of LLVM's own options, those that may count what is done in a process: a link's threads, or all archs, share a count.
+COUNTING = pattern(r"bisect|limit|counter|cutoff")
 _WITH_VALUE = frozenset(["-flavor", "-m", "-o"])
 _PLUGIN_OPTION = pattern(r"^--?plugin-opt=")  # clang 15 writes both
 
@@ -25,7 +27,7 @@ def known_link(arguments: tuple[str, ...]) -> tuple[str, ...]:
             option = _PLUGIN_OPTION.sub("", word, count=1)
             # Without a dash it is one of lld's own: some write files (save-temps, thinlto-index-only, emit-asm).
             is_llvms = option.startswith("-") and (option != word or before == "-mllvm")
-            if not is_llvms or REFUSED_LLVM.search(option):
+            if not is_llvms or REFUSED_LLVM.search(option) or (before == "-mllvm" and COUNTING.search(option)):
                 raise PassThrough("linker_option", word)
     return arguments
 

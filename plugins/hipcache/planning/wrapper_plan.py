@@ -16,6 +16,7 @@ from hipcache.errors import PassThrough
 from hipcache.patterns import pattern
 from hipcache.planning.cc1 import REFUSED_LLVM
 from hipcache.planning.jobs import ToolJob, clang_version, split
+from hipcache.planning.lld import COUNTING
 from hipcache.values import dataclass
 
 _VERSIONS = (19, 22)
@@ -30,8 +31,6 @@ _LINKER = "--linker-path="
 _TO_LINKER = "--device-linker="
 # Stands in the host linker's words for what the wrapper makes.
 _HOLDER = "\0the object that registers the code objects"
-# Of LLVM's own options, those that may count what is done in a process: the wrapper's is one for all archs.
-_COUNTING = pattern(r"bisect|limit|counter|cutoff")
 # Other options of the wrapper's own: they print, write files, or change what is linked in ways that are not known here.
 _REFUSED = pattern(
     r"--(arch=|bitcode-library=|builtin-bitcode=|clang-backend$|compiler-arg=|cuda-path=|device-|dry-run$|embed-bitcode$"
@@ -155,5 +154,5 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
 def _check_llvm(option: str) -> None:
     if not option.startswith("-") or REFUSED_LLVM.search(option):
         raise PassThrough("linker_option", f"-mllvm {option}")
-    if _COUNTING.search(option):
+    if COUNTING.search(option):
         raise PassThrough("linker_option", f"-mllvm {option}, which may count across all architectures")
