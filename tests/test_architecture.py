@@ -23,7 +23,7 @@ ROOT = Path(hipcache.__file__).parent
 # below.
 LAYERS = """
     __main__ cli helper launcher verify
-    loop planners direct execution
+    loop planners direct driver_header execution
     delivery cache storage model making
     planning engine
     remote report store
@@ -32,7 +32,7 @@ LAYERS = """
 """
 ORDER = LAYERS.split()
 
-MOST_IMPORTS = 12
+MOST_IMPORTS = 16
 MOST_LINES = 300
 
 # `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the

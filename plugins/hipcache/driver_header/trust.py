@@ -4,8 +4,8 @@ A header comes to trust for a compiler, a standard of C++ and a side (device or 
 same, byte for byte: the bitcode of a front end, the object of the host, the messages, the files that were read. (An
 edited source is another one. Of each source one architecture is compared: that clang reads PCH files well does not
 depend on it. But each PCH file is compared once, when it is made.) After that one use in so many
-(HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler, unless the compiler differs
-from itself.
+(HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler, unless the compiler
+differs from itself.
 
 The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
 """
