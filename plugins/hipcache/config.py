@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-# A preamble is some 10 MB, for each architecture and the host: smaller stores keep results alone (bytes).
+# A precompiled header is some 8 MB, for each architecture and the host: smaller stores keep results alone (bytes).
 ROOM_FOR_PREAMBLES = 512 << 20
 
 
@@ -74,7 +74,7 @@ class Config:
 
     @property
     def has_preambles(self) -> bool:
-        """Are front ends to use precompiled preambles, and is there room for them?"""
+        """Are front ends to use precompiled headers, and is there room for them?"""
         return self.preambles and (not self.max_size or self.max_size >= ROOM_FOR_PREAMBLES)
 
     def is_drawn(self) -> bool:

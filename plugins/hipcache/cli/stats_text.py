@@ -110,7 +110,7 @@ def _show_preambles(numbers: Statistics, screen: Screen) -> None:
     if any(counts.values()):
         used = f"used by {plural(counts['used'], 'front end')}"
         told = f"{counts['checked']} checked, {_different(counts, screen)}"
-        screen.line(f"precompiled preambles  {counts['made']} made, {used}, {told}")
+        screen.line(f"precompiled headers  {counts['made']} made, {used}, {told}")
 
 
 def _different(counts: Mapping[str, int], screen: Screen) -> str:

@@ -1,5 +1,5 @@
 """For `hipcache doctor`: what the ways of compiling HIP make of this machine. HIP's platform, hipcc, CMake, variables,
-and precompiled preambles."""
+and the precompiled header."""
 
 from __future__ import annotations
 
@@ -156,10 +156,10 @@ def check_preambles(settings: Config) -> Check:
     if counts["different"]:
         hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
         times = plural(counts["different"], "time")
-        return Check(FAULT, f"precompiled preambles changed an output {times}: off for that compiler", hint)
+        return Check(FAULT, f"precompiled headers changed an output {times}: off for that compiler", hint)
     if not settings.has_preambles:
-        return Check(OK, "no precompiled preambles: HIPCACHE_MAX_SIZE leaves no room for them")
-    return Check(OK, f"front ends may use precompiled preambles ({settings.origins['preambles']})")
+        return Check(OK, "no precompiled headers: HIPCACHE_MAX_SIZE leaves no room for them")
+    return Check(OK, f"front ends may use the driver's header precompiled ({settings.origins['preambles']})")
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

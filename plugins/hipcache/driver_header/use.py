@@ -67,7 +67,11 @@ class DriverHeader:
         if turn is Turn.WAIT:
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
-            plain = plainly()
+            try:
+                plain = plainly()
+            except BaseException:
+                self.trust.told(front, same=False)
+                raise
             self._compare(name, work, ready, plain, self._attempt(name, work, ready, way, began), plainly)
             return plain
         found = self._attempt(name, work, ready, way, began)

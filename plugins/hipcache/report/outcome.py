@@ -56,7 +56,7 @@ class UnitOutcome:
 @dataclass(frozen=True)
 class CompileOutcome:
     """The end of one compile. `seconds_saved`: compiler seconds that hits made unnecessary; `preambles`: what
-    became of how many precompiled preambles; `took`: seconds of the whole compile, 0 if that is not known;
+    became of how many precompiled headers; `took`: seconds of the whole compile, 0 if that is not known;
     `check`: is it one of a configure check? `direct`: was it a direct hit?"""
 
     outcome: str

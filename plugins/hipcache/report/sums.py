@@ -18,7 +18,7 @@ VERSION = 2
 _MARKS = {True: "+", False: "-", None: "."}
 _COUNTED = {"+": "hits", "-": "misses"}
 # Outcomes of lines that tell of no compile: of a comparison, whose reason is the verdict; of a lock not had in time; of
-# what a remote was asked; of precompiled preambles, with what became of them and how many; of actions that executors
+# what a remote was asked; of precompiled headers, with what became of them and how many; of actions that executors
 # have run.
 VERIFIED, LOCKED, REMOTE, PREAMBLES, EXECUTED = "verified", "locked", "remote", "preambles", "executed"
 # Of entries that were removed: how many, and their bytes on disk.
@@ -38,7 +38,7 @@ OF_REMOTE_UNITS = ("hits", "misses", "errors", "bytes", "milliseconds")
 # Faults have their kind behind _FAULT: an action that failed there and not here is one of them.
 OF_EXECUTIONS = ("done", "taken back", "checked", "failed", "milliseconds")
 _FAULT = f"{EXECUTED} fault "
-# Passes that used one, and preambles that were made, compared with plain passes, and found to make a difference.
+# Passes that used one; precompiled headers that were made, compared with plain passes, and found to differ.
 OF_PREAMBLES = ("used", "made", "checked", "different")
 # With the reason: passes that went without one.
 _WITHOUT = f"{PREAMBLES} without "

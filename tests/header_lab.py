@@ -1,0 +1,73 @@
+"""A lab whose passes may use the driver's header precompiled: a short one in the place of the compiler's."""
+
+from __future__ import annotations
+
+import pytest
+from hip import Compiled, Lab
+from hipcache.driver_header import header
+from hipcache.driver_header.trust import ENOUGH
+from kernels import HIP_IN_SHORT
+
+# One device and the host.
+BOTH = 2
+NEVER_CHECKED = "999999999"
+WEAK = "".join(
+    f"__device__ __attribute__((weak)) void __cxa_{name}_virtual() {{ __builtin_trap(); }}\n"
+    for name in ("pure", "deleted")
+)
+WRAPPER = f"""\
+#pragma once
+#include <in_short.hpp>
+#include <value.hpp>
+extern "C" {{ {WEAK} }}
+void for_host_alone();
+inline constexpr __host__ __device__ int below(int x) {{ if (x > 9) for_host_alone(); return x; }}
+#ifdef _DOUBLED
+#define VALUE 6
+#else
+#define VALUE 3
+#endif
+"""
+
+
+@pytest.fixture
+def header_lab(lab: Lab) -> Lab:
+    """None of its passes is compared by chance. What the tests count are the passes of one architecture and the host's,
+    in a full run too."""
+    lab.archs = lab.archs[:1]
+    lab.environ |= {"HIPCACHE_PREAMBLES": "1", "HIPCACHE_PREAMBLE_CHECKS": NEVER_CHECKED}
+    lab.write(f"own/{header.NAME}", WRAPPER)
+    lab.write("own/in_short.hpp", HIP_IN_SHORT)
+    lab.write("own/value.hpp", "#pragma once\ninline int twice(int x) { return 2 * x; }\n")
+    return lab
+
+
+def words(lab: Lab) -> list[str]:
+    return ["-isystem", f"{lab.root}/own", "-include", header.NAME, f"-I{lab.root}/first", "-MD"]
+
+
+def build(lab: Lab, number: int, *flags: str, body: str = "") -> Compiled:
+    """Compile a source of that number, compared with plain clang."""
+    text = f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE * {number} + __LINE__; }}\n'
+    text += f'extern "C" int host() {{ return twice(VALUE) + {number}; }}\n{body}'
+    lab.write(f"s{number}.hip", text)
+    done = lab.compile(*words(lab), *flags, source=f"s{number}.hip")
+    assert done.dependencies == done.plain_dependencies
+    return done
+
+
+def counts(lab: Lab) -> dict[str, int]:
+    told = lab.stats()
+    found = told["preambles"]
+    assert isinstance(found, dict)
+    print("without:", told["without_preamble"])  # for who reads of a failure
+    return found
+
+
+def prepare(lab: Lab, *flags: str) -> None:
+    """After that the header is precompiled for the device and for the host, and trusted."""
+    for number in range(90, 99):
+        build(lab, number, *flags)
+        if counts(lab)["checked"] >= ENOUGH * BOTH:
+            return
+    raise AssertionError(counts(lab))
