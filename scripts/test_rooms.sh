@@ -33,6 +33,7 @@ else
     TOOLCHAIN=$clang .venv/bin/pytest -n "$workers" --dist worksteal "$@"
 fi'
 
+failed=()
 for room in "${MATRIX[@]}"; do
     echo "==> clang ${room#*:} in a room of ${room%:*}"
     status=0
@@ -40,6 +41,10 @@ for room in "${MATRIX[@]}"; do
     case $status in
     0) ;;
     77) echo "==> no room: this clang is not tried here" ;;
-    *) exit "$status" ;;
+    *) failed+=("$room") ;;
     esac
 done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "==> failed: ${failed[*]}" >&2
+    exit 1
+fi
