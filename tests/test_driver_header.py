@@ -147,6 +147,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
     class Session:
         class engine:
             preambles = 64
+            recache = False
 
     monkeypatch.setattr(front_ends, "_FEATURES", ("hipcache.no_such_feature",))
     assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
