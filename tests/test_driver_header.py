@@ -169,7 +169,8 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
 def test_which_passes_may_use_it(words: str, fits: bool) -> None:
     plan = recording("clang15-one-arch").replace('"-fcuda-is-device"', f'"-fcuda-is-device" {words}'.rstrip())
     front = cut(plan).devices[0].front
-    assert (header.why_not(front) == "") == fits
+    assert (header.why_not(front, bitcode=True) == "") == fits
+    assert header.why_not(front, bitcode=False)
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])

@@ -3,9 +3,9 @@
 A header comes to trust for a compiler, a standard of C++ and a side (device or host) when three sources came out the
 same, byte for byte: the bitcode of a front end, the object of the host, the messages, the files that were read. (An
 edited source is another one. Of each source one architecture is compared, and the others may then use it: that clang
-reads PCH files well does not depend on the architecture. But each PCH file is compared once, when it is made.) After that one use in so many
-(HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler, unless the compiler
-differs from itself.
+reads PCH files well does not depend on the architecture. But each PCH file is compared once, when it is made.) After
+that one use in so many (HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler,
+unless the compiler differs from itself.
 
 The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
 """

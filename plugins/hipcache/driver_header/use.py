@@ -62,7 +62,7 @@ class DriverHeader:
         `plainly`: runs it so. `has_waited`: for a slot, in which others may have made or compared a header. Raises as
         `plainly`."""
         front = work.front
-        why = OPTIONS if header.why_not(front) else OFF if self.trust.is_off(front) else ""
+        why = OPTIONS if header.why_not(front, bitcode=work.bitcode) else OFF if self.trust.is_off(front) else ""
         if why:
             return self._plainly(why, plainly)
         began = self.session.engine.clock()
@@ -220,7 +220,7 @@ class DriverHeader:
         if not header.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
-        if front.is_device and work.bitcode and bitcode.lacks_functions(found.output.read_bytes()):
+        if front.is_device and bitcode.lacks_functions(found.output.read_bytes()):
             return UNDEFINED
         if found.why_not or found.trace.reads is None:
             return CHANGED
