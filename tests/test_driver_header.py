@@ -147,6 +147,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
     class Session:
         class engine:
             preambles = 64
+            recache = False
 
     monkeypatch.setattr(front_ends, "_FEATURES", ("hipcache.no_such_feature",))
     assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
@@ -168,7 +169,8 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
 def test_which_passes_may_use_it(words: str, fits: bool) -> None:
     plan = recording("clang15-one-arch").replace('"-fcuda-is-device"', f'"-fcuda-is-device" {words}'.rstrip())
     front = cut(plan).devices[0].front
-    assert (header.why_not(front) == "") == fits
+    assert (header.why_not(front, bitcode=True) == "") == fits
+    assert header.why_not(front, bitcode=False)
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])

@@ -64,12 +64,15 @@ def may_say(front: FrontEnd, text: bytes) -> bool:
     return front.quotes_lines and not (coloured or _NO_FILES.search(text) or _STACKS.search(text))
 
 
-def why_not(front: FrontEnd) -> str:
-    """The reason why the pass reads the header as text; empty if it need not."""
+def why_not(front: FrontEnd, *, bitcode: bool) -> str:
+    """The reason why the pass reads the header as text; empty if it need not. `bitcode`: does it end before its back
+    end?"""
     if front.included[:1] != [NAME]:
         return "the driver puts no header first"
     if front.auxiliary or not front.job.value(Role.CUID):
         return "it writes a second output, or has no CUID"
+    if not bitcode and (front.is_device or front.job.emits != "-emit-obj"):
+        return "its output is text, or what is left of a device's functions when they were optimized"
     for option in front.job.options:
         if option.role is not Role.DIRECTORY and _LEFT.match(option.text[0]):
             return f"{option.text[0]} is one of its options"

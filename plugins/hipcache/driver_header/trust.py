@@ -2,10 +2,10 @@
 
 A header comes to trust for a compiler, a standard of C++ and a side (device or host) when three sources came out the
 same, byte for byte: the bitcode of a front end, the object of the host, the messages, the files that were read. (An
-edited source is another one. Of each source one architecture is compared: that clang reads PCH files well does not
-depend on it. But each PCH file is compared once, when it is made.) After that one use in so many
-(HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler, unless the compiler
-differs from itself.
+edited source is another one. Of each source one architecture is compared, and the others may then use it: that clang
+reads PCH files well does not depend on the architecture. But each PCH file is compared once, when it is made.) After
+that one use in so many (HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler,
+unless the compiler differs from itself.
 
 The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
 """
@@ -58,6 +58,8 @@ class Trust:
             checks = self.session.engine.preambles
             return Turn.COMPARE if is_new or int.from_bytes(os.urandom(4), "little") % checks == 0 else Turn.USE
         source = self._source(front)
+        if source in same and not is_new:
+            return Turn.USE
         with self.session.engine.store.lock(key):
             begun, same = self._read(key)
             enough = source in begun or len(begun) >= ENOUGH

@@ -49,11 +49,20 @@ class DriverHeader:
         self.session = session
         self.trust, self.notes = Trust(session), Notes(session)
 
-    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
+    def run(
+        self,
+        name: str,
+        work: Pass,
+        way: Callable[[str], Way],
+        plainly: Callable[[], Attempt],
+        *,
+        has_waited: bool = False,
+    ) -> Attempt:
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
-        `plainly`: runs it so. Raises as `plainly`."""
+        `plainly`: runs it so. `has_waited`: for a slot, in which others may have made or compared a header. Raises as
+        `plainly`."""
         front = work.front
-        why = OPTIONS if header.why_not(front) else OFF if self.trust.is_off(front) else ""
+        why = OPTIONS if header.why_not(front, bitcode=work.bitcode) else OFF if self.trust.is_off(front) else ""
         if why:
             return self._plainly(why, plainly)
         began = self.session.engine.clock()
@@ -65,6 +74,8 @@ class DriverHeader:
         why = self._unfit(front, known, ready) or (IN_VAIN if self.notes.holds(front) else "")
         turn = Turn.WAIT if why else self.trust.turn(front)
         if turn is Turn.WAIT:
+            if not why and not has_waited and self._waits_for_slot():
+                return self.run(name, work, way, plainly, has_waited=True)
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
             try:
@@ -82,6 +93,13 @@ class DriverHeader:
         if found in _LASTING:
             self.notes.note(front, holds=True)
         return plain
+
+    def _waits_for_slot(self) -> bool:
+        """Wait until a compiler may run. False if one could at once."""
+        session = self.session
+        slot = session.engine.slots.attempt()
+        with slot or session.engine.slots.hold(session.jobs.runner.check):
+            return slot is None
 
     def _plainly(self, why: str, plainly: Callable[[], Attempt]) -> Attempt:
         self.session.counted[WITHOUT + why] += 1
@@ -202,7 +220,7 @@ class DriverHeader:
         if not header.may_say(front, said) or os.fsencode(session.jobs.workdir) in said:
             return MESSAGES
         # Clang loses errors that it puts off until a function is used: a header's, if it calls one of the other side.
-        if front.is_device and work.bitcode and bitcode.lacks_functions(found.output.read_bytes()):
+        if front.is_device and bitcode.lacks_functions(found.output.read_bytes()):
             return UNDEFINED
         if found.why_not or found.trace.reads is None:
             return CHANGED

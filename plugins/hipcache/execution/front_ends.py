@@ -30,7 +30,8 @@ class FrontEndWays:
         self._found: FrontEndWay | None = None
 
     def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
-        found = self._feature() if self._session.engine.preambles else None
+        engine = self._session.engine
+        found = self._feature() if engine.preambles and not engine.recache else None
         return found.run(name, work, way, plainly) if found else plainly()
 
     def _feature(self) -> FrontEndWay | None:
