@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hip import BARE, CUID, FULL, HIP_FLAGS, HIT, Lab
+from hip import BARE, CUID, FULL, HIP_FLAGS, HIT, PASSED_THROUGH, Lab
 from hip_toolchain import installed
 from hipcache.making.depfile import parse
 
@@ -99,5 +99,7 @@ def test_what_a_back_end_says_is_said_as_clang_says_it(lab: Lab, more: tuple[str
     source = Path(__file__).parent / "sources" / "unrolled.hip"
     flags = ("-I", str(lab.root), *more)
     cold = lab.compile(*flags, source=source)
-    assert lab.compile(*flags, source=source).outcome == HIT
+    # By LTO the device's remarks go to standard output, in an order of its own: such a compile passes through.
+    to_output = installed()[lab.version].has_new_driver and "-Rpass-analysis=kernel-resource-usage" in more
+    assert lab.compile(*flags, source=source).outcome == (PASSED_THROUGH if to_output else HIT)
     assert "unrolled.hip" in cold.messages or more

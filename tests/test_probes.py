@@ -46,7 +46,6 @@ SHOWN = {
     "by a name": ('extern "C" const char* at() { return __FILE__; }\n', ()),
     "by the length of a name": ('extern "C" int size() { return sizeof(__FILE__); }\n', ()),
     "in debug information": ("int main() { return 0; }\n", ("-g",)),
-    "in a message": ("#warning here\nint main() { return 0; }\n", ()),
 }
 
 
@@ -59,6 +58,14 @@ def test_a_probe_that_shows_its_directory_is_no_other_s(lab: Lab, how: str, mapp
         words = [*flags, f"-ffile-prefix-map={lab.root}/build=." if mapped else "-O1"]
         done = Probe(lab, name, text).compile(*words)
     assert done.outcome != HIT
+
+
+def test_a_message_names_the_probe_s_own_directory(lab: Lab) -> None:
+    for name in ("0a1b2c", "3d4e5f6"):
+        probe = Probe(lab, name, "#warning here\nint main() { return 0; }\n")
+        done = probe.compile()
+        assert f"{probe.directory}/src.hip:1:2: warning" in done.messages
+    assert done.outcome == HIT
 
 
 def test_a_header_that_appears_beside_a_probe_is_seen(lab: Lab) -> None:
