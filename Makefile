@@ -48,12 +48,11 @@ test: SETUP_ARGS := --builders --iree --remote
 test: check
 	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-# And once more with every file of a test watched by the resident, and once with precompiled preambles.
+# And once more with every file of a test watched by the resident.
 test-full: export TEST_FULL := 1
 test-full: test
 	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py \
 	    tests/test_direct.py tests/test_direct_damage.py tests/test_direct_library.py tests/test_direct_settings.py
-	TEST_PREAMBLES=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py tests/test_identity.py
 
 test-rooms:
 	@scripts/test_rooms.sh $(ROOMS)

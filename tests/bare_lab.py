@@ -20,7 +20,7 @@ from golden_of_all import GoldenOfAll
 from kernels import ARCHS, BARE, CUID, HIP_IN_SHORT, KERNEL
 from launchers import LAUNCHER, launcher_of_comparisons
 from rewriting import settle
-from session import AS_USERS, FULL, PREAMBLES, RESIDENT, SESSION
+from session import AS_USERS, FULL, RESIDENT, SESSION
 from told import statistics
 from toolchains import BY_NEW_DRIVER, LLVM
 
@@ -62,8 +62,7 @@ class BareLab:
             "LC_ALL": "C",
             "HIP_PLATFORM": "amd",
             "HIPCACHE_RESIDENT": "0",  # one for each test would be more than a user may have: test_resident.py
-            # Tests count passes, and most compile one source once or twice: test_preambles.py
-            "HIPCACHE_PREAMBLES": "1" if PREAMBLES else "0",
+            "HIPCACHE_PREAMBLES": "0",  # tests count passes: test_driver_header.py
         }
         environ["XDG_RUNTIME_DIR"] = str(root / "run")
         if RESIDENT:

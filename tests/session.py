@@ -15,8 +15,6 @@ import private_mounts
 FULL = bool(os.environ.get("TEST_FULL"))
 # All tests through the resident, which is to know every file of a lab (`make test-full`).
 RESIDENT = bool(os.environ.get("TEST_RESIDENT"))
-# All front ends may use precompiled preambles, of all headers (`make test-full`).
-PREAMBLES = bool(os.environ.get("TEST_PREAMBLES"))
 # Each engine is started as users start it (`forked_engines`), each clang loads the system's libraries (`prelinked`).
 AS_USERS = os.environ.get("TEST_AS_USERS", "1" if FULL or RESIDENT else "0") not in ("", "0")
 

@@ -67,6 +67,13 @@ def test_passes_with_another_header_go_without(header_lab: Lab, flag: str) -> No
     assert counts(header_lab)["used"] == 0
 
 
+def test_the_users_dependency_file_is_the_same_without_system_headers(header_lab: Lab) -> None:
+    header_lab.write("mine/mine.hpp", "")
+    for number in range(1, 7):
+        build(header_lab, number, "-MMD", "-Imine", body='#include "mine.hpp"\n')
+    assert counts(header_lab)["used"]
+
+
 def test_an_edit_of_a_header_in_it_is_noticed(header_lab: Lab) -> None:
     prepare(header_lab)
     build(header_lab, 1)
@@ -126,20 +133,31 @@ class Spoiling(SubprocessRunner):
         return traced
 
 
+def spoilt(lab: Lab, number: int) -> dict[str, int]:
+    """What became of headers when a new source was compiled, each use of one compared, and each one different."""
+    settle()
+    opened = open_engine(config.load(lab.environ), lab.environ, racy=0.03)
+    lab.write("spoilt.hip", f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE + {number}; }}\n')
+    argv = tuple(lab.words(*words(lab), source="spoilt.hip"))
+    made = make(replace(opened, runner=Spoiling(), preambles=1), command.parse(argv, str(lab.root), lab.environ), None)
+    assert made.outcome.outcome == MISS
+    return dict(made.outcome.preambles)
+
+
 @only_19
 def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: Lab) -> None:
+    prepare(header_lab)
+    assert spoilt(header_lab, 1) == {"different": BOTH}
+    assert spoilt(header_lab, 2) == {"without switched off": BOTH}
     build(header_lab, 1)
-    settle()
-    engine = replace(open_engine(config.load(header_lab.environ), header_lab.environ, racy=0.03), runner=Spoiling())
-    for name in ("s2.hip", "s3.hip"):
-        header_lab.write(name, f"{(header_lab.root / 's1.hip').read_text()}// {name}\n")
-        settle()
-        argv = header_lab.words(*words(header_lab), source=name)
-        made = make(engine, command.parse(tuple(argv), str(header_lab.root), header_lab.environ), None)
-        assert made.outcome.outcome == MISS
-    told = dict(made.outcome.preambles)
-    assert told == {"without switched off": BOTH}
-    build(header_lab, 4)
+    assert counts(header_lab)["used"] == 0
+
+
+@only_19
+def test_one_that_makes_a_difference_when_it_is_made_is_not_kept(header_lab: Lab) -> None:
+    build(header_lab, 1)
+    assert spoilt(header_lab, 1) == {"made": BOTH, "without none yet": BOTH}
+    build(header_lab, 2)
     assert counts(header_lab)["used"] == 0
 
 

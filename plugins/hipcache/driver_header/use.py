@@ -175,12 +175,15 @@ class DriverHeader:
             self.session.counted[MADE] += 1
             kept = tuple(near.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
             new = Entry(outputs=(*kept, self.session.shelves.reads.keep(made.reads), near.keep(words).hash))
-            fits = not self._unfit(work.front, new, made)
-            if fits:
+            if self._unfit(work.front, new, made):
+                new = Entry(why="the pass that made it could not use it")
+            else:
                 self.trust.turn(work.front, is_new=True)
                 with_it = self._attempt(name, work, made, way, began)
-                fits = self._compare(name, work, made, plain, with_it, plainly)
-            near.put(key, new.pack() if fits else Entry(wanted=1).pack())
+                same = self._compare(name, work, made, plain, with_it, plainly, is_new=True)
+                if not same:
+                    new = Entry(wanted=1) if same is None else Entry(why="it made a difference")
+            near.put(key, new.pack())
             return plain
 
     def _make(self, work: Pass) -> tuple[Made, bytes]:
@@ -237,18 +240,23 @@ class DriverHeader:
         plain: Attempt,
         with_it: Attempt | str,
         plainly: Callable[[], Attempt],
-    ) -> bool:
-        """Is the pass the same with the header as without, as far as it tells?"""
+        *,
+        is_new: bool = False,
+    ) -> bool | None:
+        """Is the pass the same with the header as without? None if it does not tell. `is_new`: no pass has used it
+        yet."""
         if isinstance(with_it, str) or plain.why_not:
             self.trust.told(work.front, same=False)
             if with_it in _LASTING:
                 self.notes.note(work.front, holds=True)
-            return True
+            return None
         content = plain.output.read_bytes()
         why = _difference(plain, with_it, content)
         if why and plainly().output.read_bytes() == content:  # else the compiler differs from itself
-            self.session.counted[DIFFERENT] += 1
-            self.trust.end(work.front, f"{name}: {why}")
+            self.trust.told(work.front, same=False)
+            if not is_new:
+                self.session.counted[DIFFERENT] += 1
+                self.trust.end(work.front, f"{name}: {why}")
             return False
         self.session.counted[CHECKED] += 1
         self.trust.told(work.front, same=not why)
