@@ -94,12 +94,12 @@ class Made:
         return None if any(files.is_there(path) for path in found) else found
 
 
-def names_of(observed: Observed, search: SearchPath) -> tuple[str, ...]:
-    """The names by which headers were looked for, found or not (and more: each directory may be within another one)."""
+def names_of(observed: Observed, search: SearchPath, files: Files) -> tuple[str, ...]:
+    """The names by which headers were looked for. Clang looks for each in the first directory that is there, before or
+    after those of the user (for what is below a directory that is not there, for that directory)."""
+    first = next(place.rstrip("/") + "/" for place in search.angled[search.users :] if files.is_directory(place))
     paths = observed.opened | observed.there | observed.absent
-    places = {place.rstrip("/") + "/" for place in search.angled}
-    found = {path[len(place) :] for path in paths for place in places if path.startswith(place)}
-    return tuple(sorted(found - {""}))
+    return tuple(sorted(path[len(first) :] for path in paths if path.startswith(first) and path != first))
 
 
 def words_of(texts: Iterable[bytes]) -> bytes:

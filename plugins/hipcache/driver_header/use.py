@@ -145,9 +145,8 @@ class DriverHeader:
     def _unfit(self, front: FrontEnd, known: Entry, ready: Made) -> str:
         """The reason why the header of this pass may be another one."""
         macros = header.macros(front)
-        if macros and entry.asks_for(self.session.shelves.near.contents.read(known.outputs[3]), macros):
-            return MACROS
-        return DIRECTORIES if ready.shadows(front, self.session.files) is None else ""
+        asks = macros and entry.asks_for(self.session.shelves.near.contents.read(known.outputs[3]), macros)
+        return MACROS if asks else ""
 
     def _missed(
         self,
@@ -182,7 +181,8 @@ class DriverHeader:
                 with_it = self._attempt(name, work, made, way, began)
                 same = self._compare(name, work, made, plain, with_it, plainly, is_new=True)
                 if not same:
-                    new = Entry(wanted=1) if same is None else Entry(why="it made a difference")
+                    again = same is None and with_it != DIRECTORIES
+                    new = Entry(wanted=1) if again else Entry(why="it made a difference, or could not be used")
             near.put(key, new.pack())
             return plain
 
@@ -202,7 +202,7 @@ class DriverHeader:
         if not all(path.startswith("/") and observed.has_read(path) for path in read):
             raise Refused("a header is relative, or was not seen to be read")
         reads = recorded(session, front, read, None, observed, started)
-        made = Made(read, observed, entry.names_of(observed, front.search), pch, reads)
+        made = Made(read, observed, entry.names_of(observed, front.search, session.files), pch, reads)
         return made, entry.words_of(Path(path).read_bytes() for path in read)
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
