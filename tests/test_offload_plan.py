@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hipcache.errors import PassThrough
 from hipcache.planning import offload_plan, plan
+from hipcache.planning.offload_plan import DryRuns
 from hipcache.planning.plan import Plan
 from recordings import PLANS, WRAPPED, text
 
@@ -123,3 +126,18 @@ def test_a_plan_without_one_of_its_jobs_is_left(name: str) -> None:
         with pytest.raises(PassThrough):
             parsed(name, None, job)
     assert len(jobs) > 3
+
+
+@pytest.mark.parametrize("place", ["packager", "wrapper", "clang"])
+def test_a_script_that_would_never_run_is_left(tmp_path: Path, place: str) -> None:
+    programs = {name: tmp_path / name for name in ("packager", "wrapper", "clang")}
+    for name, path in programs.items():
+        path.write_bytes(b"#!/bin/sh\n" if name == place else b"\x7fELF")
+        path.chmod(0o755)
+    packager, wrapper, clang = map(str, programs.values())
+    asked = DryRuns(SimpleNamespace(environ={}), None, str(tmp_path), Path)  # type: ignore[arg-type]
+    with pytest.raises(PassThrough, match="is a script"):
+        if place == "clang":
+            asked.clang([clang, "a.o"])
+        else:
+            asked.wrapper([packager], [wrapper])

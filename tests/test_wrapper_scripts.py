@@ -106,3 +106,9 @@ def test_a_script_behind_another_one_that_asks_for_the_time_is_left_alone(lab: L
     script(lab.root / "inner", f'exec {clang} -DX=$((SECONDS / 100)) "$@"\n', program="/bin/bash")
     for made in through(lab, 'exec ./inner "$@"\n'):
         assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")
+
+
+@pytest.mark.parametrize("dashes", ["", "-- "])
+def test_what_a_shell_does_after_a_timed_command_is_not_left_out(lab: Lab, dashes: str) -> None:
+    for made in through(lab, f'TIMEFORMAT=done exec bash -c {dashes}"time CXX $*"\n'):
+        assert (made.outcome, made.counted.reason) == (PASSED_THROUGH, "wrapper")

@@ -20,8 +20,9 @@ from pathlib import Path
 
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
+from hipcache.inputs.identity import is_script
 from hipcache.patterns import pattern
-from hipcache.planning import driver
+from hipcache.planning import driver, tools
 from hipcache.planning.answers import Answer, question, recall, remember
 from hipcache.planning.jobs import split
 from hipcache.planning.wrapper_plan import is_wrapper
@@ -69,6 +70,8 @@ class DryRuns:
 
     def wrapper(self, package: Sequence[str], wrapper: Sequence[str]) -> str:
         """What the wrapper prints, in a directory with that package."""
+        for program in (package[0], wrapper[0]):
+            self._check(program)
         key = question("wrapper plan", package[0], [*package, *wrapper], "", self.engine.environ)
         found = recall(self.engine, key)
         if found is None:
@@ -86,9 +89,15 @@ class DryRuns:
 
     def clang(self, argv: Sequence[str]) -> str:
         """The plan of that command."""
+        self._check(argv[0])
         words = [argv[0], "-###", *argv[1:]]
         _, found = driver.answer(words, argv[1:], self.cwd, self.engine, self.runner, self.scratch)
         return self._text(found)
+
+    def _check(self, program: str) -> None:
+        """These programs are only asked, never run: a script may do more than what it stands for prints."""
+        if is_script(tools.find(program, self.cwd, self.engine.environ)):
+            raise PassThrough("plan", f"'{program}' is a script, which may do more than it prints")
 
     def _text(self, found: Answer) -> str:
         known = self.looked is not None and found.observations

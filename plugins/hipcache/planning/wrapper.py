@@ -60,6 +60,8 @@ _SHELLS = ("sh", "dash", "bash")
 # What system() and popen() put before a command: musl, and glibc up to 2.40; glibc from 2.41 on.
 _SYSTEM = (("-c",), ("-c", "--"))
 _SEVERAL = frozenset(";&|<>`(){}\n")  # without one of these a shell runs one command, whatever it expands
+# Words of a shell before a command: another status, text after it, a shell that does not wait.
+_BEFORE = frozenset(["!", "time", "coproc"])
 # What these say may be the same twice, and another thing next time.
 _CLOCKS = frozenset(["date", "hostname", "uptime"])
 _CLOCKS_OF_SHELLS = pattern(
@@ -204,7 +206,9 @@ def _only_waits(words: tuple[str, ...], argv: tuple[str, ...]) -> bool:
         if words[1:-1] not in _SYSTEM:
             return False
         try:
-            return not _SEVERAL & set(words[-1]) or tuple(shlex.split(words[-1])) == argv
+            command = shlex.split(words[-1])
+            one = not _SEVERAL & set(words[-1]) and _BEFORE.isdisjoint(command[:1])
+            return one or tuple(command) == argv
         except ValueError:
             return False
     return tools.is_hipcc(name) or (name.startswith("perl") and any(map(tools.is_hipcc, words[1:2])))
