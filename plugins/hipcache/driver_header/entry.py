@@ -18,7 +18,6 @@ from hipcache.disk.inflating import pack_json, unpack_json
 from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
-from hipcache.inputs.search import SearchPath
 from hipcache.inputs.trace import Files
 from hipcache.patterns import pattern
 from hipcache.planning.frontend import FrontEnd
@@ -94,12 +93,14 @@ class Made:
         return None if any(files.is_there(path) for path in found) else found
 
 
-def names_of(observed: Observed, search: SearchPath, files: Files) -> tuple[str, ...]:
-    """The names by which headers were looked for. Clang looks for each in the first directory that is there, before or
-    after those of the user (for what is below a directory that is not there, for that directory)."""
-    first = next(place.rstrip("/") + "/" for place in search.angled[search.users :] if files.is_directory(place))
+def names_of(observed: Observed, places: Iterable[str]) -> tuple[str, ...]:
+    """The names by which headers were looked for. Clang looks for each in the first of `places`, the directories that
+    are there, before or after those of the user (for what is below a directory that is not there, for that directory).
+    Empty if it did not look for the driver's header there."""
+    first = next(iter(places), "").rstrip("/") + "/"
     paths = observed.opened | observed.there | observed.absent
-    return tuple(sorted(path[len(first) :] for path in paths if path.startswith(first) and path != first))
+    names = tuple(sorted(path[len(first) :] for path in paths if path.startswith(first) and path != first))
+    return names if header.NAME in names else ()
 
 
 def words_of(texts: Iterable[bytes]) -> bytes:

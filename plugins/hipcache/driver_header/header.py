@@ -43,7 +43,7 @@ _OF_ARCH = ("-target-cpu", "-target-feature")
 _LEFT = pattern(
     r"-(debug-info-|dwarf|gembed|fprofile|fcs-profile|fcoverage|coverage|fsanitize|fopenmp|fms-|fmodules|R"
     r"|W(?:error=)?(?:everything|unused-macros|documentation|max-tokens|c\+\+2|future-compat)|fmax-tokens"
-    r"|foffload-implicit|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|F"
+    r"|foffload-implicit|c-isystem|cxx-isystem|fparse-all-comments|fretain-comments|traditional|trigraphs|fxray|F"
     r"|funique-internal|fpseudo-probe|ftest-coverage|pg$|ffile-reproducible|fdelayed-template|fkeep|frandomize"
     r"|-?std=(?:c|gnu)\+\+(?:98|03|2)|fno-pch|fpch|imacros|undef$|fallow-pch|fsyntax|fbuiltin-headers|ffreestanding"
     r"|nobuiltininc|nostd)"
@@ -97,6 +97,14 @@ def macros(front: FrontEnd) -> list[str]:
 def directories(front: FrontEnd) -> list[str]:
     """The user's directories that the header is made without."""
     return [option.value for option in front.job.options if option.role is Role.SEARCH and is_of_user(option)]
+
+
+def places(front: FrontEnd) -> list[str]:
+    """The other directories of the search path, in the order in which clang looks (clang/lib/Frontend/
+    CompilerInvocation.cpp, ParseHeaderSearchArgs)."""
+    searched = [option for option in front.job.options if option.role is Role.SEARCH and not is_of_user(option)]
+    order = sorted(searched, key=lambda option: (option.name == "-idirafter", option.name != "-isystem"))
+    return [option.value for option in order]
 
 
 def key(front: FrontEnd, directory: str) -> Key:

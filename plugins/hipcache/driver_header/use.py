@@ -202,7 +202,10 @@ class DriverHeader:
         if not all(path.startswith("/") and observed.has_read(path) for path in read):
             raise Refused("a header is relative, or was not seen to be read")
         reads = recorded(session, front, read, None, observed, started)
-        made = Made(read, observed, entry.names_of(observed, front.search, session.files), pch, reads)
+        names = entry.names_of(observed, filter(session.files.is_directory, header.places(front)))
+        if not names:
+            raise Refused("the order of its directories is not known")
+        made = Made(read, observed, names, pch, reads)
         return made, entry.words_of(Path(path).read_bytes() for path in read)
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
