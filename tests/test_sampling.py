@@ -96,7 +96,7 @@ def test_a_short_run_says_so(tmp_path: Path, full: str, more: list[str]) -> None
     (tmp_path / "test_it.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = sampled\n")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TEST_"))}
-    env |= {"PYTHONPATH": str(tests), "TEST_FULL": full}
+    env |= {"PYTHONPATH": f"{tests}:{tests.parent / 'scripts'}", "TEST_FULL": full}
     words = [sys.executable, "-m", "pytest", "-q", *more, "-p", "no:cacheprovider", "test_it.py"]
     ended = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
