@@ -19,8 +19,8 @@ Variables:
   ON by default: if a remote is set (HIPCACHE_REMOTE), the first step of the build is `hipcache prefetch`, which fetches
   the results of all compiles at once.
 ``HIPCACHE_SHARE_CHECKOUTS``
-  ON by default: paths below CMAKE_SOURCE_DIR are relative in keys, so that a checkout in another directory is served what
-  does not name this one. HIPCACHE_BASEDIR, in the environment or a config file, wins.
+  OFF by default. ON: paths below CMAKE_SOURCE_DIR are relative in keys, so that a checkout in another directory is served
+  what does not name this one. HIPCACHE_BASEDIR, in the environment or a config file, wins.
 ``HIPCACHE_PROGRAM``
   The hipcache to use, instead of the one installed beside this module or in ``PATH``.
 
@@ -579,7 +579,7 @@ endfunction()
 function(_hipcache_note_source out covered)
   set(${out} "" PARENT_SCOPE)
   set(note "${CMAKE_BINARY_DIR}/.hipcache-source")
-  if(DEFINED HIPCACHE_SHARE_CHECKOUTS AND NOT HIPCACHE_SHARE_CHECKOUTS)
+  if(NOT HIPCACHE_SHARE_CHECKOUTS)
     file(REMOVE "${note}")
     return()
   endif()

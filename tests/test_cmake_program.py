@@ -55,7 +55,7 @@ class TestProgram:
         project = without_hipcache()
         answer = project.configure(*self.options(tmp_path))
         assert project.launchers() == {"kernels": str(program)}
-        assert "HipCache: clang++ 15.0.6, gfx906 gfx90a, shared with other checkouts" in answer.text, (
+        assert "HipCache: clang++ 15.0.6, gfx906 gfx90a --" in answer.text, (
             "no store in the line if hipcache tells none"
         )
 

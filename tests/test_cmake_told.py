@@ -245,14 +245,14 @@ def test_what_keeps_from_caching_is_said_at_configure(tmp_path: Path, variable: 
     assert answer.warnings == 1
 
 
-def test_the_source_directory_is_noted_and_told_unless_that_is_switched_off(tmp_path: Path) -> None:
+def test_the_source_directory_is_noted_and_told_where_checkouts_are_to_share(tmp_path: Path) -> None:
     line, option = WAYS_IN["include"]
     project = Project(tmp_path, next(iter(CMAKES)), "Ninja").write(simple_project(line))
     note = Path(project.build_dir) / ".hipcache-source"
-    assert (
-        f"does not name {tmp_path} (__FILE__, -g); with -ffile-prefix-map={tmp_path}=."
-        in project.configure(option, ARCHES).text
-    )
+    assert "does not name" not in project.configure(option, ARCHES).text
+    assert not note.exists()
+    told = project.configure("-DHIPCACHE_SHARE_CHECKOUTS=ON").text
+    assert f"does not name {tmp_path} (__FILE__, -g); with -ffile-prefix-map={tmp_path}=." in told
     assert note.read_text() == f"{tmp_path}\n"
-    assert "does not name" not in project.configure("-DHIPCACHE_SHARE_CHECKOUTS=OFF").text
+    project.configure("-DHIPCACHE_SHARE_CHECKOUTS=OFF")
     assert not note.exists()

@@ -41,7 +41,6 @@ from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass, replace
 from hipcache.verify import delivered
 from SCons.Errors import UserError
-from SCons.Node.FS import get_default_fs
 from SCons.Util import is_String
 
 from hipcache_scons import commands, dependencies, direct, shadows
@@ -99,8 +98,6 @@ def _open_cache(environ: Mapping[str, str]) -> Cache:
         return Cache(Config(dir=Path(os.devnull), disable=True, readonly=True), None, environ, known)
     _notice(conditions.under(config))
     try:
-        if not config.basedir and "HIPCACHE_BASEDIR" not in known:
-            config = replace(config, source_dir=Path(get_default_fs().Dir("#").abspath))
         engine = replace(open_engine(config, known), environ=environ)
     except StoreError as error:
         say(f"hipcache: {error}\n  this build goes on without the cache\n")
