@@ -126,7 +126,7 @@ class Lab(BareLab):
             path.unlink(missing_ok=True)
         plain = self.plain(run, command, without=(made, rule), cwd=directory, env=env, share=True)
         cached = run(*launcher_of_comparisons())
-        assert cached.ended.err.decode() == plain.ended.err.decode()
+        assert cached.ended.err.decode() == plain.ended.err.decode(), (cached.ended.err, plain.ended.err)
         assert (cached.ended.status, cached.ended.out) == (plain.ended.status, plain.ended.out)
         assert (cached.object is None) == (plain.object is None)
         assert cached.object == plain.object, "the object is not plain clang's"

@@ -198,7 +198,8 @@ class DeviceCode:
             parts=(*self.unit.back, ("bitcode", bitcode)),
             inputs=inputs,
             outputs=(OBJECT,),
-            policy=Policy(compress=not passing, remote=True, assembles=True),
+            # A worker may answer a GPU's code alone, and with LTO this ends in bitcode.
+            policy=Policy(compress=not passing, remote=not self.unit.by_lto, assembles=True),
             missing=_LOST,
             turn=self.turn,
             passing=passing,
