@@ -189,12 +189,13 @@ class DriverHeader:
     def _make(self, work: Pass) -> tuple[Made, bytes]:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
-        pch, rule = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
+        pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
+            session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded)))
         if traced.observed is None or set_back or traced.ended.stderr:
             raise Refused("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
@@ -206,7 +207,7 @@ class DriverHeader:
         if not names:
             raise Refused("the order of its directories is not known")
         made = Made(read, observed, names, pch, reads)
-        return made, entry.words_of(Path(path).read_bytes() for path in read)
+        return made, entry.words_of(Path(path).read_bytes() for path in (*read, expanded))
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
