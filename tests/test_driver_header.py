@@ -116,6 +116,19 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
     assert b"for_host_alone" in cached.err
 
 
+@pytest.mark.parametrize("text", ["inline int string_view;", 'int f() { return sizeof ""sv; }'])
+def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
+    """Nothing of the call is left in the module: the words of the source tell that there may be one."""
+    prepare(header_lab)
+    header_lab.write("own_view.hpp", f"#if 0\n{text}\n#endif\n")
+    body = '#include "own_view.hpp"\n__device__ int bad() { if (false) return below(1); return 1; }\n'
+    header_lab.write("bad.hip", body)
+    argv = header_lab.words(*words(header_lab), source="bad.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert plain.status
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+
+
 def test_messages_are_those_of_a_plain_pass(header_lab: Lab) -> None:
     prepare(header_lab)
     build(header_lab, 1, "-Wall", body="#warning once\nstatic int unused;\nint f(int x) { int y; return twice(x); }\n")

@@ -28,6 +28,11 @@ ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
+# Ordinary passes read the declarations of other functions that constant ones of libstdc++ call: __sv_check names one
+# of the host's. It is behind members of std::string_view alone (clang 19's tree of the header has no other such
+# function that is no template; templates are instantiated in the pass). Where a call is computed or in dead code,
+# nothing in the module tells: then the source's text does.
+PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
 # What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.

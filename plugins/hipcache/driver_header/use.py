@@ -7,7 +7,7 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hipcache.driver_header import entry, header
@@ -234,7 +234,20 @@ class DriverHeader:
         digests = {file.path: file.digest for file in found.trace.reads.files}
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
+        if front.is_device and self._may_lose_errors(digests.keys(), {file.path for file in made.reads.files}):
+            return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
+
+    def _may_lose_errors(self, read: Iterable[str], headers: set[str]) -> bool:
+        """May a file call what is put off where clang leaves nothing of it? Not one of the header's, nor of the library
+        that has <string_view>."""
+        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
+        own = [path for path in read if path not in headers and os.path.dirname(path) not in library]
+        directory = self.session.command.cwd
+        try:
+            return any(header.PUTS_OFF.search(Path(directory, path).read_bytes()) for path in own)
+        except OSError:
+            return True
 
     def _compare(
         self,
