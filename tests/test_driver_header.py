@@ -67,6 +67,19 @@ def test_passes_with_another_header_go_without(header_lab: Lab, flag: str) -> No
     assert counts(header_lab)["used"] == 0
 
 
+@pytest.mark.parametrize("flag", ["-Dtwice_l=thrice_l", "-Dtwice of=3"])
+def test_a_macro_may_be_named_by_a_paste_or_before_a_blank(header_lab: Lab, flag: str) -> None:
+    pasted = "#define LONG(name) name##_l\nextern long LONG(twice)(long);\n"
+    header_lab.write("own/value.hpp", f"#pragma once\ninline int twice(int x) {{ return 2 * x; }}\n{pasted}")
+    prepare(header_lab)
+    body = 'extern "C" int of; extern "C" long twice_l(long); int more() { return (int)twice_l(1); }\n'
+    header_lab.write("more.hip", body)
+    argv = header_lab.words(*words(header_lab), flag, source="more.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+    assert counts(header_lab)["used"] == 0
+
+
 def test_the_users_dependency_file_is_the_same_without_system_headers(header_lab: Lab) -> None:
     header_lab.write("mine/mine.hpp", "")
     for number in range(1, 7):
@@ -101,6 +114,19 @@ def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
     cached = header_lab.hipcache(*header_lab.words(*words(header_lab), source="bad.hip"))
     assert (cached.status, cached.err) == (ended.status, ended.err)
     assert b"for_host_alone" in cached.err
+
+
+@pytest.mark.parametrize("text", ["inline int string_view;", 'int f() { return sizeof ""sv; }'])
+def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
+    """Nothing of the call is left in the module: the words of the source tell that there may be one."""
+    prepare(header_lab)
+    header_lab.write("own_view.hpp", f"#if 0\n{text}\n#endif\n")
+    body = '#include "own_view.hpp"\n__device__ int bad() { if (false) return below(1); return 1; }\n'
+    header_lab.write("bad.hip", body)
+    argv = header_lab.words(*words(header_lab), source="bad.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert plain.status
+    assert (cached.status, cached.err) == (plain.status, plain.err)
 
 
 def test_messages_are_those_of_a_plain_pass(header_lab: Lab) -> None:

@@ -2,7 +2,8 @@
 
 A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
 the words], "why": why it could not be made}; without outputs it only counts. It stays in the local store, in no key,
-and is evicted like all else. The words are zlib-compressed: all identifiers of the header's files, between newlines.
+and is evicted like all else. The words are zlib-compressed: all identifiers of the header's files and of its
+expanded text, between newlines.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ order in which it does without a precompiled header (clang 16 to 22), and the bi
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -22,13 +23,20 @@ from hipcache.planning.frontend import FrontEnd
 
 NAME = "__clang_hip_runtime_wrapper.h"
 # In each key: raise it when what older rules have made must not be used. Where it was switched off it is on again then.
-_RULES = "1"
+_RULES = "2"
 ON_DEVICE = b'extern "C" __attribute__((device)) void __cxa_deleted_virtual(void);\n'
 # Libraries of C++ have constant functions of wide characters, which no device can run: clang says so when a source uses
 # them, but not of those of a precompiled header. A pass that reads one of these is run plainly.
 _OF_HOST = ("wcslen", "wmemchr", "wmemcmp")
+# Ordinary passes read the declarations of other functions that constant ones of libstdc++ call: __sv_check names one
+# of the host's. It is behind members of std::string_view alone (clang 19's tree of the header has no other such
+# function that is no template; templates are instantiated in the pass). Where a call is computed or in dead code,
+# nothing in the module tells: then the source's text does.
+PUTS_OFF = pattern(rb'string_view|"\s*sv\b')
 # Macros with other names are the user's alone: the header may not ask for them.
 _KNOWN_MACRO = pattern(r"_|NDEBUG\b")
+# What ends the name of a macro: clang writes `#define NAME VALUE`, with what is before the first `=` for NAME.
+_NAME = pattern(r"[^\w$]")
 
 # Roles of options that the text of the header does not depend on.
 _NOT_READ = {
@@ -91,7 +99,7 @@ def is_of_user(option: Option) -> bool:
 def macros(front: FrontEnd) -> list[str]:
     """The names of the user's macros that the header is made without."""
     mine = (option for option in front.job.options if option.role is Role.MACRO and is_of_user(option))
-    return [re.split(r"[=(]", option.value, maxsplit=1)[0] for option in mine]
+    return [_NAME.split(option.value, maxsplit=1)[0] for option in mine]
 
 
 def directories(front: FrontEnd) -> list[str]:
@@ -144,6 +152,15 @@ def making(front: FrontEnd, output: str, dependencies: str) -> list[str]:
         *words,
         *("-dependency-file", dependencies, "-MT", "output", "-sys-header-deps", "-o", output, "-x", "hip", "-"),
     ]
+
+
+def preprocessing(front: FrontEnd, output: str) -> list[str]:
+    """The command that writes the header's text with its macros expanded: names that it pastes together (`gammal` of
+    `gamma` and `l`) stand nowhere else."""
+    words = [front.job.program, "-cc1"]
+    for option in _options(front):
+        words += option.text
+    return [*words, "-main-file-name", "header", "-E", "-P", "-o", output, "-x", "hip", os.devnull]
 
 
 def using(front: FrontEnd, argv: list[str], pch: str) -> list[str]:

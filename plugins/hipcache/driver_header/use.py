@@ -7,7 +7,7 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hipcache.driver_header import entry, header
@@ -192,12 +192,13 @@ class DriverHeader:
     def _make(self, work: Pass) -> tuple[Made, bytes]:
         session, front = self.session, work.front
         scratch = session.jobs.scratch
-        pch, rule = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d"))
+        pch, rule, expanded = (scratch(f"{work.stem}-made.{end}") for end in ("pch", "d", "ii"))
         text = scratch(f"{work.stem}-made.hip", header.ON_DEVICE if front.is_device else b"")
         with session.engine.slots.hold(session.jobs.runner.check):
             started = session.engine.clock()
             traced = session.jobs.trace(_LABEL, header.making(front, str(pch), str(rule)), stdin=text)
             set_back = session.jobs.was_set_back(started, traced.ended)
+            session.jobs.run_now(_LABEL, header.preprocessing(front, str(expanded)))
         if traced.observed is None or set_back or traced.ended.stderr:
             raise Refused("it cannot be observed, or has something to say")
         observed = observing.parse(traced.observed, str(session.jobs.workdir))
@@ -209,7 +210,7 @@ class DriverHeader:
         if not names:
             raise Refused("the order of its directories is not known")
         made = Made(read, observed, names, pch, reads)
-        return made, entry.words_of(Path(path).read_bytes() for path in read)
+        return made, entry.words_of(Path(path).read_bytes() for path in (*read, expanded))
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
@@ -236,7 +237,20 @@ class DriverHeader:
         digests = {file.path: file.digest for file in found.trace.reads.files}
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
+        if front.is_device and self._may_lose_errors(digests.keys(), {file.path for file in made.reads.files}):
+            return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
+
+    def _may_lose_errors(self, read: Iterable[str], headers: set[str]) -> bool:
+        """May a file call what is put off where clang leaves nothing of it? Not one of the header's, nor of the library
+        that has <string_view>."""
+        library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
+        own = [path for path in read if path not in headers and os.path.dirname(path) not in library]
+        directory = self.session.command.cwd
+        try:
+            return any(header.PUTS_OFF.search(Path(directory, path).read_bytes()) for path in own)
+        except OSError:
+            return True
 
     def _compare(
         self,
