@@ -210,7 +210,7 @@ class DriverHeader:
         if not names:
             raise Refused("the order of its directories is not known")
         made = Made(read, observed, names, pch, reads)
-        return made, entry.words_of(Path(path).read_bytes() for path in (*read, expanded))
+        return made, entry.words_of(Path(path).read_bytes() for path in (*read, str(expanded)))
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
