@@ -39,13 +39,14 @@ find_mirror() {
     if [ -z "$mirror" ] && command -v apt-get >/dev/null; then
         mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 2>/dev/null | head -n 1)
     fi
-    echo "${mirror:-http://deb.debian.org/debian}"
+    echo "$mirror"
 }
 
 make_room() {
     local suite=$1 root=$2 mirror version name list packages part=$2.part log=$2.log
     command -v mmdebstrap >/dev/null || cannot "mmdebstrap is not installed, which makes rooms (Debian: apt install mmdebstrap)"
     mirror=$(find_mirror)
+    [ -n "$mirror" ] || cannot "no mirror of Debian is known: set MIRROR to the address of one"
     version=$(newer_clang "$suite")
     packages=$("$here/scripts/setup.sh" --packages)
     packages+=" ca-certificates mount clang-$version clang-tools-$version lld-$version llvm-$version"
