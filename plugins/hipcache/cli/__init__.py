@@ -140,6 +140,8 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
 
 def module(verb: str) -> Any:
     """That of a subcommand; a word of Python's own has a mark behind it."""
+    if verb == "iree-check":
+        return importlib.import_module("hipcache.iree.verb")
     name = verb.replace("-", "_") + ("_" if keyword.iskeyword(verb) else "")
     return importlib.import_module(f"hipcache.cli.{name}")
 

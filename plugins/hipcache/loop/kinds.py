@@ -1,7 +1,7 @@
 """The kinds of commands: how each is parsed, and which planner makes its graph.
 
-A kind is a line here, and a module of the same name in `planners` with a function `plan`. Modules are imported on
-demand, because the launcher starts one process per command.
+A kind is a line here, and a module with a function `plan`. Modules are imported on demand, because the launcher starts
+one process per command.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """`claims`: is a command of this kind? `program`: instead, is this program's command (which `planning/NAME`
-    parses)? `script`: may a script in the compiler's place start the compiler? Otherwise the planner refuses
-    scripts."""
+    """`module`: the planner's; `claims`: is a command of this kind? `program`: instead, is this program's command
+    (which `parser`, a module with `read`, parses)? `script`: may a script in the compiler's place start the
+    compiler? Otherwise the planner refuses scripts."""
 
-    name: str
+    module: str
     claims: Callable[[Command], bool] = lambda command: True
     program: Callable[[str], bool] | None = None
+    parser: str = ""
     script: bool = False
 
     @property
     def planner(self) -> Planner:
-        planner: Planner = import_module(f"hipcache.planners.{self.name}").plan
+        planner: Planner = import_module(self.module).plan
         return planner
 
 
 # A command is of the first kind that claims it.
 KINDS = (
-    Kind("iree", program=tools.is_iree_compile),
-    Kind("program", lambda command: command.makes_program),
-    Kind("link", lambda command: command.links),
-    Kind("assembler", lambda command: command.assembles),
-    Kind("object", script=True),
+    Kind("hipcache.iree.planner", program=tools.is_iree_compile, parser="hipcache.iree.command"),
+    Kind("hipcache.planners.program", lambda command: command.makes_program),
+    Kind("hipcache.planners.link", lambda command: command.links),
+    Kind("hipcache.planners.assembler", lambda command: command.assembles),
+    Kind("hipcache.planners.object", script=True),
 )
 
 
@@ -62,7 +63,7 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
         return ()
     for kind in KINDS:
         if kind.program and kind.program(words[0]):
-            found: tuple[Command, ...] = import_module(f"hipcache.planning.{kind.name}").read(words, cwd, argv, config)
+            found: tuple[Command, ...] = import_module(kind.parser).read(words, cwd, argv, config)
             return found
     return parse_each(words, cwd, environ, typed=argv)
 

@@ -8,9 +8,9 @@ from functools import partial
 from hipcache.cache import Caches
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
-from hipcache.cache.observed import ObservedCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
+from hipcache.iree.results import ObservedCache
 from hipcache.loop.build import World
 from hipcache.model import Pass, Process, Trace
 from hipcache.storage import LocalFlight

@@ -8,8 +8,9 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
+from hipcache.iree import command as iree
 from hipcache.planners.object import ask
-from hipcache.planning import asking, iree, tools, wrapper
+from hipcache.planning import asking, tools, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.driver_options import chooses_cuid

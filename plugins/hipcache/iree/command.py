@@ -1,6 +1,6 @@
 """The command of iree-compile, as a value: its options, its input, its one output; or why it is left alone.
 
-What it reads is not looked for here: it is observed while it runs (`execution/observed`). Options are LLVM's: one or
+What it reads is not looked for here: it is observed while it runs (`iree/process`). Options are LLVM's: one or
 two dashes, `--name=value` or `--name value`.
 """
 
@@ -12,8 +12,8 @@ from functools import partial
 
 from hipcache.config import Config
 from hipcache.errors import PassThrough
+from hipcache.iree import standard_input, targets
 from hipcache.patterns import pattern
-from hipcache.planning import iree_checks, standard_input
 from hipcache.planning.command import Command, no_hint
 from hipcache.planning.responses import expand
 from hipcache.planning.streams import is_stream
@@ -57,7 +57,7 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
         if any(_is_stream(part, cwd) for part in word.split("=")):
             raise PassThrough("standard_streams", word)
     if checks:
-        iree_checks.check(arguments)
+        targets.check(arguments)
     if not outputs or outputs[-1] in ("", "-"):
         raise PassThrough("standard_streams", "it writes the module to standard output")
     if len(outputs) > 1:
@@ -67,7 +67,7 @@ def parse(argv: tuple[str, ...], cwd: str, *, typed: tuple[str, ...], checks: bo
         raise PassThrough("iree_output", "no input")
     if STANDARD_INPUT in arguments and inputs != [STANDARD_INPUT]:
         raise PassThrough("standard_streams", "standard input beside something else")
-    hint = partial(iree_checks.unknown_target, arguments) if checks else no_hint
+    hint = partial(targets.unknown_target, arguments) if checks else no_hint
     return Command(argv, typed, arguments, cwd, inputs[-1], outputs[0], own_cuid=True, hint=hint)
 
 

@@ -1,7 +1,7 @@
 """An iree-compile command: one observed action that makes one module.
 
 Its key has the words as typed (the module contains the name of the input), the compiler with its libraries, variables
-and the processor (`planners/iree_surroundings`). Everything else is in the trace: the input, bitcode, tuning
+and the processor (`iree/surroundings`). Everything else is in the trace: the input, bitcode, tuning
 specifications, parameter archives.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 
 from hipcache.errors import PassThrough
-from hipcache.execution import observed
 from hipcache.execution.session import Session
+from hipcache.iree import process, script, standard_input, surroundings, targets
+from hipcache.iree.command import STANDARD_INPUT, positional, without_output
 from hipcache.model import Action, Cache, Delivery, Graph, Inputs, Output, Policy, Ran, Step, Unit
-from hipcache.planners import Planned, iree_surroundings
-from hipcache.planning import iree, iree_checks, iree_program, standard_input
+from hipcache.planners import Planned
 
 _NAME = "iree-compile"
 # The name that `hipcache verify` knows (`verify/named`).
@@ -26,22 +26,22 @@ def plan(session: Session, columns: int | None) -> Planned:
     path = command.path(command.output)
     if os.path.islink(path):
         raise PassThrough("linked_output", command.output)
-    told = iree_checks.target_of(command.arguments)
-    program = iree_program.find(session.engine, command.compiler, command.cwd, session.jobs.runner)
-    words = iree.without_output(command.arguments)
+    told = targets.target_of(command.arguments)
+    program = script.find(session.engine, command.compiler, command.cwd, session.jobs.runner)
+    words = without_output(command.arguments)
 
-    given, digest = standard_input.content() if command.source == iree.STANDARD_INPUT else (None, "")
+    given, digest = standard_input.content() if command.source == STANDARD_INPUT else (None, "")
 
     def compile(_: Inputs) -> Ran:
         made = session.jobs.scratch("module")
         stdin = session.jobs.scratch("input", given) if given is not None else None
         argv = [program, "-o", str(made), *words]
-        return observed.run(session, _NAME, argv, (_MODULE, made), _places(session), stdin)
+        return process.run(session, _NAME, argv, (_MODULE, made), _places(session), stdin)
 
     source = (("text of the source", digest),) if digest else ()
     compiler = session.tool(program)
     engine = session.engine
-    variables = iree_surroundings.parts(engine.environ, session.identities.contents(), engine.memos)
+    variables = surroundings.parts(engine.environ, session.identities.contents(), engine.memos)
     action = Action(
         id=_NAME,
         kind="iree module",
@@ -54,7 +54,7 @@ def plan(session: Session, columns: int | None) -> Planned:
     )
     unit = Unit(_NAME, told, (f"iree {told}",))
     graph = Graph((action,), (Delivery(path, Output(_NAME, _MODULE), through_links=True),), (unit,), path)
-    return Planned(graph, tuple(iree.positional(command.arguments)))
+    return Planned(graph, tuple(positional(command.arguments)))
 
 
 def _places(session: Session) -> tuple[str, ...]:
