@@ -29,7 +29,7 @@ LAYERS = """
     planning engine
     remote report store
     config settings_files inputs processes disk
-    native settings errors values patterns shared hipcache
+    native settings errors values patterns shared features hipcache
 """
 ORDER = LAYERS.split()
 
@@ -140,6 +140,13 @@ def test_imports_run_only_downwards(module: str) -> None:
     above = set(ORDER[: ORDER.index(_package(module))])
     wrong = [other for other in _imported_modules(module) if _package(other) in above]
     assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_imports_no_feature_but_its_own(module: str) -> None:
+    """It asks `features` for what their doors add."""
+    doors = {name.removesuffix(".door") for name in SOURCES if name.endswith(".door")}
+    assert not {_package(other) for other in _imported_modules(module)} & (doors - {_package(module)})
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

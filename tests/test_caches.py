@@ -63,7 +63,9 @@ class Room:
 
         content = ContentCache(shelf)
         manifest = ManifestCache(shelf, reads, files, str(self.root))
-        return Caches(content, manifest, ObservedCache(content, differs))
+        return Caches(
+            {Cache.CONTENT: content, Cache.MANIFEST: manifest, Cache.OBSERVED: ObservedCache(content, differs)}
+        )
 
     def look_up(self, kind: Cache) -> ActionResult | Missing:
         return self.caches().look_up([bound(kind)])["one"]
@@ -78,7 +80,7 @@ class Room:
         if kind is Cache.MANIFEST:
             ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))
         elif kind is Cache.OBSERVED:
-            manifest = caches.manifest
+            manifest = caches.by_policy[Cache.MANIFEST]
             assert isinstance(manifest, ManifestCache)
             ran = replace(ran, trace=Trace(manifest.reads.keep(reads)))
         return caches.publish(bound(kind), ran)

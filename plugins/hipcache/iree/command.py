@@ -12,7 +12,8 @@ from functools import partial
 
 from hipcache.config import Config
 from hipcache.errors import PassThrough
-from hipcache.iree import standard_input, targets
+from hipcache.inputs.keys import digest_bytes
+from hipcache.iree import targets
 from hipcache.patterns import pattern
 from hipcache.planning.command import Command, no_hint
 from hipcache.planning.responses import expand
@@ -27,6 +28,9 @@ _WRITES_MORE = pattern(
     r"|log-(actions|mlir-actions)-to|remarks?-output-file|time-(passes|trace)|stats|print-(before|after)|debug(-only)?$|save-temps"
 )
 STANDARD_INPUT = "-"
+# A source there is read once, and is there again for whoever runs the command.
+_AT_ONCE = 1 << 20
+_AGAIN = "/proc/self/fd/0"
 _ASKS = pattern(r"(help(-hidden|-list)?|version|iree-list-plugins|iree-hal-list-target-)")
 # A program or a library of somebody else's, which may do anything.
 _RUNS_OTHERS = pattern(r"iree-hal-preprocess-executables-with|iree-load-plugin|load(-pass-plugin)?$")
@@ -36,7 +40,7 @@ def read(argv: tuple[str, ...], cwd: str, typed: tuple[str, ...], config: Config
     """See `kinds.read`. A source on standard input is there again for whoever runs the command."""
     command = parse(argv, cwd, typed=typed, checks=config.iree_checks)
     if command.source == STANDARD_INPUT:
-        standard_input.keep()
+        _keep_standard_input()
     return (command,)
 
 
@@ -111,3 +115,28 @@ def without_output(arguments: Sequence[str]) -> list[str]:
         elif not word.startswith(("-o=", "--o=")):
             kept.append(word)
     return kept
+
+
+def _keep_standard_input() -> None:
+    """Put all of it into memory, as this process' standard input, to be read from its beginning. Raises OSError before
+    anything is read, if there is no such memory."""
+    kept = os.memfd_create("standard input", 0)
+    try:
+        while piece := os.read(0, _AT_ONCE):
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(kept, rest) :]
+        os.lseek(kept, 0, os.SEEK_SET)
+        os.dup2(kept, 0)
+    finally:
+        os.close(kept)
+
+
+def standard_input() -> tuple[bytes, str]:
+    """The content that `read` has kept, and its digest. Raises PassThrough."""
+    try:
+        with open(_AGAIN, "rb") as file:
+            kept = file.read()
+        return kept, digest_bytes(kept)
+    except OSError as error:
+        raise PassThrough("standard_streams", f"it cannot be read again: {error.strerror}") from error

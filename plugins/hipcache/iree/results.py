@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from hipcache.cache.content import ContentCache
+from hipcache.execution.session import Session
 from hipcache.inputs.keys import make_key
 from hipcache.model import ActionResult, Bound, Missing, Ran, Trace
 from hipcache.values import dataclass
@@ -62,6 +64,10 @@ class ObservedCache:
         return {key: _unpack(record) for key, record in records.items()}
 
 
+def result_cache(session: Session, content: ContentCache) -> ObservedCache:
+    return ObservedCache(content, partial(_differs, session))
+
+
 def _result(bound: Bound, trace: Trace) -> Bound:
     parts = (("action", bound.key.digest), ("read", trace.reads), ("directory", trace.directory))
     return Bound(bound.action, make_key(f"{bound.key.kind} that read", parts))
@@ -76,3 +82,13 @@ def _unpack(record: bytes) -> list[Trace]:
         return [Trace(str(reads), str(directory)) for reads, directory in json.loads(record)["traces"]]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
+
+
+def _differs(session: Session, trace: Trace) -> str:
+    """Why the trace no longer holds, in words; empty if it holds."""
+    if trace.directory and trace.directory != session.command.cwd:
+        return f"the output names the directory that it was made in, '{trace.directory}'"
+    reads = session.shelves.reads.get(trace.reads)
+    if reads is None:
+        return "the store no longer has the list of files that it read"
+    return session.files.differs(trace.reads, reads, exact=True)

@@ -1,0 +1,30 @@
+"""The features: packages that can be deleted, each with a door that says what it adds to the program.
+
+A feature is a package with a module `door`. No module outside imports one: it asks here for what their doors add, by
+the name that it has there. Modules are named as text, and imported when they are needed.
+
+    KINDS       `loop.kinds.Kind` of commands of another compiler
+    CACHES      a policy's `Cache` -> the module whose `result_cache(session, content)` has its results
+    VERBS       a subcommand of `hipcache.VERBS` -> its module
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+@cache
+def doors() -> tuple[ModuleType, ...]:
+    place = os.path.dirname(__file__)
+    names = [name for name in sorted(os.listdir(place)) if os.path.exists(f"{place}/{name}/door.py")]
+    return tuple(import_module(f"hipcache.{name}.door") for name in names)
+
+
+def added(name: str) -> Iterator[Any]:
+    """What each door that has this name adds."""
+    return (getattr(door, name) for door in doors() if hasattr(door, name))
