@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.cache import entries as passes
+from hipcache.cache import references
 from hipcache.disk.hashing import blake3
 from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
@@ -41,7 +42,6 @@ from hipcache.store.layout import (
 )
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import NO_SEAL
-from hipcache.verify import named
 
 Progress = Callable[[int], object]
 NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
@@ -106,9 +106,9 @@ def _is_answer(payload: bytes) -> bool:
 
 def _needs(payload: bytes) -> list[str]:
     with suppress(ValueError):
-        if named.kind_of(payload) == named.PASS:
-            return [digest for entry in named.entries(payload) for digest in named.blobs_of(entry)]
-        return carried.outputs(payload) or named.blobs(payload)
+        if references.kind_of(payload) == references.PASS:
+            return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
+        return carried.outputs(payload) or references.blobs(payload)
     return []
 
 

@@ -21,7 +21,7 @@ from hipcache.planners import Planned
 from hipcache.planning.answers import VOLATILE
 
 _NAME = "iree-compile"
-# The name that `hipcache verify` knows (`verify/named`).
+# The name that `hipcache verify` knows (`cache/references`).
 _MODULE = "object"
 # Their effects are seen otherwise: the observer sees programs that are looked for, the output names the directory.
 _SEEN = frozenset(["PATH", "PWD"])
