@@ -22,8 +22,8 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    iree
-    __main__ cli helper launcher verify
+    iree verify
+    __main__ cli helper launcher
     loop planners direct driver_header execution
     delivery cache storage model making
     planning engine

@@ -54,7 +54,7 @@ def test_the_modules_that_a_door_names_are_there() -> None:
 def test_without_a_feature_the_core_compiles(lab: Lab, tmp_path: Path, deleted: str) -> None:
     copy = tmp_path / "copy/hipcache"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", *DELETED[deleted]))
-    environ = {"PYTHONPATH": os.fspath(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {"PYTHONPATH": os.fspath(copy.parent), "PYTHONDONTWRITEBYTECODE": "1", "HIPCACHE_VERIFY": "1"}
     words = lab.words("--offload-arch=gfx906", "-O0")
     assert lab.run(words).status == 0
     plain = (lab.root / "out.o").read_bytes()

@@ -6,6 +6,7 @@ the name that it has there. Modules are named as text, and imported when they ar
     KINDS       `loop.kinds.Kind` of commands of another compiler
     CACHES      a policy's `Cache` -> the module whose `result_cache(session, content)` has its results
     VERBS       a subcommand of `hipcache.VERBS` -> its module
+    HIT_CHECK   the module whose `compare` confirms what a hit has delivered
 """
 
 from __future__ import annotations
@@ -28,3 +29,8 @@ def doors() -> tuple[ModuleType, ...]:
 def added(name: str) -> Iterator[Any]:
     """What each door that has this name adds."""
     return (getattr(door, name) for door in doors() if hasattr(door, name))
+
+
+def modules(name: str) -> Iterator[Any]:
+    """The modules that doors name so."""
+    return map(import_module, added(name))

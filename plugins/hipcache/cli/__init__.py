@@ -141,8 +141,6 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
 def module(verb: str) -> Any:
     """That of a subcommand; a word of Python's own has a mark behind it. Raises HipcacheError if its feature is not
     there."""
-    if verb == "verify":
-        return importlib.import_module("hipcache.verify.verb")
     name = f"hipcache.cli.{verb}" + ("_" if keyword.iskeyword(verb) else "")
     name = next((verbs[verb] for verbs in features.added("VERBS") if verb in verbs), name)
     try:

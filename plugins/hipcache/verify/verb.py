@@ -11,7 +11,7 @@ from pathlib import Path
 from random import sample
 
 from hipcache import config
-from hipcache.cli import Session, refuse_alone
+from hipcache.cli import Session, compilation_database, refuse_alone
 from hipcache.cli.screen import Progress, plural
 from hipcache.config import Config
 from hipcache.engine.opening import open_engine
@@ -20,7 +20,7 @@ from hipcache.report.outcome import DIFFERENT
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import is_there, open_store
 from hipcache.values import replace
-from hipcache.verify import compiles, entries, reports
+from hipcache.verify import compiles, difference, entries
 from hipcache.verify.compiles import ENDS, NOT_COMPARED, NOT_STORED, Compared
 from hipcache.verify.entries import Checked
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="build",
         type=Path,
         metavar="DIR",
-        help=f"the build directory, which has a {compiles.LIST} (default: .)",
+        help=f"the build directory, which has a {compilation_database.LIST} (default: .)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -108,7 +108,7 @@ def _as_json(checked: Checked) -> dict[str, object]:
 def _compile(settings: Config, options: argparse.Namespace, session: Session) -> int:
     # Looked at, not used: nothing is stored, and what is used least stays so.
     engine = open_engine(replace(settings, readonly=True, recache=False), session.environ)
-    listed = compiles.commands(options.build or Path(), session.environ)
+    listed = compilation_database.commands(options.build or Path(), session.environ)
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (
@@ -134,7 +134,7 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
         one.output: str(path)
         for one in done
         if one.difference and not settings.readonly
-        if (path := reports.keep(settings.dir, one.difference, engine.clock()))
+        if (path := difference.keep(settings.dir, one.difference, engine.clock()))
     }
     if options.json:
         print(json.dumps(_compared_json(done, kept), indent=2), file=session.out)
