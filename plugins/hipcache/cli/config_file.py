@@ -9,7 +9,8 @@ from pathlib import Path
 from hipcache import config, settings_files
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError
-from hipcache.remote import address, workers
+from hipcache.executor import workers
+from hipcache.remote import address
 from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
 from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.shared import PROJECT_SETTINGS

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import address, needs, workers
-from hipcache.remote.workers import NONE
+from hipcache.executor import workers
+from hipcache.executor.workers import NONE
+from hipcache.remote import address, needs
 from hipcache.report import conditions
 from hipcache.report.conditions import Condition
 
@@ -57,9 +58,9 @@ def check(settings: Config) -> Iterator[Check]:
 
             told += [one for text in settings.remote for one in remotes.examine(text, sends=not settings.readonly)]
         if settings.executor:
-            from hipcache.helper import executing
+            from hipcache.executor import servers
 
-            told += [executing.examine(text) for text in settings.executor if text != NONE]
+            told += [servers.examine(text) for text in settings.executor if text != NONE]
     except ImportError as error:
         yield Check(FAULT, f"a server is set, but the package {error.name} is not installed", needs.INSTALL)
     yield from (Check(OK if good else FAULT, text, "" if good else hint) for good, text, hint in told)

@@ -20,8 +20,8 @@ from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.values import dataclass
 
 if TYPE_CHECKING:
+    from hipcache.executor.client import Executions
     from hipcache.remote.client import Client
-    from hipcache.remote.execution import Executions
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from hipcache.config import Config
 from hipcache.report import conditions, notices
 
 if TYPE_CHECKING:
+    from hipcache.executor.client import Executions
     from hipcache.remote.client import Client
-    from hipcache.remote.execution import Executions
 
 
 def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
@@ -54,7 +54,7 @@ def executions_of(client: Callable[[], Client], config: Config, environ: Mapping
 
     @cache
     def executions() -> Executions:
-        from hipcache.remote.execution import Executions
+        from hipcache.executor.client import Executions
 
         return Executions(client(), tell)
 

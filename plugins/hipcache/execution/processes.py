@@ -11,6 +11,6 @@ def executor(session: Session) -> Executor:
     local, executions = LocalProcess(session), session.engine.executions
     if not executions:
         return local
-    from hipcache.execution.remote import RemoteProcess
+    from hipcache.executor.process import RemoteProcess
 
     return RemoteProcess(session, local, executions())

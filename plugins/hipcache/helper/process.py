@@ -37,7 +37,7 @@ from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
-    from hipcache.helper.executing import Executions
+    from hipcache.executor.servers import Executions
 
 IDLE, SECOND_IDLE = 300.0, 3.0
 # Bytes: Linux lets an environment have 6 MiB, and JSON writes six for each that is no ASCII.
@@ -169,7 +169,7 @@ class Helper:
         return self._executors().run(request, alive)
 
     def _executors(self) -> Executions:
-        from hipcache.helper.executing import Executions  # only who has an executor needs it
+        from hipcache.executor.servers import Executions  # only who has an executor needs it
 
         with self._lock:
             if self._executions is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hipcache.errors import ConfigError
-from hipcache.remote import workers
+from hipcache.executor import workers
 from hipcache.remote.address import parse
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from hipcache.execution.local import LocalProcess, places, why_nowhere_else
 from hipcache.execution.session import Session
+from hipcache.executor.client import Done, Executions, Failed, Slot, Task
 from hipcache.inputs.identity import is_script
 from hipcache.model import Action, Bound, Diagnostics, Held, Inputs, Process, Ran, Ref, Word, render
-from hipcache.remote.execution import Done, Executions, Failed, Slot, Task
 from hipcache.values import dataclass
 
 _PAUSE = 0.01

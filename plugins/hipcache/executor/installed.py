@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from hipcache.executor.protocol import Program, Workers, hashed
 from hipcache.remote.backend import STATUS, TOOLCHAIN, RemoteError
-from hipcache.remote.reapi_execution import Program, Workers, hashed
 from hipcache.values import dataclass
 
 _HASHES = "/usr/bin/sha256sum"

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
+from hipcache.executor import workers
+from hipcache.executor.workers import Executor, Watch
 from hipcache.inputs.readset import known_by
-from hipcache.remote import credentials, needs, workers
+from hipcache.remote import credentials, needs
 from hipcache.remote.backend import DENIED, SETTINGS, STATUS, TOOLCHAIN, UNREACHABLE, RemoteError
 from hipcache.remote.breaker import Breaker
-from hipcache.remote.workers import Executor, Watch
 from hipcache.values import dataclass, field
 
 if TYPE_CHECKING:
-    from hipcache.remote.reapi_execution import Made, Program, Workers
+    from hipcache.executor.protocol import Made, Program, Workers
 
 RENEW = 600.0
 _TICK = 0.1
@@ -78,10 +79,10 @@ class Server:
 
     def _uploaded(self, path: str, files: Sequence[str]) -> Program:
         if self.executor.installed:
-            from hipcache.remote import reapi_installed
+            from hipcache.executor import installed
 
-            return reapi_installed.checked(self.workers(), reapi_installed.read(path, files))
-        from hipcache.remote.reapi_execution import program_of
+            return installed.checked(self.workers(), installed.read(path, files))
+        from hipcache.executor.protocol import program_of
 
         program = program_of(path, files)
         self.workers().upload(program)
@@ -185,7 +186,7 @@ class Executions:
 
     def _executed(self, server: Server, request: Mapping[str, Any], watch: Watch) -> Made | None:
         """None while the program is on its way. Raises RemoteError, OSError."""
-        from hipcache.remote.reapi_execution import Work
+        from hipcache.executor.protocol import Work
 
         program = server.program(str(request["program"]), [str(file) for file in request["files"]], self._pool)
         if program is None:
@@ -214,8 +215,8 @@ def examine(text: str) -> tuple[bool, str, str]:
 
 def _server(executor: Executor, *, implied: bool = False) -> Server:
     def connect() -> Workers:
-        from hipcache.remote import reapi_execution
+        from hipcache.executor import protocol
 
-        return reapi_execution.connect(executor, credentials.read(executor.address))
+        return protocol.connect(executor, credentials.read(executor.address))
 
     return Server(executor, connect, Breaker(executor.address.timeout), implied)

@@ -24,12 +24,13 @@ from functools import cached_property
 from typing import Any
 
 from hipcache.errors import ConfigError
+from hipcache.executor import workers
+from hipcache.executor.workers import Executor
 from hipcache.inputs.keys import digest_bytes
 from hipcache.processes.slots import SharedSlots, runtime_directory
-from hipcache.remote import needs, workers
+from hipcache.remote import needs
 from hipcache.remote.backend import STATUS
 from hipcache.remote.client import Client, Tell
-from hipcache.remote.workers import Executor
 from hipcache.report import statistics
 from hipcache.values import dataclass, field
 
