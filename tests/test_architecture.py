@@ -22,12 +22,12 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    iree verify
+    iree verify executor remote
     __main__ cli helper launcher
     loop planners direct driver_header execution
     delivery cache storage model making
     planning engine
-    remote report store
+    report store
     config settings_files inputs processes disk
     native settings errors values patterns shared features hipcache
 """

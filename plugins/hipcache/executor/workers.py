@@ -22,12 +22,12 @@ from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.remote import address
 from hipcache.remote.address import Address
+from hipcache.settings import NO_EXECUTOR
 from hipcache.values import dataclass
 
 JOBS, MOST_JOBS = 16, 1024
 LIMIT, MOST_LIMIT = 600, 86400
 MOST_WEIGHT = 1000
-NONE = "none"
 _SCHEMES = ("grpc", "grpcs", "unix")
 _REMOTES = tuple(f"{scheme}:" for scheme in _SCHEMES)
 _FLAGS = {"read-only", "write-only"}
@@ -45,6 +45,10 @@ class Executor:
     platform: tuple[tuple[str, str], ...] = ()
     weight: int = 0
     installed: bool = False
+
+    @property
+    def files(self) -> dict[str, str]:
+        return self.address.files
 
 
 @dataclass
@@ -69,7 +73,7 @@ class Watch:
 def named(config: Config) -> tuple[str, ...]:
     """The addresses of executors: those of the settings; else remotes, if they execute (see `is_implied`). With a key
     nothing counts that others have made, unless the user names them."""
-    if config.executor == (NONE,):
+    if config.executor == (NO_EXECUTOR,):
         return ()
     if config.executor or config.key:
         return config.executor
@@ -89,7 +93,7 @@ def parse(text: str) -> Executor:
     """Raises ConfigError."""
     place, _, options = text.partition("?")
     if ":" not in place:
-        raise ConfigError(f"executor '{address.shown(text)}' is neither an address nor '{NONE}'", _HINT)
+        raise ConfigError(f"executor '{address.shown(text)}' is neither an address nor '{NO_EXECUTOR}'", _HINT)
     own, others = dict[str, str](), list[str]()
     platform = []
     for word in filter(None, options.split("&")):

@@ -21,8 +21,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hipcache import features
 from hipcache.config import Config
 from hipcache.errors import ConfigError
 from hipcache.helper import asks
@@ -35,9 +36,6 @@ from hipcache.remote import sockets
 from hipcache.remote.place import place_of
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
-
-if TYPE_CHECKING:
-    from hipcache.executor.servers import Executions
 
 IDLE, SECOND_IDLE = 300.0, 3.0
 # Bytes: Linux lets an environment have 6 MiB, and JSON writes six for each that is no ASCII.
@@ -57,7 +55,7 @@ class Helper:
     uploads: Uploads = field(init=False)
     waiting: list[socket.socket] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _executions: Executions | None = None
+    _executions: Any = None
 
     def __post_init__(self) -> None:
         self.fetches = Fetches(self.config, self.store, self.remotes)
@@ -166,14 +164,13 @@ class Helper:
             self.note_use()
             say(answer)
 
-        return self._executors().run(request, alive)
+        ended: dict[str, Any] = self._executors().run(request, alive)
+        return ended
 
-    def _executors(self) -> Executions:
-        from hipcache.executor.servers import Executions  # only who has an executor needs it
-
+    def _executors(self) -> Any:
         with self._lock:
             if self._executions is None:
-                self._executions = Executions(self.config)
+                self._executions = next(features.modules("EXECUTIONS")).Executions(self.config)
             return self._executions
 
     def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:

@@ -36,9 +36,14 @@ class Executors(dict[type, Executor]):
 
             return ObservedPass(self._session)
         if kind is Process:
-            from hipcache.execution import processes
+            from hipcache.execution.local import LocalProcess
 
-            return processes.executor(self._session)
+            local, executions = LocalProcess(self._session), self._session.engine.executions
+            if executions:
+                for executor in features.added("executor"):
+                    found: Executor = executor(self._session, local, executions())
+                    return found
+            return local
         return InProcess()
 
 
