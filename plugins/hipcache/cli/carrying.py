@@ -20,11 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipcache.cache import entries as passes
-from hipcache.cache import references
+from hipcache.cache import exchange, references
 from hipcache.disk.hashing import blake3
 from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
-from hipcache.helper import carried
 from hipcache.store import archive
 from hipcache.store.archive import Entry
 from hipcache.store.layout import (
@@ -108,7 +107,7 @@ def _needs(payload: bytes) -> list[str]:
     with suppress(ValueError):
         if references.kind_of(payload) == references.PASS:
             return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
-        return carried.outputs(payload) or references.blobs(payload)
+        return exchange.outputs(payload) or references.blobs(payload)
     return []
 
 
@@ -160,10 +159,10 @@ def _put_record(store: LocalStore, entry: Entry) -> str:
         return LEFT
     old = store.get_record(entry.name)
     if old is not None:
-        if not carried.is_pass(payload):
+        if not exchange.is_pass(payload):
             return THERE
         mine = passes.unpack(old)
-        both = carried.merged(mine, carried.passes(payload))
+        both = exchange.merged(mine, exchange.passes(payload))
         if both == mine:
             return THERE
         payload = passes.pack(both)

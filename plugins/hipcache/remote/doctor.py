@@ -34,7 +34,7 @@ def check(settings: Config) -> Iterator[Check]:
         # The library logs each handshake that fails, in its own words.
         os.putenv("GRPC_VERBOSITY", "NONE")
         if settings.remote:
-            from hipcache.helper import remotes
+            from hipcache.remote.helper import remotes
 
             told += [one for text in settings.remote for one in remotes.examine(text, sends=not settings.readonly)]
         for executors in features.modules("EXECUTIONS"):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.helper.connecting import connect
-from hipcache.helper.transfer import Tally, Transfer
 from hipcache.remote import address, needs
 from hipcache.remote.address import Address
 from hipcache.remote.backend import DENIED, GARBAGE, SETTINGS, Backend, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import Envelope, action_of, pack
+from hipcache.remote.helper.connection import connect
+from hipcache.remote.helper.transfer import Tally, Transfer
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 from hipcache.values import dataclass

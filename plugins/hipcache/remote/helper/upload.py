@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from hipcache.config import Config
-from hipcache.helper.remotes import Remote
 from hipcache.remote import queue
+from hipcache.remote.helper.remotes import Remote
 from hipcache.remote.place import destination_of
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore

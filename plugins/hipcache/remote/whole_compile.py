@@ -4,7 +4,7 @@
 The record has no state, since a status says nothing on another machine: contents decide there, and no guard counts as
 it stands. What a compile comes to must follow from that (`surroundings.is_of_any_machine`).
 
-How it is taken into another store: `direct/adopted`.
+How it is taken into another store: `remote/helper/adoption`.
 """
 
 from __future__ import annotations

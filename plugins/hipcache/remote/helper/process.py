@@ -26,13 +26,13 @@ from typing import Any
 from hipcache import features
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.helper import asks
-from hipcache.helper.asks import Asked
-from hipcache.helper.connecting import Begun
-from hipcache.helper.fetching import TICK, Fetches
-from hipcache.helper.remotes import Remote, open_remotes
-from hipcache.helper.uploading import Uploads
 from hipcache.remote import sockets
+from hipcache.remote.helper import question
+from hipcache.remote.helper.connection import Begun
+from hipcache.remote.helper.fetches import TICK, Fetches
+from hipcache.remote.helper.question import Asked
+from hipcache.remote.helper.remotes import Remote, open_remotes
+from hipcache.remote.helper.upload import Uploads
 from hipcache.remote.place import place_of
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
@@ -128,7 +128,7 @@ class Helper:
         with connection, suppress(OSError, ValueError), connection.makefile("rb") as requests:
             connection.settimeout(5.0)
             line = requests.readline(_MOST_REQUEST)
-            asked = asks.read(line, requests) if line.startswith((asks.ASK, asks.AHEAD)) else None
+            asked = question.read(line, requests) if line.startswith((question.ASK, question.AHEAD)) else None
             request: dict[str, Any] = json.loads(line) if asked is None else {"op": "ask"}
             self.note_use()
 
@@ -140,7 +140,7 @@ class Helper:
             if asked and asked.ahead:
                 connection.sendall(self._ahead(asked, say))
             elif asked:
-                connection.sendall(asks.YES if self.fetches.whole(asked, say) else asks.NO)
+                connection.sendall(question.YES if self.fetches.whole(asked, say) else question.NO)
             elif request["op"] == "fetch":
                 build = self.fetches.account(str(request.get("build", "")))
                 keys = [str(key) for key in request["keys"]]
@@ -175,12 +175,12 @@ class Helper:
 
     def _ahead(self, asked: Asked, alive: Callable[[], object]) -> bytes:
         if not self.config.prefetch:
-            return asks.NO
+            return question.NO
         file = os.path.join(asked.cwd, asked.argv[0])
         answer = self.fetches.ahead(file, os.path.dirname(file), asked.environ, alive, self.fetches.account(""))
         if answer.get("wrong") or answer["told"]:
-            return asks.NO
-        return asks.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")
+            return question.NO
+        return question.YES + f"{answer['text']}\n".encode("utf-8", "surrogateescape")
 
 
 def _link(path: str, place: str) -> None:

@@ -17,9 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from hipcache.helper import ahead
-from hipcache.helper.ahead import Listed
-from hipcache.helper.asks import Asked
+from hipcache.remote.helper import prefetch
+from hipcache.remote.helper.prefetch import Listed
+from hipcache.remote.helper.question import Asked
 from hipcache.values import dataclass, field
 
 LIST = "compile_commands.json"
@@ -67,7 +67,7 @@ class Neighbours:
         if mine:
             try:
                 entries = self._lists[asked.cwd].entries
-                self.fetch(asked, ahead.chosen(entries[place] for place in window.places), alive)
+                self.fetch(asked, prefetch.chosen(entries[place] for place in window.places), alive)
             except (ValueError, KeyError, TypeError, AttributeError):
                 pass  # no list of commands
             finally:

@@ -11,14 +11,14 @@ from contextlib import suppress
 from typing import Any
 
 from hipcache.config import Config
-from hipcache.helper.adopting import Adopting
-from hipcache.helper.ahead import Listed, Prefetch, ahead_of_build, of_fault, of_whole
-from hipcache.helper.asks import Asked
-from hipcache.helper.neighbours import Neighbours
-from hipcache.helper.remotes import Remote
-from hipcache.helper.transfer import Tally
 from hipcache.remote import invocation
 from hipcache.remote.breaker import MEMORY, Breaker
+from hipcache.remote.helper.adopting import Adopting
+from hipcache.remote.helper.neighbours import Neighbours
+from hipcache.remote.helper.prefetch import Listed, Prefetch, ahead_of_build, of_fault, of_whole
+from hipcache.remote.helper.question import Asked
+from hipcache.remote.helper.remotes import Remote
+from hipcache.remote.helper.transfer import Tally
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore

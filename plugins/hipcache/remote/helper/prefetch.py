@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from hipcache.direct.adopted import Adoption
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.helper.behind import Behind
 from hipcache.planning import tools
 from hipcache.planning.assembler import WORTH
 from hipcache.remote import invocation
+from hipcache.remote.helper.adoption import Adoption
+from hipcache.remote.helper.backlog import Behind
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report.outcome import HOST
 from hipcache.store import Store

@@ -17,8 +17,8 @@ from contextlib import suppress
 from hipcache import config as settings
 from hipcache.config import Config
 from hipcache.errors import ConfigError, StoreError
-from hipcache.helper import connecting
-from hipcache.helper.connecting import Begun
+from hipcache.remote.helper import connection
+from hipcache.remote.helper.connection import Begun
 
 DOOR = "--door"
 _TICK = 0.1
@@ -32,7 +32,7 @@ def serve(words: list[str], environ: Mapping[str, str]) -> int:
         with socket.socket(fileno=int(words[-2])) as listener:
             greeter = Greeter(listener)
             greeter.thread.start()
-            _serve(words, environ, config, connecting.begin(config.remote), greeter)
+            _serve(words, environ, config, connection.begin(config.remote), greeter)
     except (ConfigError, StoreError, OSError):
         return 1
     os.close(int(words[-3]))
@@ -65,9 +65,9 @@ class Greeter:
 
 def _serve(words: list[str], environ: Mapping[str, str], config: Config, begun: Begun, greeter: Greeter) -> None:
     """Raises StoreError, OSError."""
-    from hipcache.helper.compilers import Compilers
-    from hipcache.helper.process import Helper
-    from hipcache.helper.whence import Whence
+    from hipcache.remote.helper.compilers import Compilers
+    from hipcache.remote.helper.origins import Whence
+    from hipcache.remote.helper.process import Helper
     from hipcache.store.opening import open_store
 
     gc.freeze()

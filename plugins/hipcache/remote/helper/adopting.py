@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hipcache.config import Config, basedir_at
-from hipcache.direct.adopted import Adoption, Searches
-from hipcache.helper.ahead import Prefetch
-from hipcache.helper.behind import Behind
+from hipcache.remote.helper.adoption import Adoption, Searches
+from hipcache.remote.helper.backlog import Behind
+from hipcache.remote.helper.prefetch import Prefetch
 from hipcache.store import Store
 from hipcache.values import dataclass, field
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from hipcache.cache import entries
+from hipcache.cache import entries, exchange
 from hipcache.cache.entries import Entry
 from hipcache.errors import StoreError
-from hipcache.helper import carried
-from hipcache.helper.behind import Behind
 from hipcache.remote import invocation
 from hipcache.remote.envelope import Envelope
+from hipcache.remote.helper.backlog import Behind
 from hipcache.store import Store
 from hipcache.values import dataclass, field
 
@@ -32,12 +31,12 @@ class Keeping:
 
     def keep(self, those: Sequence[Envelope]) -> list[str]:
         """The keys of the records that are in the store now and say something new."""
-        passes = {one.key: self._passes(one.record) for one in those if carried.is_pass(one.record)}
-        others = {one.key: carried.outputs(one.record) for one in those if one.key not in passes}
+        passes = {one.key: self._passes(one.record) for one in those if exchange.is_pass(one.record)}
+        others = {one.key: exchange.outputs(one.record) for one in those if one.key not in passes}
         self.useless += sum(named is None for named in others.values())
         later = self._later(those) if self.behind else {}
         self._put(name for named in others.values() for name in named or () if name not in later)
-        self._put(name for found in passes.values() for entry in found for name in carried.needs(entry))
+        self._put(name for found in passes.values() for entry in found for name in exchange.needs(entry))
         records, manifests = dict[str, bytes](), dict[str, bytes]()
         for one in those:
             named = others.get(one.key)
@@ -78,19 +77,19 @@ class Keeping:
 
     def _passes(self, record: bytes) -> list[Entry]:
         """Its entries, with read sets as they are kept here, of which nothing is written yet."""
-        return carried.moved(carried.passes(record), self._read_set, self._strip)
+        return exchange.moved(exchange.passes(record), self._read_set, self._strip)
 
     def _read_set(self, name: str) -> bytes | None:
         return self.contents.get(name) or self.store.get_blob(name)
 
     def _strip(self, packed: bytes) -> str:
-        name = carried.hash_of(packed)
+        name = exchange.hash_of(packed)
         self._stripped[name] = packed
         return name
 
     def _merged(self, key: str, found: Sequence[Entry]) -> dict[str, bytes]:
         """The record with those of them whose contents are there; nothing where it is the one that was there."""
-        whole = [entry for entry in found if self._are_there(carried.needs(entry))]
+        whole = [entry for entry in found if self._are_there(exchange.needs(entry))]
         old = entries.unpack(self.store.get_action(key)) if whole else []
-        new = carried.merged(whole, old)
-        return {key: carried.pack(new)} if new != old else {}
+        new = exchange.merged(whole, old)
+        return {key: exchange.pack(new)} if new != old else {}

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from hipcache.cache import exchange
 from hipcache.errors import StoreError
-from hipcache.helper import carried
-from hipcache.helper.behind import Behind
-from hipcache.helper.keeping import Keeping
 from hipcache.remote import envelope, invocation
 from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
+from hipcache.remote.helper.arrivals import Keeping
+from hipcache.remote.helper.backlog import Behind
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.remote.queue import Item
 from hipcache.store import Store
@@ -140,7 +140,7 @@ class Transfer:
         found = dict(known)
         for blob, content in self.backend.contents(list(wanted), progress).items() if wanted else ():
             tally.received += len(content)
-            if blob_of(content) == blob and carried.hash_of(content) == wanted.get(blob):
+            if blob_of(content) == blob and exchange.hash_of(content) == wanted.get(blob):
                 found[wanted[blob]] = content
             else:
                 tally.errors += 1
@@ -163,7 +163,7 @@ class Transfer:
                 first = [one for one in behind if one != key and self.store.get_action(one) is not None]
                 more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
                 named = {name: parcel.blobs[name] for name in needed(record)}
-                parcel.envelopes.append(Envelope(key, record, named, more if carried.is_pass(record) else ()))
+                parcel.envelopes.append(Envelope(key, record, named, more if exchange.is_pass(record) else ()))
         lacking = self._lacking(parcel.here, anew=any(item.anew for item in items))
         refused: set[Blob] = set()
         for batch in _batches([blob for blob in parcel.here if blob in lacking]):
@@ -214,7 +214,7 @@ class _Parcel:
     def is_list(self, key: str) -> bool:
         """Is its record merged with the one that is there?"""
         record = self.store.get_action(key) or b""
-        return carried.is_pass(record) or invocation.is_manifest(record)
+        return exchange.is_pass(record) or invocation.is_manifest(record)
 
     def record(self, key: str, known: Envelope) -> bytes | None:
         """The record as it travels, with the entries of the one that the remote has already."""
@@ -223,17 +223,17 @@ class _Parcel:
             return None
         if invocation.is_manifest(record):
             return self._manifest(invocation.unpack(record), invocation.unpack(known.record), known.contents)
-        if not carried.is_pass(record):
-            named = carried.outputs(record)
+        if not exchange.is_pass(record):
+            named = exchange.outputs(record)
             return record if named is not None and all(self._take(name) for name in named) else None
-        others, theirs = (carried.passes(known.record) if known.record else []), known.contents
-        own = [entry for entry in carried.passes(record) if all(self._take(name) for name in entry.outputs if name)]
-        moved = carried.moved(own, self.store.get_blob, self._add)
-        served = [entry for entry in others if all(name in theirs for name in carried.needs(entry))]
-        both = carried.merged(moved, served)[: carried.MOST_ENTRIES]
-        for name in (name for entry in both for name in carried.needs(entry)):
+        others, theirs = (exchange.passes(known.record) if known.record else []), known.contents
+        own = [entry for entry in exchange.passes(record) if all(self._take(name) for name in entry.outputs if name)]
+        moved = exchange.moved(own, self.store.get_blob, self._add)
+        served = [entry for entry in others if all(name in theirs for name in exchange.needs(entry))]
+        both = exchange.merged(moved, served)[: exchange.MOST_ENTRIES]
+        for name in (name for entry in both for name in exchange.needs(entry)):
             self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
-        return carried.pack(both) if moved else None
+        return exchange.pack(both) if moved else None
 
     def _manifest(self, mine: Manifest, known: Manifest, theirs: Mapping[str, Blob]) -> bytes | None:
         own = tuple(one for one in mine.invocations if all(map(self._take, one.contents)))
@@ -252,7 +252,7 @@ class _Parcel:
         return name in self.blobs
 
     def _add(self, content: bytes) -> str:
-        name, blob = carried.hash_of(content), blob_of(content)
+        name, blob = exchange.hash_of(content), blob_of(content)
         self.blobs[name] = blob
         self.here[blob] = content
         return name
@@ -260,9 +260,9 @@ class _Parcel:
 
 def needed(record: bytes) -> list[str]:
     """The contents that a record names, and that travel with it."""
-    if carried.is_pass(record):
-        return [name for entry in carried.passes(record) for name in carried.needs(entry)]
-    return carried.outputs(record) or []
+    if exchange.is_pass(record):
+        return [name for entry in exchange.passes(record) for name in exchange.needs(entry)]
+    return exchange.outputs(record) or []
 
 
 def _batches(blobs: Sequence[Blob], most: int = 64 << 20) -> list[list[Blob]]:
