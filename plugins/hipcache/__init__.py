@@ -7,6 +7,6 @@ STORAGE_HELPER = "--storage-helper"
 
 # The subcommands. A compile asks whether its first word is one, and loads nothing for that.
 VERBS = (
-    *("stats", "explain", "report", "inspect", "doctor", "gc", "clear", "verify"),
+    *("run", "stats", "explain", "report", "inspect", "doctor", "gc", "clear", "verify"),
     *("export", "import", "sync", "prefetch", "config", "iree-check"),
 )

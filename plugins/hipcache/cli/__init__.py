@@ -124,7 +124,9 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
     parser = _Parser(f"hipcache {verb}", found.SUMMARY, session.out)
     found.add_arguments(parser)
     try:
-        options, unknown = parser.parse_known_intermixed_args(words)
+        takes_command = getattr(found, "TAKES_COMMAND", False)
+        parse = parser.parse_known_args if takes_command else parser.parse_known_intermixed_args
+        options, unknown = parse(words)
         if unknown:
             known = [option for action in parser._actions for option in action.option_strings]
             hint = _hint_for(unknown[0], known, f"{parser.prog} --help")
