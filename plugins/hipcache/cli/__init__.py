@@ -141,8 +141,8 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
 
 
 def module(verb: str) -> Any:
-    """That of a subcommand; a word of Python's own has a mark behind it."""
-    name = verb.replace("-", "_") + ("_" if keyword.iskeyword(verb) else "")
+    """That of a subcommand; a word of Python's own, or a name of this module's, has a mark behind it."""
+    name = verb.replace("-", "_") + ("_" if keyword.iskeyword(verb) or verb == run.__name__ else "")
     return importlib.import_module(f"hipcache.cli.{name}")
 
 

@@ -153,7 +153,7 @@ def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen:
     ]
     if parts:
         screen.line(f"  hits by architecture: {', '.join(parts)}")
-    causes = build.causes(compiles)
+    causes = build.summarized(build.causes(compiles))
     for one in causes[:_MOST_CAUSES]:
         screen.line(f"  missed: {one.name}: {plural(one.units, 'unit')} of {plural(len(one.objects), 'object')}")
     if len(causes) > _MOST_CAUSES:
