@@ -14,7 +14,7 @@ MORE_FILES = "and "
 RECACHED = "HIPCACHE_RECACHE is set: no hits are served"
 FIRST_COMPILE = "first compile of this object with this store"
 _OTHER_CUID = "the CUID changed (different options, or a different source or object name)"
-# Begins the names of inputs that are variables (`planners/iree_surroundings`).
+# Begins the names of inputs that are variables (`iree/planner`).
 _VARIABLE = "variable "
 _BUNDLED = "the code objects are bundled differently"
 
