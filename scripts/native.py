@@ -91,8 +91,8 @@ def fuzz(seconds: int) -> None:
 
 def seed(name: str) -> bytes:
     """An input of that target which is as it should be."""
-    from hipcache.direct.record import DirectRecord, Output, Rule, pack_list  # noqa: PLC0415
-    from hipcache.inputs.watched import Watched  # noqa: PLC0415
+    from hipcache.direct.record import DirectRecord, Output, Rule, pack_list
+    from hipcache.inputs.watched import Watched
 
     watched = tuple(Watched("f", f"/base/{part}.h") for part in ("a", "ab", "abc"))
     if name == "lexer":

@@ -11,7 +11,6 @@ from assembler_lab import AS, SOURCE, is_direct, kernel, warm, words
 from hip import FAILED, HIT, LAUNCHER, MISS, PASSED_THROUGH, Lab, toolchain
 
 __all__ = ["kernel"]
-pytestmark = pytest.mark.takes_turns("lab")
 
 FORMS = {
     "as Tensile does": AS,

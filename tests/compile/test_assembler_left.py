@@ -19,7 +19,6 @@ from hipcache.processes.runner import Completed, SubprocessRunner
 from hipcache.values import replace
 
 __all__ = ["kernel"]
-pytestmark = pytest.mark.takes_turns("lab")
 
 READING = {
     "include": '.include "more.inc"\n',

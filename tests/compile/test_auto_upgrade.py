@@ -13,7 +13,7 @@ from hip import BARE, LAUNCHER, LLVM, Lab, kernel, only_19
 from hipcache.making import declarations
 from test_bitcode import front_end
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 LDS = "typedef float __attribute__((address_space(3)))* local;"
 GLOBAL = "typedef float __attribute__((address_space(1)))* global;"

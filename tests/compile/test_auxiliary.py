@@ -10,8 +10,6 @@ from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, Lab, kernel
 from shapes_lab import Left, same, warm, words
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 OPTIONS = [
     *("-g -gsplit-dwarf", "-fsave-optimization-record", "-fstack-usage", "--coverage"),
     "-Wall --serialize-diagnostics x.dia",

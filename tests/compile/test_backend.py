@@ -12,8 +12,6 @@ from hipcache.inputs.trace import Files
 from hipcache.planning import plan, units
 from test_units import ByName
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 # Options of `cc1`, one choice a line. Each was compiled with clang 15 and 19, at -O0, -O2 -g and -O3: the back end
 # makes the same code object with and without it.
 DROPPED = """\

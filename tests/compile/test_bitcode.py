@@ -12,8 +12,6 @@ from hip import BARE, FULL, HIT, LLVM, Lab, only_19
 from hipcache.inputs.keys import digest_bytes
 from hipcache.making import bitcode
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 CUID = "5eed"
 SOURCE = """\
 #include "hip_in_short.hpp"

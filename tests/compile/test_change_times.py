@@ -182,7 +182,7 @@ sys.exit(0 if native.hit(store, directory, words, environ, terminal=False, resid
 def preloaded(tmp_path: Path) -> Path:
     library = tmp_path / "no_change_times.so"
     words = [LLVM["19"] / "bin/clang", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-DMODIFIED={MODIFIED}"]
-    source = Path(__file__).with_name("no_change_times.c")
+    source = Path(__file__).parents[1] / "no_change_times.c"
     subprocess.run([*words, source, "-o", library], check=True, timeout=60)
     return library
 

@@ -14,7 +14,7 @@ from direct_lab import Direct
 from hip import BARE, CUID, HIT, LAUNCHER, Lab, explained, in_terminal, only_19, write_files
 from hipcache.planning.configuration_files import words_of
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 STATIC = """\
 #include "hip_in_short.hpp"

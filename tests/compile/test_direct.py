@@ -11,7 +11,7 @@ from direct_lab import VALUE, Direct, direct
 from hip import HIT, LAUNCHER, Lab, apart, in_terminal, only_19, replace, rewrite, script, settle, toolchain
 
 __all__ = ["direct"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.mark.archs(2)

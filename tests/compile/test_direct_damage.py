@@ -10,7 +10,7 @@ from direct_lab import Direct, at_once, direct
 from hip import LAUNCHER, only_19
 
 __all__ = ["direct"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @only_19

@@ -15,7 +15,7 @@ from hipcache.direct import variables
 from hipcache.inputs.memos import Memos
 
 __all__ = ["direct"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 def _hit(lab: Lab) -> native.DirectHit | None:

@@ -12,8 +12,6 @@ from blake3 import blake3
 from direct_lab import Direct, direct
 from hip import ARCHS, BARE, CUID, HIP_IN_SHORT, HIT, LAUNCHER, Ended, Lab, kernel, only_15, only_19, settle
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 __all__ = ["direct"]
 
 SEPARATE = ("--offload-device-only", "--no-gpu-bundle-output")

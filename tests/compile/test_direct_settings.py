@@ -13,7 +13,7 @@ from hipcache.errors import ConfigError
 from hipcache.settings import VARIABLES
 
 __all__ = ["direct"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @only_19

@@ -31,7 +31,7 @@ def test_a_wait_without_end_fails_and_leaves_no_process(tmp_path: Path) -> None:
 def test_a_background_jobs_tests_begin_with_the_usual_signals() -> None:
     child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     suite = f"import bound, subprocess, sys; bound.usual_signals(); subprocess.run([sys.executable, '-c', {child!r}])"
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     words = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", suite]
     assert subprocess.run(words, env=env, capture_output=True, check=False).stdout == b"True\n"
 

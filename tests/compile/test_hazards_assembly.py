@@ -11,7 +11,7 @@ from hipcache.inputs import assembly
 from programs import Program
 from test_bitcode import front_end
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 WAYS = {
     "include": '".include \\"step.inc\\""',

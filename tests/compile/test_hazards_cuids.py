@@ -26,7 +26,7 @@ from hip import (
 )
 from hipcache.planning.cuid import make_cuid, options
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Architectures
 

@@ -12,7 +12,7 @@ import pytest
 from hip import HIT, Lab, kernel, only_19, unobserved, with_15
 from hipcache.inputs import pasted
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Dates
 

@@ -8,7 +8,7 @@ from hipcache.errors import PassThrough
 from hipcache.planning import lld
 from programs import RUNTIME, Program
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 ARCH = "--offload-arch=gfx906"
 USER = """#include "hip_in_short.hpp"

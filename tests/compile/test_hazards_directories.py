@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import BARE, HIT, LAUNCHER, MISS, Compiled, Lab, kernel, only_19
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Directories
 

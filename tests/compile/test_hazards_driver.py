@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hip import COMPILERS, DEVICE_LIBRARIES, HIT, LLVM, PASSED_THROUGH, Lab, kernel, rocm, script
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 MATH = """\
 #include "hip_in_short.hpp"

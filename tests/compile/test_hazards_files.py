@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hip import MISS, PARTIAL, Lab, kernel, only_19
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # One file under several names
 

@@ -10,7 +10,7 @@ import struct
 import pytest
 from hip import BARE, DEVICE_LIBRARIES, HIT, LLVM, PASSED_THROUGH, Lab, kernel, only_15, rewrite
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 def test_an_included_file_that_changed_is_seen(lab: Lab) -> None:

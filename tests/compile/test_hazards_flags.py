@@ -10,7 +10,7 @@ import re
 import pytest
 from hip import BARE, HIT, LLVM, Lab, kernel
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import os
 import pytest
 from hip import HIT, MISS, Lab, kernel, rewrite
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1), pytest.mark.new_driver]
+pytestmark = [pytest.mark.archs(1), pytest.mark.new_driver]
 
 
 @pytest.mark.archs(2)

@@ -13,7 +13,7 @@ from hipcache.engine.opening import open_engine
 from hipcache.planning import driver
 from hipcache.processes.runner import SubprocessRunner, Traced
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 def switch(link: Path, target: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hip import HIT, LLVM, Lab, kernel, rocm, script, toolchain
 from toolchains import another
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 VALUE = "#ifndef VALUE\n#define VALUE 1\n#endif"
 

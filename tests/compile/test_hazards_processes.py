@@ -14,7 +14,7 @@ from hipcache.processes.observe import Observation, observations, sign
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.syscalls import STAT
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 BAZELS = {"PWD": "/proc/self/cwd"}
 ASKS = "#if __has_include({})\n#define VALUE 5\n#else\n#define VALUE 6\n#endif"

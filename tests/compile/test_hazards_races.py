@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hip import COMPILERS, DEVICE_LIBRARIES, HIT, LLVM, Lab, kernel, toolchain, watched_compiler
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 BEFORE = "before"  # the pass reads what the change leaves
 AFTER = "after"  # the pass has read what was there before

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from hip import BARE, HIP_IN_SHORT, HIT, LAUNCHER, Lab, kernel, only_15
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.mark.archs(2)

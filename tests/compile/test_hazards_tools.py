@@ -15,7 +15,7 @@ import pytest
 from hip import BARE, CUID, HIT, LLVM, Lab, kernel, only_19, replace, script, toolchain
 from toolchains import another
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 def copied(lab: Lab, tmp_path: Path) -> Lab:

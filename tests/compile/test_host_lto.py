@@ -9,8 +9,6 @@ import pytest
 from direct_lab import Direct
 from hip import ARCHS, HIT, LAUNCHER, LLVM, PARTIAL, Compiled, Lab, kernel, only_19, replace, script, toolchain
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 ARCH = ("--offload-arch=gfx906",)
 SIDES = kernel("1") + '#ifndef __HIP_DEVICE_COMPILE__\n#include "host.hpp"\n#endif\n'
 

@@ -15,10 +15,8 @@ from hip import BARE, CUID, FULL, HIP_FLAGS, HIT, PASSED_THROUGH, Lab
 from hip_toolchain import installed
 from hipcache.making.depfile import parse
 
-pytestmark = pytest.mark.takes_turns("lab")
-
-SOURCES = sorted((Path(__file__).parent / "sources").glob("*.hip"))
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples" / "cmake" / "src").glob("*.hip"))
+SOURCES = sorted((Path(__file__).parents[1] / "sources").glob("*.hip"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "cmake" / "src").glob("*.hip"))
 FLAGS = [("-O0",), ("-O2",), ("-O3",), ("-O2", "-g"), ("-O1", "-fPIC"), ("-O2", "-ffast-math"), ("-O3", "-g", "-gz")]
 ARCHS = [("gfx906",), ("gfx90a:xnack-", "gfx906"), ("gfx1030", "gfx90a", "gfx803")]
 
@@ -69,7 +67,7 @@ def test_a_small_source(lab: Lab, source: Path, flags: tuple[str, ...], archs: t
 
 @pytest.mark.parametrize("flags", FLAGS if FULL else FLAGS[1:4:2], ids="".join)
 def test_a_source_with_hips_own_headers(lab: Lab, flags: tuple[str, ...]) -> None:
-    source = Path(__file__).parent / "sources" / "real_headers.hip"
+    source = Path(__file__).parents[1] / "sources" / "real_headers.hip"
     hips_headers(lab)
     check(lab, source, flags, ("gfx906", "gfx1030"), HIP_FLAGS)
 
@@ -77,26 +75,26 @@ def test_a_source_with_hips_own_headers(lab: Lab, flags: tuple[str, ...]) -> Non
 @pytest.mark.skipif(not FULL, reason="minutes: make test-full")
 @pytest.mark.parametrize(("source", "flags", "archs"), cases(EXAMPLES))
 def test_an_example(lab: Lab, source: Path, flags: tuple[str, ...], archs: tuple[str, ...]) -> None:
-    include = Path(__file__).parent.parent / "examples" / "cmake" / "include"
+    include = Path(__file__).parents[2] / "examples" / "cmake" / "include"
     check(lab, source, flags, archs, (*HIP_FLAGS, "-I", str(include)))
 
 
 def test_one_example(lab: Lab) -> None:
     if not EXAMPLES:
         pytest.skip("no examples in this tree")
-    include = Path(__file__).parent.parent / "examples" / "cmake" / "include"
+    include = Path(__file__).parents[2] / "examples" / "cmake" / "include"
     hips_headers(lab)
     check(lab, EXAMPLES[0], ("-O3",), ("gfx906", "gfx90a"), (*HIP_FLAGS, "-I", str(include)))
 
 
 def test_an_object_without_kernels_has_no_place_for_a_fat_binary(lab: Lab) -> None:
-    source = Path(__file__).parent / "sources" / "no_kernels.hip"
+    source = Path(__file__).parents[1] / "sources" / "no_kernels.hip"
     assert b".hip_fatbin" not in lab.compile("-I", lab.root, source=source).object
 
 
 @pytest.mark.parametrize("more", [(), ("-Rpass=inline",), ("-Rpass-analysis=kernel-resource-usage",)], ids="".join)
 def test_what_a_back_end_says_is_said_as_clang_says_it(lab: Lab, more: tuple[str, ...]) -> None:
-    source = Path(__file__).parent / "sources" / "unrolled.hip"
+    source = Path(__file__).parents[1] / "sources" / "unrolled.hip"
     flags = ("-I", str(lab.root), *more)
     cold = lab.compile(*flags, source=source)
     # By LTO the device's remarks go to standard output, in an order of its own: such a compile passes through.

@@ -14,7 +14,7 @@ from hipcache import cli
 from hipcache.cli.foreign import OPTIONS, OTHERS, hint
 from hipcache.settings import VARIABLES
 
-PAGE = (Path(__file__).parent.parent / "docs/from-ccache.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/from-ccache.md").read_text()
 COMMANDS = PAGE.partition("## Commands")[2].partition("\n## ")[0]
 
 

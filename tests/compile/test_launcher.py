@@ -11,7 +11,7 @@ import pytest
 from hip import ARCHS, BARE, CUID, FULL, HIT, LAUNCHER, LLVM, MISS, Lab, kernel
 from hipcache.making.depfile import parse
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Spellings
 

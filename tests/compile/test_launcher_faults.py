@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hip import BARE, CUID, ENGINE_ALONE, FAILED, LAUNCHER, PASSED_THROUGH, Lab, kernel, let_others_in, only_19, script
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # What passes through
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, BARE, CUID, HIT, LAUNCHER, LLVM, MISS, Lab, kernel, only_15, watched_compiler
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.mark.archs(2)

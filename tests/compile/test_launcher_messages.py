@@ -9,7 +9,7 @@ import pytest
 from hip import ARCHS, DEVICE_LIBRARIES, ENGINE_ALONE, FAILED, FULL, HIT, LAUNCHER, Lab, in_terminal, kernel
 
 TERMINFO = [f"{place}/terminfo/{letter}/xterm" for place in ("/lib", "/usr/share") for letter in ("x", "78")]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 WARNS = (
     kernel("1")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, FULL, LAUNCHER, Lab, kernel, only_15, script
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 SLOW = kernel("1") + "".join(
     f"__global__ void slow{i}(float* p) {{ for (int j = 0; j < 9; ++j) p[j] = p[j + {i}] * p[j] / {i + 1}; }}\n"

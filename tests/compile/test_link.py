@@ -17,8 +17,6 @@ from hip import (
 )
 from programs import MAIN, Program
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 one_version = pytest.mark.parametrize("lab", ["15", "19"] if FULL else ["19"], indirect=True)
 
 

@@ -82,7 +82,6 @@ def test_the_settings_name_it_and_a_project_may_not(tmp_path: Path, monkeypatch:
 
 @only_19
 @pytest.mark.archs(1)
-@pytest.mark.takes_turns("lab")
 def test_direct_hits_stay_in_their_namespace(direct: Direct, tmp_path: Path) -> None:
     lab, one = direct.lab, {"HIPCACHE_NAMESPACE": "one"}
     file = tmp_path / "own.yaml"

@@ -18,7 +18,7 @@ from hipcache.making import depfile
 from hipcache.planning import cc1
 from hipcache.processes.runner import SubprocessRunner
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 ASKS = "#if {}\n#define VALUE 5\n#else\n#define VALUE 6\n#endif"
 BOM = "\ufeff"
@@ -179,7 +179,7 @@ def _sources() -> Iterator[tuple[str, tuple[str, ...]]]:
 @pytest.mark.parametrize(("name", "flags"), [*_sources()])
 def test_what_is_looked_for_is_what_the_text_names(lab: Lab, name: str, flags: tuple[str, ...]) -> None:
     """All that clang looks for in vain, but for the loader's names, is among what the names in its files lead to."""
-    source = lab.write("source.hip", (Path(__file__).with_name("sources") / f"{name}.hip").read_text())
+    source = lab.write("source.hip", (Path(__file__).parents[1] / "sources" / f"{name}.hip").read_text())
     command = [lab.compiler, ARCHS[0], *flags, "--cuda-device-only", "-E", "-MD", "-MF", "rule", "-o", "text"]
     shown = lab.run([*command, source, "-###"]).err.decode().splitlines()
     words = shlex.split(next(line for line in shown if '"-cc1"' in line))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, LAUNCHER, Lab, kernel, only_19
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 OUTPUTS = ("out.o", "out.gcno", "out.su", "out.opt.yaml", "out.dwo", "out.dia")
 

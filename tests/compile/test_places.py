@@ -13,8 +13,6 @@ import pytest
 from hip import HIT, LAUNCHER, PASSED_THROUGH, Ended, Lab, kernel, let_others_in, rewrite, settle
 from hipcache.disk.special import is_of_kernel
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 RULE = ("-MD", "-MF", "out.d")
 
 

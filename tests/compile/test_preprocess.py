@@ -22,8 +22,6 @@ from hip import (
     same_times,
 )
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 TEXT = '#include "value.hpp" // the number\n\n\n#ifdef __HIP_DEVICE_COMPILE__\n#define SIDE 1\n#endif\n'
 
 

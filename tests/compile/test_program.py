@@ -27,8 +27,6 @@ from hip import (
 )
 from programs import RUNTIME
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 
 @pytest.fixture
 def sources(lab: Lab) -> Lab:

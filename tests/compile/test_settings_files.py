@@ -11,7 +11,6 @@ from hip import LAUNCHER, Lab
 from hipcache import config, settings_files
 from hipcache.cli import run as run_cli
 from hipcache.errors import ConfigError
-from hipcache.helper.fetching import Fetches
 from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE
 from hipcache.store.local import LocalStore
@@ -160,7 +159,10 @@ def test_config_set_writes_into_the_file_that_is_named(place: Place, capsys: pyt
 def test_a_helper_takes_the_base_directory_of_the_project_that_asks(place: Place, tmp_path: Path) -> None:
     place.project.write_text("basedir: .\n")
     settings = config.Config(dir=tmp_path / "s", basedir=Path("/mine"))
-    fetches = Fetches(settings, LocalStore(tmp_path / "s", max_bytes=0), [])
+    fetching = pytest.importorskip(
+        "hipcache.helper.fetching", reason="the extra 'remote' is not installed", exc_type=ImportError
+    )
+    fetches = fetching.Fetches(settings, LocalStore(tmp_path / "s", max_bytes=0), [])
     assert fetches._adopting.adoption({}, str(place.work)).base == str(place.project.parent)
     assert fetches._adopting.adoption({}, "/").base == "/mine"
     assert fetches._adopting.adoption({"HIPCACHE_BASEDIR": "/b"}, str(place.work)).base == "/b"
@@ -173,7 +175,6 @@ def direct(lab: Lab, tmp_path: Path) -> Direct:
     return Direct(lab, tmp_path / "alone")
 
 
-@pytest.mark.takes_turns("lab")
 @pytest.mark.archs(1)
 def test_a_direct_hit_sees_every_file_that_comes_changes_and_goes(direct: Direct, tmp_path: Path) -> None:
     lab = direct.lab
@@ -192,7 +193,6 @@ def test_a_direct_hit_sees_every_file_that_comes_changes_and_goes(direct: Direct
         assert direct.ask(env=system), file
 
 
-@pytest.mark.takes_turns("lab")
 @pytest.mark.archs(1)
 def test_the_native_program_leaves_what_a_project_may_not_set_to_the_engine(direct: Direct) -> None:
     lab = direct.lab

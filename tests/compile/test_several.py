@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hip import BARE, CUID, HIT, LAUNCHER, MISS, PASSED_THROUGH, Ended, Lab, kernel, only_15, only_19, script, settle
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 
 @dataclass(frozen=True)
 class Both:

@@ -9,8 +9,6 @@ import pytest
 from hip import ARCHS, CUID, HIT, LAUNCHER, LLVM, Lab, kernel, only_19, script, settle, toolchain
 from shapes_lab import ENDS, SOURCE, same, warm, words
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("end", ENDS)

@@ -12,7 +12,7 @@ from hipcache.planning.cuid import clangs_hash
 from spelled_lab import ONE, TWO, WAYS, compile_as, project, spelled, write
 
 __all__ = ["project"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 @pytest.mark.parametrize("first", ["cmake", "scons", "make"])

@@ -10,7 +10,7 @@ from hip import HIP_IN_SHORT, HIT, Lab
 from spelled_lab import ONE, compile_as, differ, project, write
 
 __all__ = ["project"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Files
 

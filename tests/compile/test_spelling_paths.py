@@ -12,7 +12,7 @@ from hipcache.making import unnamed
 from spelled_lab import ONE, TWO, compile_as, differ, project, write
 
 __all__ = ["project"]
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 # Paths in the output
 

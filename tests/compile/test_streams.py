@@ -10,8 +10,6 @@ from hip import LAUNCHER, Lab, kernel, only_19
 from hipcache.planning.streams import names_stream
 from in_shell import shell
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 
 @only_19
 @pytest.mark.parametrize("where", ["@<(echo -DVALUE=7)", "@/dev/stdin < options", "-include /dev/stdin < header"])

@@ -15,8 +15,6 @@ import pytest
 from hip import KERNEL, LAUNCHER, Lab, kernel, only_19, script, settle, watched_compiler
 from in_shell import shell
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 WARNS = KERNEL + "".join(f"static int unused_{number}() {{ return 1; }}\n" for number in range(40))
 
 

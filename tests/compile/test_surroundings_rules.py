@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from hip import LAUNCHER, Lab, only_19
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 
 @only_19
 def test_without_a_directory_for_the_object_no_dependency_file_is_left(lab: Lab) -> None:

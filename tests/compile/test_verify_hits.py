@@ -18,8 +18,6 @@ from hipcache.verify import delivered, reports
 from hipcache.verify.difference import Difference, first_difference
 from poison import poison
 
-pytestmark = pytest.mark.takes_turns("lab")
-
 EACH = {"HIPCACHE_VERIFY": "1"}
 BY_LAUNCHER, BY_ENGINE = "direct", "engine"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hip import Lab
 
-ARCHITECTURE = Path(__file__).parent.parent / "ARCHITECTURE.md"
+ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
 # A newcomer reads the walk in five minutes.
 MOST = 25
 # Compiles as the engine does, and writes each function of the project in the order of the first calls, in any thread.

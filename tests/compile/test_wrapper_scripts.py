@@ -8,7 +8,7 @@ import pytest
 from hip import HIT, LLVM, MISS, PASSED_THROUGH, Compiled, Lab, script
 from kernels import kernel
 
-pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+pytestmark = pytest.mark.archs(1)
 
 
 def through(lab: Lab, text: str, *, shell: str = "/bin/sh") -> list[Compiled]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hip import FULL, LAUNCHER, LLVM
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import campaign
 from campaigns import crowds

@@ -165,7 +165,7 @@ def test_the_finish_step_warns_where_no_compile_was_seen(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("has_venv", [True, False])
 def test_the_action_installs_hipcache_where_there_is_none(tmp_path: Path, *, has_venv: bool) -> None:
-    """With a Python that says what it is asked for: `tests/test_wheel.py` installs in earnest."""
+    """With a Python that says what it is asked for: `tests/integration/test_wheel.py` installs in earnest."""
     runner = Runner(tmp_path)
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hip import FULL, launcher_of_comparisons
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 import fuzz
 from fuzz_case import Case, Difference

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hip import FULL
 
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 STEPS = 400 if FULL else 20
 # 400 steps take 5 minutes on two cores, and as many times that as others use them.
 SECONDS = 3000 if FULL else 600

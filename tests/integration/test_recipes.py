@@ -20,7 +20,7 @@ import hipcache
 import pytest
 import yaml
 
-PACKAGING = Path(__file__).parent.parent / "packaging"
+PACKAGING = Path(__file__).parents[2] / "packaging"
 LAUNCHERS = ("CMAKE_HIP_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 SHELL = (
     *("arch/PKGBUILD", "arch/hipcache.sh", "conda/activate.sh", "conda/deactivate.sh", "debian/debian/tests/smoke"),

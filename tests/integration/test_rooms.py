@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hip_toolchain import chosen, hips_own, installed
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 ROOM = CHECKOUT / "scripts" / "room.sh"
 
 

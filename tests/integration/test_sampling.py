@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from sampling import Case, left_out
 COMPILERS = ("15", "19")
 
 
-def matrix(count: int, test: str = "m.py::test_a", **marks: float) -> list[Case]:
+def matrix(count: int, test: str = "m.py::test_a", **marks: int) -> list[Case]:
     one = Case("m.py", test)
     cases = [replace(one, parameters=str(number), turn=version) for number in range(count) for version in COMPILERS]
     return [replace(case, **marks) for case in cases]  # type: ignore[arg-type]
@@ -31,29 +30,28 @@ def test_in_a_matrix_compilers_take_turns() -> None:
     assert run(matrix(4)) == [("0", "15"), ("1", "19"), ("2", "15"), ("3", "19")]
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_test_of_few_cases_meets_each_compiler(count: int) -> None:
-    assert len(run(matrix(count))) == 2 * count
-    assert len(run(matrix(9, turns=math.inf))) == 18
-
-
-def test_where_one_value_is_enough_they_take_turns_from_test_to_test() -> None:
-    tests = [matrix(1, f"m.py::test_{name}", turns=1) for name in "abc"]
+def test_they_take_turns_from_test_to_test() -> None:
+    tests = [matrix(1, f"m.py::test_{name}") for name in "abc"]
     assert [version for _, version in run([case for cases in tests for case in cases])] == ["15", "19", "15"]
 
 
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_test_may_ask_for_each_compiler(count: int) -> None:
+    assert len(run(matrix(count, every=True))) == 2 * count
+
+
 def test_three_values_take_turns_too() -> None:
-    tests = [[Case("m.py", f"m.py::test_{name}", turn=turn, turns=1) for turn in "123"] for name in "abcd"]
+    tests = [[Case("m.py", f"m.py::test_{name}", turn=turn) for turn in "123"] for name in "abcd"]
     assert [turn for _, turn in run([case for cases in tests for case in cases])] == ["1", "2", "3", "1"]
 
 
 def test_a_case_that_is_skipped_stands_for_no_other() -> None:
-    cases = [Case("m.py", "m.py::test_a", str(n), turn, turns=1) for n in range(4) for turn in (None, "newest")]
+    cases = [Case("m.py", "m.py::test_a", str(n), turn) for n in range(4) for turn in (None, "newest")]
     assert len(run(cases)) == len(cases)
 
 
 def test_a_test_for_one_compiler_stays() -> None:
-    cases = [case for case in matrix(5, turns=1, sampled=1) if case.turn == "19"]
+    cases = [case for case in matrix(5) if case.turn == "19"]
     assert len(run(cases)) == 5
 
 
@@ -91,7 +89,7 @@ def test_it(number): pass
 
 @pytest.mark.parametrize(("full", "more"), [("", ["-n", "1"]), ("", ["-p", "no:xdist"]), ("1", ["-n", "1"])])
 def test_a_short_run_says_so(tmp_path: Path, full: str, more: list[str]) -> None:
-    tests = Path(__file__).parent
+    tests = Path(__file__).parents[1]
     (tmp_path / "conftest.py").write_bytes((tests / "conftest.py").read_bytes())
     (tmp_path / "test_it.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = sampled\n")

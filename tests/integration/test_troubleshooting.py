@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hip import HIT, PASSED_THROUGH, Lab, only_15
 
-PAGE = (Path(__file__).parent.parent / "docs/troubleshooting.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/troubleshooting.md").read_text()
 # A cause in the page's words, its effect there, variables and a project's config file with it, and the outcome.
 CAUSES = (
     ("a variable or a key in a config file has a wrong value", "Nothing", {"HIPCACHE_JOBS": "x"}, "", "nothing"),

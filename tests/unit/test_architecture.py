@@ -54,7 +54,7 @@ def _name(path: Path) -> str:
 
 
 SOURCES = {_name(path): path for path in sorted(ROOT.rglob("*.py"))}
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 FOLDERS = ("bench", "meson", "packaging", "plugins", "scripts", "tests")
 FILES = {
     path.relative_to(CHECKOUT).as_posix(): path

@@ -12,7 +12,7 @@ from hipcache import cli
 from hipcache.settings import SETTINGS, VARIABLES
 from hipcache.settings_files import NAMES_A_FILE
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "scripts"))
 
 import man_pages  # noqa: E402

@@ -18,7 +18,7 @@ from hipcache.inputs import observing
 from hipcache.inputs.observing import Observed
 from hipcache.processes.runner import Killed, SubprocessRunner, Traced
 
-SOURCE = Path(__file__).with_name("observed_program.c")
+SOURCE = Path(__file__).parents[1] / "observed_program.c"
 
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])

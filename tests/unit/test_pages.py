@@ -9,7 +9,7 @@ import pytest
 from hipcache import cli
 from hipcache.settings import VARIABLES
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 PAGES = [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hipcache import shared
 from hipcache.processes import builders
 
-CHECKOUT = Path(__file__).parent.parent
+CHECKOUT = Path(__file__).parents[2]
 sys.path.insert(0, str(CHECKOUT / "scripts"))
 
 import shared_header  # noqa: E402
