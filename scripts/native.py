@@ -139,7 +139,17 @@ def sanitizers(arguments: list[str]) -> None:
         (own,) = (ROOT / ".venv").glob("lib/python*/site-packages")
         (packages / "tools.pth").write_text(f"{own}\n")
     built = {**os.environ, "CC": _compiler()[0], "CFLAGS": " ".join([*SANITIZED, "-fno-omit-frame-pointer"])}
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "-e", "."]
+    install: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "-e",
+        ".",
+    ]
     subprocess.run(install, cwd=copy, env=built, check=True)
     asked = [*_compiler(), "-print-file-name=libasan.so"]
     library = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -149,7 +159,16 @@ def sanitizers(arguments: list[str]) -> None:
         "TEST_AS_USERS": "1",
     }
     tests = [str(path) for name in TESTS for path in sorted((copy / "tests").rglob(f"test_{name}.py"))]
-    words = [python, "-m", "pytest", "-n", str(os.cpu_count()), "--dist", "worksteal", *(arguments or tests)]
+    words: list[str | Path] = [
+        python,
+        "-m",
+        "pytest",
+        "-n",
+        str(os.cpu_count()),
+        "--dist",
+        "worksteal",
+        *(arguments or tests),
+    ]
     subprocess.run(words, cwd=copy, env=environ, check=True)
 
 

@@ -11,7 +11,6 @@ from hip import LAUNCHER, Lab
 from hipcache import config, settings_files
 from hipcache.cli import run as run_cli
 from hipcache.errors import ConfigError
-from hipcache.remote.helper.fetches import Fetches
 from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE
 from hipcache.store.local import LocalStore
