@@ -237,7 +237,7 @@ static bool is_down(const request *asked) {
 static char ask(const request *asked, const char *kind, bytes config, int64_t patience,
                 void (*start_engine)(char **words), bytes *text) {
     char name[64], path[PATH_MAX], said = 'n';
-    bytes question = {0};
+    bytes message = {0};
     if (is_down(asked) || !name_door(asked, config, name) || !runtime_place(path, name, ""))
         return said;
     char *const last = (char *)base_name(path);
@@ -250,12 +250,12 @@ static char ask(const request *asked, const char *kind, bytes config, int64_t pa
     int fd = connect_to(directory, name);
     if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && open_door(directory, name, path, start_engine))
         fd = connect_to(directory, name);
-    if (fd >= 0 && write_question(asked, kind, &question) && send_all(fd, &question, end)) {
+    if (fd >= 0 && write_question(asked, kind, &message) && send_all(fd, &message, end)) {
         said = answer_of(fd, end, text);
         if (said == 0)
             unlinkat(directory, name, 0);
     }
-    release(&question);
+    release(&message);
     if (fd >= 0)
         close(fd);
     close(directory);
@@ -269,9 +269,9 @@ bool helper_ask(const request *asked, bytes config, void (*start_engine)(char **
 ahead helper_fetch_ahead(const request *asked, const char *file, bytes config,
                          void (*start_engine)(char **words), bytes *text) {
     char *words[] = {(char *)file, NULL};
-    request question = *asked;
-    question.argv = words;
-    switch (ask(&question, "ahead", config, LONGEST, start_engine, text)) {
+    request listed = *asked;
+    listed.argv = words;
+    switch (ask(&listed, "ahead", config, LONGEST, start_engine, text)) {
     case 'y':
         return text->failed ? AHEAD_ENGINE : AHEAD_DONE;
     case '\n':
