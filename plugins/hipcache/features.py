@@ -8,6 +8,7 @@ imports nothing.
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
     shared_cache     gives a cache of results together with that of a team
     remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
+    front_end        gives a way (`execution.front_ends.FrontEndWay`) to run the front ends of a compile
     executions       gives the executors, when they are needed
     executor         gives an executor of processes that may run them elsewhere, too
     HIT_CHECK        the module whose `compare` confirms what a hit has delivered

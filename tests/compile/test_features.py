@@ -64,6 +64,7 @@ def test_without_a_feature_the_core_compiles(lab: Lab, tmp_path: Path, deleted: 
     copy = tmp_path / "copy/hipcache"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", *DELETED[deleted]))
     environ = {"PYTHONPATH": os.fspath(copy.parent), "PYTHONDONTWRITEBYTECODE": "1", "HIPCACHE_VERIFY": "1"}
+    environ["HIPCACHE_PREAMBLES"] = "1"
     words = lab.words("--offload-arch=gfx906", "-O0")
     assert lab.run(words).status == 0
     plain = (lab.root / "out.o").read_bytes()

@@ -22,9 +22,9 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    iree verify executor remote
+    iree verify executor remote driver_header
     __main__ cli launcher
-    loop planners direct driver_header execution
+    loop planners direct execution
     delivery cache storage model making
     planning engine
     report store
