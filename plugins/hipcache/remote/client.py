@@ -40,7 +40,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes.runner import start_detached
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
-from hipcache.remote.place import destination_of, place_of
+from hipcache.remote.sockets import destination_of, place_of
 from hipcache.report import conditions, notices
 from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field
