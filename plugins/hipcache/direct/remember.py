@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache import features
 from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.provenance import Provenance
@@ -110,12 +111,11 @@ def remember(
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
-            from hipcache.remote import whole_compile
-
-            reads = whole_compile.project_reads(guarded, files, provenance.digests)
-            made = whole_compile.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
-            if named := made.keep(engine.store, argv, cwd, engine.basedir):
-                engine.queue(named)
+            for team in features.modules("WHOLE_COMPILE"):
+                reads = team.project_reads(guarded, files, provenance.digests)
+                made = team.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
+                if named := made.keep(engine.store, argv, cwd, engine.basedir):
+                    engine.queue(named)
     except StoreError as error:
         return error.message
     except ValueError as error:
