@@ -124,8 +124,8 @@ def sanitizers(arguments: list[str]) -> None:
     """Raises CalledProcessError."""
     copy = BUILD / "sanitizers"
     copy.mkdir(parents=True, exist_ok=True)
-    words = 'git ls-files -z | tar --null --files-from=- -c | tar -x -C "$1"'
-    subprocess.run(["sh", "-c", words, "sh", str(copy)], cwd=ROOT, check=True)
+    packed = 'git ls-files -z | tar --null --files-from=- -c | tar -x -C "$1"'
+    subprocess.run(["sh", "-c", packed, "sh", str(copy)], cwd=ROOT, check=True)
     python = copy / ".venv/bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", copy / ".venv"], check=True)

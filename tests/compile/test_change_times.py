@@ -15,9 +15,7 @@ import pytest
 from direct_lab import Direct, direct
 from hip import LAUNCHER, Lab, only_19, rewrite, settle
 from hipcache import native, shared
-from hipcache.direct.adopted import Searches
 from hipcache.disk.change_times import file_systems, keeps_change_time, keeps_times
-from hipcache.helper.compilers import Compilers
 from hipcache.inputs.keys import digest_bytes
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, status_of
 from hipcache.inputs.scans import Scans
@@ -26,6 +24,8 @@ from hipcache.inputs.watched import FILE, Watched, are_old, states
 from hipcache.processes import observe
 from hipcache.processes.observe import Observation
 from hipcache.processes.syscalls import READ
+from hipcache.remote.helper.adoption import Searches
+from hipcache.remote.helper.compilers import Compilers
 from hipcache.store.local import LocalStore
 from squashfs import image
 from test_identity_tools import Loader, digest

@@ -14,7 +14,7 @@ from hipcache.engine.opening import open_engine
 from hipcache.planning.command import parse_each
 from hipcache.processes.runner import Completed, Runner, SubprocessRunner
 from hipcache.values import replace
-from hipcache.verify import delivered, reports
+from hipcache.verify import delivered, difference
 from hipcache.verify.difference import Difference, first_difference
 from poison import poison
 
@@ -85,11 +85,11 @@ def test_a_poisoned_store_is_found_out(lab: Lab, served_by: dict[str, str]) -> N
 
 @only_19
 def test_reports_are_few_and_small(lab: Lab) -> None:
-    difference = Difference("out.o", ("clang++",), "/", (), b"served", b"fresh")
-    kept = [reports.keep(lab.store, difference, now) for now in range(reports.MOST + 3)]
+    small = Difference("out.o", ("clang++",), "/", (), b"served", b"fresh")
+    kept = [difference.keep(lab.store, small, now) for now in range(difference.MOST + 3)]
     assert sorted(os.listdir(lab.store / "v1/reports")) == sorted(one.name for one in kept[3:] if one)
-    large = Difference("out.o", ("clang++",), "/", (), bytes(reports.MOST_BYTES), b"fresh")
-    report = reports.keep(lab.store, large, 99.0)
+    large = Difference("out.o", ("clang++",), "/", (), bytes(difference.MOST_BYTES), b"fresh")
+    report = difference.keep(lab.store, large, 99.0)
     assert report
     assert os.listdir(report) == ["report.json"]
 
@@ -99,7 +99,7 @@ def test_reports_do_not_leave_the_store_by_a_link(lab: Lab, tmp_path: Path) -> N
     (lab.store / "v1").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (lab.store / "v1/reports").symlink_to(tmp_path / "outside")
-    kept = reports.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
+    kept = difference.keep(lab.store, Difference("out.o", (), "/", (), b"1", b"2"), 1.0)
     assert os.listdir(tmp_path / "outside") == []
     assert kept and kept.resolve() == kept, "a directory has taken the link's place"
 

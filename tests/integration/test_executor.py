@@ -14,8 +14,8 @@ import pytest
 from executor_lab import Liar, contents, lying, result, staying
 from hip import LAUNCHER, MISS, Lab, kernel
 from hipcache.config import Config
+from hipcache.executor import workers
 from hipcache.processes.slots import SharedSlots
-from hipcache.remote import workers
 from programs import Program
 from remote_lab import SECONDS, Server, Team, casd, execution_counts, link, running
 from workers_lab import all_slots_held, lab, server, told

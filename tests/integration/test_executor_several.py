@@ -15,9 +15,9 @@ from hip import LAUNCHER, Lab, kernel
 from hipcache import config
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import workers
+from hipcache.executor import workers
+from hipcache.executor.client import Executions
 from hipcache.remote.client import Client
-from hipcache.remote.execution import Executions
 from remote_lab import SECONDS, Server, execution_counts, free_port
 from workers_lab import lab, server, told
 

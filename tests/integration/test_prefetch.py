@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER, Ended, Lab, kernel, settle
-from hipcache.direct.adopted import Adoption
-from hipcache.helper.ahead import Listed, Prefetch
 from hipcache.remote import invocation
+from hipcache.remote.helper.adoption import Adoption
+from hipcache.remote.helper.prefetch import Listed, Prefetch
 from hipcache.store.local import LocalStore
 from remote_lab import SERVERS, Server, Team, free_port, remote_counts, running, uploaded
 from remote_team import patient, web

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from hip import LAUNCHER
-from hipcache.cli import prefetch
 from hipcache.errors import HipcacheError
-from hipcache.helper.ahead import listed
+from hipcache.remote import prefetch
+from hipcache.remote.helper.prefetch import listed
 from remote_lab import uploaded
 from remote_team import web
 from test_prefetch import ARCHES, Machines, webbed

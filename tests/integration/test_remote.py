@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from hip import LAUNCHER, PARTIAL, explained, kernel
-from hipcache.helper.remotes import examine
+from hipcache.remote.helper.remotes import examine
 from remote_lab import HIT, MISS, Server, Team, remote_counts, uploaded
 from remote_team import patient, team, web, webbed
 

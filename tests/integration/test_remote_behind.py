@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from hipcache.errors import StoreError
-from hipcache.helper import behind as module
-from hipcache.helper.behind import Behind
-from hipcache.helper.keeping import Keeping
 from hipcache.inputs.keys import digest_bytes
 from hipcache.remote.backend import blob_of
 from hipcache.remote.envelope import Envelope
+from hipcache.remote.helper import backlog as module
+from hipcache.remote.helper.arrivals import Keeping
+from hipcache.remote.helper.backlog import Behind
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.store.local import LocalStore
 from remote_lab import SECONDS

@@ -12,10 +12,10 @@ from remote_lab import HAS_CLIENTS, HIT, MISS, Team, remote_counts, running, upl
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
-from hipcache.helper import remotes
-from hipcache.helper.connecting import connect
 from hipcache.remote.address import parse
 from hipcache.remote.backend import DENIED, RemoteError, blob_of
+from hipcache.remote.helper import remotes
+from hipcache.remote.helper.connection import connect
 
 CONTENT = b"what is looked at"
 

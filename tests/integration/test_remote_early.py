@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 from hip import settle
-from hipcache.helper import compilers as module
-from hipcache.helper.ahead import Listed
-from hipcache.helper.asks import Asked
-from hipcache.helper.compilers import Compilers
-from hipcache.helper.neighbours import LASTING, LATELY, Neighbours
-from hipcache.helper.start import Greeter
 from hipcache.inputs.keys import digest_file
 from hipcache.remote import invocation
+from hipcache.remote.helper import compilers as module
+from hipcache.remote.helper.compilers import Compilers
+from hipcache.remote.helper.neighbours import LASTING, LATELY, Neighbours
+from hipcache.remote.helper.prefetch import Listed
+from hipcache.remote.helper.question import Asked
+from hipcache.remote.helper.start import Greeter
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, SECONDS, Team, free_port, remote_counts, uploaded
 from remote_team import web

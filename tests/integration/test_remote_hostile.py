@@ -15,17 +15,17 @@ from remote_lab import HAS_CLIENTS
 if not HAS_CLIENTS:
     pytest.skip("the extra 'remote' is not installed (scripts/setup.sh --remote)", allow_module_level=True)
 
+from hipcache.cache.exchange import hash_of
 from hipcache.config import Config
-from hipcache.helper.carried import hash_of
-from hipcache.helper.connecting import connect
-from hipcache.helper.fetching import Fetches
-from hipcache.helper.remotes import Remote
-from hipcache.helper.transfer import Transfer
 from hipcache.remote import credentials, envelope
 from hipcache.remote.address import parse
 from hipcache.remote.backend import Backend, Blob, Progress, RemoteError, blob_of
 from hipcache.remote.breaker import Breaker
 from hipcache.remote.envelope import Damaged, Envelope, action_of
+from hipcache.remote.helper.connection import connect
+from hipcache.remote.helper.fetches import Fetches
+from hipcache.remote.helper.remotes import Remote
+from hipcache.remote.helper.transfer import Transfer
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
 

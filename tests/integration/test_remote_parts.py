@@ -15,13 +15,13 @@ import hipcache
 import pytest
 from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.helper import ahead
-from hipcache.helper.process import Helper
-from hipcache.helper.remotes import Remote
 from hipcache.remote import client, needs, sockets
 from hipcache.remote.address import parse
 from hipcache.remote.breaker import BUDGET, LATENCY, MEMORY, PAUSE, Breaker
 from hipcache.remote.client import Client
+from hipcache.remote.helper import prefetch
+from hipcache.remote.helper.process import Helper
+from hipcache.remote.helper.remotes import Remote
 from hipcache.store.local import LocalStore
 
 KEY, OTHER = "ab" * 32, "cd" * 32
@@ -231,7 +231,7 @@ def test_words_that_no_process_can_have_are_no_compile_to_fetch() -> None:
         {"directory": "/", "file": "a", "arguments": [*words, more]}
         for more in ("", "-DT=\ud83d", "-DT=\0", "-DT=\udc80")
     ]
-    assert [one.argv[-1] for one in ahead.chosen(odd)] == ["", "-DT=\udc80"]
+    assert [one.argv[-1] for one in prefetch.chosen(odd)] == ["", "-DT=\udc80"]
 
 
 def test_a_helper_looks_for_packages_where_the_engine_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

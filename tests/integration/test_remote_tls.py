@@ -16,10 +16,10 @@ if not HAS_CLIENTS:
 
 from hip import HIT, MISS
 from hipcache.errors import ConfigError
-from hipcache.helper import remotes
-from hipcache.helper.connecting import connect
 from hipcache.remote.address import parse
 from hipcache.remote.backend import RemoteError, blob_of
+from hipcache.remote.helper import remotes
+from hipcache.remote.helper.connection import connect
 
 CONTENT = array("I", range(3 << 20)).tobytes()
 _RULES = """\

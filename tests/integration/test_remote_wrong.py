@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hip import KERNEL, LAUNCHER, kernel
 from hipcache.config import Config
-from hipcache.helper.process import IDLE, Helper
-from hipcache.helper.remotes import open_remotes
 from hipcache.remote import queue
+from hipcache.remote.helper.process import IDLE, Helper
+from hipcache.remote.helper.remotes import open_remotes
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, nginx, remote_counts, running, sockets, uploaded
 from remote_team import _team, end_helper, patient, web, webbed

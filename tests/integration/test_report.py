@@ -221,3 +221,29 @@ def test_a_browser_shows_it_light_and_dark(tmp_path: Path, dark: bool) -> None:
     page = page_of(tmp_path, 5000)
     picture = shot(page, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
     assert first_pixel(picture) == ((0x14, 0x17, 0x1A) if dark else (255, 255, 255))
+
+
+def missed(*causes: str, path: str = "/b/k.o") -> stats_log.Compile:
+    units = tuple(UnitOutcome(name, False, why=causes, seconds=1.0) for name in ("gfx906", "host"))
+    return stats_log.Compile(1.0, 1.0, 1, "/b", path, False, ("miss\t\t0",), units, "")
+
+
+def test_causes_come_by_what_can_be_done_about_them() -> None:
+    first, header = "first compile of this object with this store", "file '/a.h' changed"
+    setting, tool = "variable 'CPATH' was not set, now '/x'", "the compiler changed, or a library that it loads"
+    many = [missed(first, path=f"/b/{number}.o") for number in range(5)]
+    assert [one.name for one in build.causes([*many, missed(header, "and 2 more files", tool, setting)])] == [
+        *(setting, tool, header),
+        first,
+    ]
+
+
+def test_files_that_made_the_same_units_miss_are_one_cause_for_people() -> None:
+    compiles = [missed("file '/a.h' changed", "file '/b.h' is now read")]
+    compiles += [missed(f"file '/{number}.hip' changed", path=f"/b/{number}.o") for number in range(6)]
+    assert [(one.name, one.units, len(one.objects)) for one in build.summarized(build.causes(compiles))] == [
+        ("file '/0.hip' changed", 2, 1),
+        ("file '/1.hip' changed", 2, 1),
+        ("file '/2.hip' changed", 2, 1),
+        ("4 more such files", 8, 4),
+    ]

@@ -142,9 +142,10 @@ def test_a_hit_that_the_compiler_does_not_confirm_fails_in_its_words(newest: Pro
     newest.build("-c")
     newest.environ |= {"HIPCACHE_VERIFY": "1"}
     newest.construct(
-        "import hipcache_scons.cached\n"
-        "def compare(*_): raise hipcache_scons.cached.delivered.CompilerFails\n"
-        "hipcache_scons.cached.delivered.compare = compare\n"
+        "from hipcache import errors\n"
+        "from hipcache.verify import delivered\n"
+        "def compare(*_): raise errors.CompilerFails\n"
+        "delivered.compare = compare\n"
         'env.HipObject("one.hip")'
     )
     newest.build()

@@ -22,13 +22,14 @@ ROOT = Path(hipcache.__file__).parent
 # The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
 # below.
 LAYERS = """
-    __main__ cli helper launcher verify
+    iree verify executor remote
+    __main__ cli helper launcher
     loop planners direct driver_header execution
     delivery cache storage model making
     planning engine
-    remote report store
-    config settings_files inputs iree processes disk
-    native settings errors values patterns shared hipcache
+    report store
+    config settings_files inputs processes disk
+    native settings errors values patterns shared features hipcache
 """
 ORDER = LAYERS.split()
 
@@ -141,6 +142,13 @@ def test_imports_run_only_downwards(module: str) -> None:
     assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
 
 
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_imports_no_feature_but_its_own(module: str) -> None:
+    """It asks `features` for what their doors add."""
+    doors = {name.removesuffix(".door") for name in SOURCES if name.endswith(".door")}
+    assert not {_package(other) for other in _imported_modules(module)} & (doors - {_package(module)})
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     tuple(TopologicalSorter({module: _imported_modules(module) for module in SOURCES}).static_order())
 
@@ -158,7 +166,7 @@ def test_a_module_has_600_lines_at_most(file: str) -> None:
 def test_each_kind_of_command_has_its_planner() -> None:
     """They are imported by their names, which `_imports` does not see."""
     for kind in KINDS:
-        assert not kind.program or f"planning.{kind.name}" in SOURCES
+        assert not kind.program or kind.parser.removeprefix("hipcache.") in SOURCES
         assert callable(kind.planner)
 
 

@@ -250,7 +250,7 @@ def test_a_new_kind_is_one_module_and_a_line_of_kinds(tmp_path: Path, monkeypatc
     module = ModuleType("hipcache.planners.nothing")
     module.plan = plan  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    line = Kind("nothing", lambda command: command.source.endswith(".nothing.hip"))
+    line = Kind(module.__name__, lambda command: command.source.endswith(".nothing.hip"))
     monkeypatch.setattr(kinds, "KINDS", (line, *kinds.KINDS))
     (tmp_path / "k.nothing.hip").touch()
     words = (str(LLVM["15"] / "bin/clang++"), "-x", "hip", "-c", "k.nothing.hip", "-o", "out.o")

@@ -9,12 +9,12 @@ import pytest
 from hipcache.cache import Caches
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.manifest import NEVER, ManifestCache
-from hipcache.cache.observed import ObservedCache
 from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
 from hipcache.inputs.readset import ReadFile, ReadSet
 from hipcache.inputs.trace import Files
+from hipcache.iree.results import ObservedCache
 from hipcache.model import (
     Action,
     ActionResult,
@@ -63,7 +63,9 @@ class Room:
 
         content = ContentCache(shelf)
         manifest = ManifestCache(shelf, reads, files, str(self.root))
-        return Caches(content, manifest, ObservedCache(content, differs))
+        return Caches(
+            {Cache.CONTENT: content, Cache.MANIFEST: manifest, Cache.OBSERVED: ObservedCache(content, differs)}
+        )
 
     def look_up(self, kind: Cache) -> ActionResult | Missing:
         return self.caches().look_up([bound(kind)])["one"]
@@ -78,7 +80,7 @@ class Room:
         if kind is Cache.MANIFEST:
             ran = replace(ran, pass_trace=PassTrace(reads, (Dependency("k.hip", False),), False))
         elif kind is Cache.OBSERVED:
-            manifest = caches.manifest
+            manifest = caches.by_policy[Cache.MANIFEST]
             assert isinstance(manifest, ManifestCache)
             ran = replace(ran, trace=Trace(manifest.reads.keep(reads)))
         return caches.publish(bound(kind), ran)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hipcache.cache import content
+from hipcache.cache import content, exchange
 from hipcache.cache.content import ContentCache, Shelf
 from hipcache.cache.entries import MOST, Entry, pack, unpack
-from hipcache.helper import carried
 from hipcache.inputs.readset import Quote
 from hipcache.model.action import Action, ActionResult, Bound, Step
 from hipcache.model.contents import Digest
@@ -94,8 +93,8 @@ def test_a_record_whose_duration_is_none_is_none(seconds: str) -> None:
     digest = "p" * 64
     assert found(record % (digest.encode(), b"1.5")) is not None
     assert found(record % (digest.encode(), seconds.encode())) is None
-    assert carried.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, b"1.5")) == ["a" * 64]
-    assert carried.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, seconds.encode())) is None
+    assert exchange.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, b"1.5")) == ["a" * 64]
+    assert exchange.outputs(record.replace(b"CODE", b"a" * 64) % (b"b" * 64, seconds.encode())) is None
     packed = pack([ENTRY])
     assert b'"seconds":1.25' in packed
     assert unpack(packed.replace(b'"seconds":1.25', b'"seconds":' + seconds.encode())) == []
