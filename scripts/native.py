@@ -1,6 +1,6 @@
 """Checks of the C sources, apart from the tests of what they do.
 
-    scripts/native.py warnings                every file, with warnings as errors
+    scripts/native.py warnings                warnings as errors; the layout of FORMATTED, by clang-format
     scripts/native.py fuzz [SECONDS]          libFuzzer over tests/native/fuzz_*.c, SECONDS for all together (60)
     scripts/native.py sanitizers [ARGS...]    the tests of the C code (below, or pytest's ARGS) with ASan and UBSan
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ BUILD = ROOT / "build"
 # hatch_build.py gives them their values.
 DEFINED = ("HIPCACHE_VERSION", "SUBCOMMANDS", "NOT_HIP_CRC", "NOT_HIP_CHECK_CRC")
 COMPILE = ["-std=gnu11", "-pthread", *(f'-D{name}=""' for name in DEFINED)]
+# By .clang-format. The other files will be, when nobody works on them.
+FORMATTED = "tests/native/*.c"
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 TESTS = ("bitcode", "direct*", "hashing", "lexer", "masquerade", "observer", "places", "reach_native", "resident*")
@@ -61,6 +64,9 @@ def warnings() -> None:
     """Raises CalledProcessError."""
     sources = [*NATIVE.rglob("*.c"), *(ROOT / "tests/native").glob("*.c")]
     _compile([*_compiler(), *WARNINGS, "-O2", "-fPIC"], {source: Path(os.devnull) for source in sources})
+    formatter = shutil.which("clang-format", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if formatter:
+        subprocess.run([formatter, "--dry-run", "-Werror", *map(str, ROOT.glob(FORMATTED))], check=True)
 
 
 def fuzz(seconds: int) -> None:
