@@ -67,12 +67,13 @@ class Trust:
             # A comparison may have been interrupted.
             if (source in begun or len(begun) >= ENOUGH) and os.urandom(1)[0] >= _AGAIN:
                 return Turn.WAIT
-            self._comparing[key] = threading.Event()
+            if key not in self._comparing or self._comparing[key].is_set():
+                self._comparing[key] = threading.Event()
             self._write(key, begun | {source}, same)
         return Turn.COMPARE
 
     def has_waited(self, front: FrontEnd) -> bool:
-        """Wait for the comparison by another pass of this compile; False if there is none."""
+        """Wait for a comparison by another pass of this compile; False if there is none."""
         begun = self._comparing.get(header.trust_key(front).digest)
         return begun is not None and not begun.is_set() and begun.wait()
 
