@@ -9,19 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, counts, header_lab, prepare, words
-from hip import HIT, MISS, Lab, only_19, settle
-from hipcache import config
+from header_lab import BOTH, build, build_with, counts, header_lab, prepare, words
+from hip import HIT, Lab, only_19, settle
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.engine.opening import open_engine
 from hipcache.execution import front_ends
 from hipcache.inputs.observing import Observed
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.processes.runner import SubprocessRunner, Traced
-from hipcache.values import replace
 from recordings import text as recording
 from test_units import cut
 
@@ -159,22 +154,11 @@ class Spoiling(SubprocessRunner):
         return traced
 
 
-def spoilt(lab: Lab, number: int) -> dict[str, int]:
-    """What became of headers when a new source was compiled, each use of one compared, and each one different."""
-    settle()
-    opened = open_engine(config.load(lab.environ), lab.environ, racy=0.03)
-    lab.write("spoilt.hip", f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE + {number}; }}\n')
-    argv = tuple(lab.words(*words(lab), source="spoilt.hip"))
-    made = make(replace(opened, runner=Spoiling(), preambles=1), command.parse(argv, str(lab.root), lab.environ), None)
-    assert made.outcome.outcome == MISS
-    return dict(made.outcome.preambles)
-
-
 @only_19
 def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: Lab) -> None:
     prepare(header_lab)
-    assert spoilt(header_lab, 1) == {"different": BOTH}
-    assert spoilt(header_lab, 2) == {"without switched off": BOTH}
+    assert build_with(header_lab, Spoiling(), 1) == {"different": BOTH}
+    assert build_with(header_lab, Spoiling(), 2) == {"without switched off": BOTH}
     build(header_lab, 1)
     assert counts(header_lab)["used"] == 0
 
@@ -182,7 +166,7 @@ def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: L
 @only_19
 def test_one_that_makes_a_difference_when_it_is_made_switches_it_off(header_lab: Lab) -> None:
     build(header_lab, 1)
-    assert spoilt(header_lab, 1) == {"made": BOTH, "different": BOTH}
+    assert build_with(header_lab, Spoiling(), 1) == {"made": BOTH, "different": BOTH}
     build(header_lab, 2)
     assert counts(header_lab)["used"] == 0
 
