@@ -50,8 +50,6 @@ def test_a_process_that_is_killed_while_it_makes_one_is_in_nobodys_way(header_la
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     build(header_lab, 3)
     assert counts(header_lab)["made"] == BOTH
-    header_lab.hipcache("gc")
-    assert not list((header_lab.store / "v1/tmp").glob("work-*"))
 
 
 class Evicting(Runner):
@@ -93,7 +91,7 @@ def test_another_users_is_copied_and_checked(header_lab: Lab) -> None:
             file.write(b"damaged")
     for number in (2, 3):
         build(header_lab, number)
-    assert counts(header_lab)["used"] == 2 * BOTH
+    assert counts(header_lab)["made"] == 2 * BOTH
 
 
 class Full(Runner):
