@@ -145,8 +145,13 @@ class ManifestCache:
             source=(source.digest, source.bare),
         )
         entries.put(self.shelf, bound.key.digest, entry)
+        made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
-            self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
+            self._spelled.publish(bound, entry, trace.reads, made)
+        if front.values and not (text or front.numbers_lines):
+            from hipcache.cache import edits
+
+            edits.publish(self.shelf, bound, entry, made)
         return replace(result, reads=reads, quotes=quotes)
 
     def _portable_messages(self, front: FrontEnd, text: str) -> str | None:

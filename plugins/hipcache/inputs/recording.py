@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.disk import changed
-from hipcache.inputs import includes, observing, pasted
+from hipcache.inputs import includes, observing, outline, pasted
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
@@ -72,9 +72,10 @@ def record(
         # A header of the system is not edited.
         try:
             bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
+            told = outline.digests(files, path, digest) if bare else ("", ())
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare, *told))
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)

@@ -12,7 +12,7 @@ from hipcache.cache.observed import ObservedCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Pass, Process, Trace
+from hipcache.model import Bound, Pass, Process, Trace
 from hipcache.storage import LocalFlight
 
 
@@ -49,7 +49,17 @@ def world_of(session: Session) -> World:
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
     caches = session.shelves.shared(Caches(content, passes, observed))
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
+
+
+def _adopt(session: Session, bound: Bound) -> bool:
+    """See `Edits.adopt`."""
+    from hipcache.cache.edits import Edits
+    from hipcache.execution import preprocessing
+
+    shelves, clock = session.shelves, session.engine.clock
+    ask = partial(preprocessing.text, session)
+    return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)
 
 
 def _differs(session: Session, trace: Trace) -> str:
