@@ -158,6 +158,29 @@ def test_another_value_of_a_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
     assert outcome == HIT
 
 
+OF_CUIDS = {
+    "kernels": kernel("3"),
+    "no kernel": "int more() { return 1; }\n",
+    "a static variable": kernel("3", "static __device__ int kept;") + "__global__ void l() { kept = 1; }\n",
+    "a static variable that the host names": kernel("3", "static __device__ int kept;")
+    + "__global__ void l() { kept = 1; }\nvoid* address() { return &kept; }\n",
+    "a static kernel": kernel("3") + "static __global__ void l() {}\nvoid start() { l<<<1, 1>>>(); }\n",
+    "sections for each": kernel("3")
+    + "int a, b = 1;\nvoid f() {}\ntemplate <class T> void t() {}\nvoid g() { t<int>(); }\n",
+}
+
+
+@pytest.mark.parametrize("text", OF_CUIDS)
+def test_the_same_with_another_cuid_is_what_plain_clang_makes(lab: Lab, text: str) -> None:
+    """The CUID counts the macros of the command line."""
+    lab.write("k.hip", OF_CUIDS[text])
+    for number in range(6):
+        compiled = lab.compile(
+            f"-cuid={number}{number}", f"-DCOMMIT={number}", "-fdata-sections", "-ffunction-sections"
+        )
+        assert compiled.counted.front_ends == (0 if number else 1) or "static" in text
+
+
 def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
     lab.warm("-DCOMMIT=1")
     lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())

@@ -12,6 +12,7 @@ Beside the entry under its own key, what a pass made is kept under a key without
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator
 
 from hipcache.cache import entries
@@ -25,7 +26,9 @@ from hipcache.inputs.outline import Edit
 from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
 from hipcache.inputs.trace import Files
+from hipcache.making.renaming import renamed
 from hipcache.model import Bound, pass_of
+from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, replace
 
@@ -48,7 +51,7 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.numbers_lines:
             return False
-        keys = [bound.key.digest, front.loose] if front.values else [bound.key.digest]
+        keys = [bound.key.digest, front.loose] if is_loose(bound) else [bound.key.digest]
         records = self.shelf.records(keys)
         for key in keys:
             for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:
@@ -63,7 +66,7 @@ class Edits:
     def _candidate(self, front: FrontEnd, entry: Entry, *, loose: bool) -> tuple[Entry, Edit, frozenset[str]] | None:
         """The entry, the edit since it was made, and the macros of options that have other values; None if more has
         changed."""
-        if entry.text or entry.base not in ("", self.files.basedir.name) or entry.cuid not in ("", front.cuid):
+        if entry.text or entry.base not in ("", self.files.basedir.name):
             return None
         passing = for_cuid(entry.passing, front.cuid) if loose else entry.passing
         macros = front.revalued(entry.macros) if loose else frozenset[str]()
@@ -89,10 +92,25 @@ class Edits:
                 return False
         if entry.lines and (EVERYWHERE in entry.lines or not edit.lines.isdisjoint(entry.lines)):
             return False
+        outputs = self._outputs(entry, front.cuid)
+        if outputs is None:
+            return False
         source = edit.reads.files[0]
-        adopted = replace(entry, reads=self.reads.keep(edit.reads), source=(source.digest, source.bare))
+        adopted = replace(
+            entry, reads=self.reads.keep(edit.reads), outputs=outputs, source=(source.digest, source.bare)
+        )
         entries.put(self.shelf, bound.key.digest, replace(adopted, macros=(), cuid=""))
         return True
+
+    def _outputs(self, entry: Entry, cuid: str) -> tuple[str, ...] | None:
+        """Those of the entry, with this CUID; None if they are not known."""
+        if entry.cuid in ("", cuid):
+            return entry.outputs
+        content = self.shelf.contents.read(entry.outputs[0]) if len(entry.outputs) == 1 else None
+        if content is None or os.fsencode(entry.cuid) in content:
+            return None
+        made = renamed(content, clangs_hash(entry.cuid).encode(), clangs_hash(cuid).encode())
+        return (self.shelf.keep(made).hash,) if made is not None else None
 
     def _numbered(self, text: bytes, edit: Edit) -> Iterator[str]:
         """See `Entry.lines`."""
@@ -104,6 +122,12 @@ class Edits:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
         return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
+
+
+def is_loose(bound: Bound) -> bool:
+    """Is what it makes kept for other values of macros?"""
+    work = pass_of(bound)
+    return work.shared and bool(work.front.values) and bound.key.digest == work.front.key.digest
 
 
 def publish(shelf: Shelf, bound: Bound, entry: Entry, made: bytes) -> None:

@@ -148,9 +148,9 @@ class ManifestCache:
         made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, made)
-        if front.values and not (text or front.numbers_lines):
-            from hipcache.cache import edits
+        from hipcache.cache import edits
 
+        if not (text or front.numbers_lines) and edits.is_loose(bound):
             edits.publish(self.shelf, bound, entry, made)
         return replace(result, reads=reads, quotes=quotes)
 
