@@ -225,3 +225,34 @@ def test_a_macro_that_is_given_two_values_makes_a_message(lab: Lab) -> None:
 def test_debug_information_of_macros_has_their_values(lab: Lab) -> None:
     before = lab.warm("-g", "-fdebug-macro", "-DV=1")
     lab.changed(before, "-g", "-fdebug-macro", "-DV=2")
+
+
+# Dates
+
+
+NEVER_SHOWN = [
+    '#define BUILT() (__DATE__ " " __TIME__)\n',
+    "#ifdef WITH_DATE\ninline const char* built() { return __TIMESTAMP__; }\n#endif\n",
+    'inline const char* help() { return "%s stands for __DATE__"; }\n',
+]
+
+
+@pytest.mark.parametrize("text", NEVER_SHOWN)
+def test_a_date_that_nobody_expands_is_a_hit(lab: Lab, text: str) -> None:
+    lab.write("k.hip", kernel("3", text))
+    lab.warm()
+    lab.warm("-DALSO=__TIME__")
+
+
+@pytest.mark.parametrize(
+    ("directive", "missed"),
+    [("#ifdef __gfx906__", "gfx906"), ("#ifndef __HIP_DEVICE_COMPILE__", "host"), ("#if 1", "gfx906 host")],
+)
+def test_a_date_that_one_pass_expands_is_not_stored_for_that_one(lab: Lab, directive: str, missed: str) -> None:
+    text = f'{directive}\n#define BUILT __TIME__\n#else\n#define BUILT ""\n#endif\n'
+    shows = "__device__ const char* built() { return BUILT; }\nconst char* host_built() { return BUILT; }\n"
+    lab.write("k.hip", kernel("3", text) + shows)
+    for _ in range(2):
+        assert lab.hipcache(*lab.words()).status == 0
+        counted = lab.counted()
+    assert counted.missed == set(missed.split())

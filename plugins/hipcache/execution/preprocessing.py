@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hipcache.execution.session import Session
+from hipcache.inputs import preprocessed
 from hipcache.planning.frontend import FrontEnd
 
 
@@ -16,3 +17,9 @@ def text(session: Session, front: FrontEnd, marked: Collection[str]) -> bytes | 
         done = session.jobs.attempt(front.preprocessor(marked))
     told = not (done.status or done.stderr or session.jobs.was_set_back(started, done))
     return done.stdout if told else None
+
+
+def expands(session: Session, front: FrontEnd, macros: Collection[str]) -> bool:
+    """May what the pass makes depend on the values of these macros?"""
+    found = None if front.job.emits == "-E" else text(session, front, macros)
+    return found is None or preprocessed.is_expanded(found, macros)

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from hipcache.patterns import pattern
 
 LINE = "__LINE__"
-DATES = frozenset(["__DATE__", "__TIME__", "__TIMESTAMP__"])
 EVERYWHERE = "*"
 # What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
 _PLACES = (

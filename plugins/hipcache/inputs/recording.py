@@ -34,6 +34,7 @@ def record(
     dated: bool,
     observed: Observed | None = None,
     is_tools: Callable[[str], bool] = lambda _: False,
+    expands: Callable[[frozenset[str]], bool] = lambda _: True,
 ) -> ReadSet:
     """The read set of a pass that began at `started` (wall clock, seconds).
 
@@ -42,21 +43,24 @@ def record(
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D and -U, after which no text can
-    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH.
+    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH; `expands`: may the
+    compiler have expanded one of these macros of dates?
     Raises Untraceable if the result must not be kept.
     """
     began = changed.limit(started)
     clocks = frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
     dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
     clocks -= dates
-    given: set[str] = set()
-    for macro in macros:
-        scan = includes.scan_macro(macro)
-        _refuse(f"-D {macro}", scan, clocks, observed=observed is not None)
-        given |= scan.pieces
+    given = {piece for macro in macros for piece in includes.scan_macro(macro).pieces}
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
-    for path, scan in scans.items():
+    texts = {**{f"-D {macro}": includes.scan_macro(macro) for macro in macros}, **scans}
+    dating = next((path for path, scan in texts.items() if _clocks(scan) & clocks), "")
+    if (dating or _put_together(scans.values(), given, sorted(clocks))) and not expands(clocks):
+        if any(files.status(path) != status for path, (status, _, _) in looked.items()):
+            raise Untraceable(f"'{dating}' changed while hipcache read it")
+        clocks = frozenset()
+    for path, scan in texts.items():
         _refuse(path, scan, clocks, observed=observed is not None)
     questions = () if observed else pasted.QUESTIONS
     name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
