@@ -227,6 +227,78 @@ def test_debug_information_of_macros_has_their_values(lab: Lab) -> None:
     lab.changed(before, "-g", "-fdebug-macro", "-DV=2")
 
 
+# Macros of headers
+
+
+VERSION = '#ifndef VERSION_H\n#define VERSION_H\n#define COMMIT "{}" // of today\n#define MAJOR {}\n#endif\n'
+
+
+@pytest.mark.archs(2)
+def test_another_value_of_a_headers_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
+    lab.write("k.hip", kernel("MAJOR", '#include "sub/../version.hpp"\n#include "version.hpp"'))
+    lab.write("sub/x.hpp", "")
+    for commit in ("1234", "abcd", "another"):
+        lab.write("version.hpp", VERSION.format(commit, 3))
+        outcome = lab.compile().outcome
+    assert outcome == HIT
+
+
+def test_a_headers_macro_that_is_used_is_never_stale(lab: Lab) -> None:
+    lab.write("k.hip", kernel("MAJOR", '#include "version.hpp"'))
+    lab.write("version.hpp", VERSION.format("1234", 3))
+    before = lab.warm()
+    lab.write("version.hpp", VERSION.format("1234", 4))
+    lab.changed(before)
+
+
+def test_a_header_under_two_names_is_never_stale(lab: Lab) -> None:
+    lab.write("here/version.hpp", "#define V 1\n")
+    (lab.root / "there").symlink_to("here")
+    lab.write("k.hip", kernel("V", '#include "here/version.hpp"\n#undef V\n#include "there/version.hpp"'))
+    before = lab.warm()
+    lab.write("here/version.hpp", "#define V 2\n")
+    lab.changed(before)
+
+
+def test_a_copy_of_a_header_is_another_file(lab: Lab) -> None:
+    for name in ("one.hpp", "two.hpp"):
+        lab.write(name, "#pragma once\n#undef V\n#define V 1\n")
+    lab.write("k.hip", kernel("V", '#include "one.hpp"\n#include "two.hpp"'))
+    before = lab.warm()
+    lab.write("one.hpp", "#pragma once\n#undef V\n#define V 2\n")
+    assert lab.compile().outcome == HIT
+    lab.write("two.hpp", "#pragma once\n#undef V\n#define V 2\n")
+    lab.changed(before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("#define A\n#define B 1\n", "#define A 1\n#define B\n"),
+        ("#define A 1\n#define B 2\n", "#define A 2\n#define B 1\n"),
+        ("#define B 1\n#define A B\n", "#define B 2\n#define A B\n"),
+        (
+            "#define B 1\n#define A 2\n#if B > 1\n#undef A\n#endif\n",
+            "#define B 2\n#define A 2\n#if B > 1\n#undef A\n#endif\n",
+        ),
+    ],
+)
+def test_values_that_move_between_macros_count(lab: Lab, old: str, new: str) -> None:
+    lab.write("v.hpp", old)
+    lab.write("k.hip", kernel("1") + '#include "v.hpp"\n#define S(x) #x\n#define T(x) S(x)\nchar t[] = T(A);\n')
+    before = lab.warm()
+    lab.write("v.hpp", new)
+    lab.changed(before)
+
+
+def test_a_macro_that_gets_two_values_makes_a_message(lab: Lab) -> None:
+    lab.write("v.hpp", "#define V 1\n#define V 1\n")
+    lab.write("k.hip", kernel("1", '#include "v.hpp"'))
+    lab.warm()
+    lab.write("v.hpp", "#define V 2\n#define V 3\n")
+    assert "redefined" in lab.compile().messages
+
+
 # Dates
 
 

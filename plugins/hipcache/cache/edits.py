@@ -13,7 +13,7 @@ Beside the entry under its own key, what a pass made is kept under a key without
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
@@ -43,7 +43,7 @@ class Edits:
     shelf: Shelf
     reads: ReadSets
     files: Files
-    preprocess: Callable[[FrontEnd, Collection[str]], bytes | None]
+    preprocess: Callable[[FrontEnd, Collection[str], Mapping[str, bytes]], bytes | None]
     clock: Callable[[], float]
 
     def adopt(self, bound: Bound) -> bool:
@@ -74,17 +74,18 @@ class Edits:
         if reads is None or passing is None or macros is None:
             return None
         edit = outline.edit(self.files, reads)
-        if edit is None or edit.macros or not (edit.lines or macros):
+        if edit is None or not (edit.lines or macros) or edit.reads.files[0].path in edit.marked:
             return None
         return replace(entry, passing=passing, message_format=front.message_format), edit, macros
 
     def _adopt(self, bound: Bound, entry: Entry, edit: Edit, macros: frozenset[str]) -> bool:
         front = pass_of(bound).front
         asks_lines = bool(edit.lines) and entry.lines is None
-        if asks_lines or macros:
+        if asks_lines or macros or edit.marked:
             began = changed.limit(self.clock())
-            text = self.preprocess(front, macros | {LINE} if asks_lines else macros)
-            if text is None or preprocessed.is_expanded(text, macros):
+            replaced = {self.files.basedir.local(path): content for path, content in edit.marked.items()}
+            text = self.preprocess(front, macros | {LINE} if asks_lines else macros, replaced)
+            if text is None or preprocessed.is_expanded(text):
                 return False
             if asks_lines:
                 entry = replace(entry, lines=tuple(sorted(self._numbered(text, edit))))

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 
 from hipcache.execution.session import Session
-from hipcache.inputs import preprocessed
+from hipcache.inputs import preprocessed, search
 from hipcache.planning.frontend import FrontEnd
 
 
-def text(session: Session, front: FrontEnd, marked: Collection[str]) -> bytes | None:
-    """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`); None if it cannot be
-    told, or there is anything to say about it. Raises PassThrough if the compiler cannot be started."""
+def text(
+    session: Session, front: FrontEnd, marked: Collection[str], replaced: Mapping[str, bytes] | None = None
+) -> bytes | None:
+    """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
+    place of those of some headers; None if it cannot be told, or there is anything to say about it. Raises PassThrough
+    if the compiler cannot be started."""
+    argv = front.preprocessor(marked)
+    if replaced:
+        argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
     with session.engine.slots.hold(session.jobs.runner.check):
         started = session.engine.clock()
-        done = session.jobs.attempt(front.preprocessor(marked))
-    told = not (done.status or done.stderr or session.jobs.was_set_back(started, done))
-    return done.stdout if told else None
+        done = session.jobs.attempt(argv)
+    if done.status or done.stderr or session.jobs.was_set_back(started, done):
+        return None
+
+    def identity(path: str) -> object:
+        return search.identity(session.files.resolve(path))
+
+    files = {identity(path) for path in replaced or ()}
+    return preprocessed.without_witnesses(done.stdout, lambda name: identity(name) in files) if files else done.stdout
 
 
 def expands(session: Session, front: FrontEnd, macros: Collection[str]) -> bool:
     """May what the pass makes depend on the values of these macros?"""
     found = None if front.job.emits == "-E" else text(session, front, macros)
-    return found is None or preprocessed.is_expanded(found, macros)
+    return found is None or preprocessed.is_expanded(found)
+
+
+def _overlay(session: Session, front: FrontEnd, replaced: Mapping[str, bytes]) -> str:
+    """A file system of clang's in which those paths are files with those contents (VirtualFileSystem.h)."""
+    name = f"overlay-{front.key.digest}"
+    roots = [
+        {
+            "type": "file",
+            "name": session.files.resolve(path),
+            "external-contents": str(session.jobs.scratch(f"{name}-{number}", content)),
+        }
+        for number, (path, content) in enumerate(replaced.items())
+    ]
+    whole = {"version": 0, "case-sensitive": True, "use-external-names": False, "roots": roots}
+    return str(session.jobs.scratch(name, json.dumps(whole).encode()))

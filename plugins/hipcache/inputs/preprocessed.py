@@ -7,12 +7,15 @@ the macro is expanded, also as a part of a string; and in a directive, or where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hipcache.patterns import pattern
 
 LINE = "__LINE__"
 EVERYWHERE = "*"
+_MARK = b"@hipcache"
+#: The first line of a text in place of a file's: it shows that the preprocessor has read that one.
+WITNESS = b"#pragma hipcache\n"
 # What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
 _PLACES = (
     *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
@@ -29,6 +32,7 @@ _PRAGMA_WORDS = frozenset(
     ).split()
 )
 _MARKER = pattern(rb'(?m)^# [0-9]+ "((?:[^"\\\n]|\\.)*)".*$')
+_ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
 _ESCAPE = pattern(rb"\\(.)")
 _DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
 _HEADER = b"/source_location"
@@ -36,12 +40,12 @@ _HEADER = b"/source_location"
 
 def mark(name: str) -> str:
     """The value that stands for the macro's."""
-    return f"@hipcache{name}@"
+    return f"{_MARK.decode()}{name}@"
 
 
-def is_expanded(text: bytes, names: Iterable[str]) -> bool:
-    """May what the compiler makes of the text depend on the value of one of the macros?"""
-    return not _is_plain(text) or any(mark(name).encode() in text for name in names)
+def is_expanded(text: bytes) -> bool:
+    """May what the compiler makes of the text depend on the value of a macro that has a mark, but for `__LINE__`?"""
+    return not _is_plain(text) or text.count(_MARK) > text.count(mark(LINE).encode())
 
 
 def numbered(text: bytes) -> frozenset[str]:
@@ -59,7 +63,7 @@ def numbered(text: bytes) -> frozenset[str]:
         if not name.endswith(_HEADER) and _names_place(part):
             return everywhere
         if mark(LINE).encode() in part:
-            found.add(_ESCAPE.sub(rb"\1", name).decode(errors="surrogateescape"))
+            found.add(_decoded(name))
     return frozenset(found)
 
 
@@ -72,6 +76,20 @@ def _is_plain(text: bytes) -> bool:
 
 def _names_place(text: bytes) -> bool:
     return any(name in text for name in _PLACES)
+
+
+def without_witnesses(text: bytes, is_replaced: Callable[[str], bool]) -> bytes | None:
+    """The text without the first lines of replaced files; None if the preprocessor has read such a file by a name that
+    is not replaced."""
+    entered = [_decoded(found[1]) for found in _ENTERED.finditer(text)]
+    known = {name: is_replaced(name) for name in set(entered)}
+    if text.count(WITNESS) != sum(known[name] for name in entered):
+        return None
+    return text.replace(WITNESS, b"")
+
+
+def _decoded(name: bytes) -> str:
+    return _ESCAPE.sub(rb"\1", name).decode(errors="surrogateescape")
 
 
 def _parts(text: bytes) -> Iterable[tuple[bytes, bytes]]:
