@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         _open_standard_streams()
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [STORAGE_HELPER]:
-        from hipcache.helper.start import serve
+        from hipcache.remote.helper.start import serve
 
         return serve(argv[1:], os.environ)
     if argv[:1] == [SERVED]:

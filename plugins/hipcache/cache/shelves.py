@@ -46,7 +46,7 @@ class Shelves:
         remote, noted = self.engine.remote, self.noted
         if not (remote and noted) or self.engine.recache:
             return near
-        from hipcache.cache.shared import Fetched, SharedCache
+        from hipcache.remote.results import Fetched, SharedCache
         from hipcache.report import statistics
 
         def fetch(keys: Sequence[str]) -> Fetched | None:

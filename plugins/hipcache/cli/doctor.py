@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hipcache import config
-from hipcache.cli import Session, servers, trial
+from hipcache import config, features
+from hipcache.cli import Session, trial
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(f"there is no 'CMakeCache.txt' in '{options.build}'", hint)
     if options.brief:
         try:
-            found = servers.conditions_under(config.load(session.environ))
+            found = conditions.of_settings(config.load(session.environ))
         except ConfigError as error:
             found = (conditions.of_wrong_settings(error),)
         for condition in found:
@@ -160,7 +160,8 @@ def check_settings(session: Session) -> Iterator[Check]:
             NOTE, f"no hits are served: every compile runs ({settings.origins['recache']})", "unset HIPCACHE_RECACHE"
         )
     yield from _check_store(settings)
-    yield from servers.check(settings)
+    for checks in features.modules("CHECKS"):
+        yield from checks.check(settings)
     yield from check_found_by_cmake(session.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]

@@ -110,10 +110,10 @@ def remember(
             if shared:
                 engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
-            from hipcache.direct import invocations
+            from hipcache.remote import whole_compile
 
-            reads = invocations.project_reads(guarded, files, provenance.digests)
-            made = invocations.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
+            reads = whole_compile.project_reads(guarded, files, provenance.digests)
+            made = whole_compile.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
             if named := made.keep(engine.store, argv, cwd, engine.basedir):
                 engine.queue(named)
     except StoreError as error:

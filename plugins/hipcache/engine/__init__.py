@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
@@ -21,7 +21,6 @@ from hipcache.values import dataclass
 
 if TYPE_CHECKING:
     from hipcache.remote.client import Client
-    from hipcache.remote.execution import Executions
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Engine:
     remote: Callable[[], Client] | None = None
     queue: Callable[[str], object] = bool
     preambles: int = 0
-    executions: Callable[[], Executions] | None = None
+    executions: Callable[[], Any] | None = None
 
     @property
     def memos(self) -> Memos:

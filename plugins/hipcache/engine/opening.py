@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
+from hipcache import features
 from hipcache.config import Config
 from hipcache.engine import Engine, servers
 from hipcache.inputs.trace import RACY
@@ -13,8 +15,12 @@ from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.slots import open_slots, runtime_directory
 from hipcache.report import notices
 from hipcache.report.history import History
+from hipcache.settings import NO_EXECUTOR
 from hipcache.store.layout import HISTORY
 from hipcache.store.opening import open_store
+
+if TYPE_CHECKING:
+    from hipcache.remote.client import Client
 
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
@@ -31,7 +37,7 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
             environ,
             config.job_slots,
             runtime_directory(environ),
-            elsewhere=any(one != "none" for one in config.executor),
+            elsewhere=any(one != NO_EXECUTOR for one in config.executor),
         ),
         environ=environ,
         clock=time.time,
@@ -44,7 +50,11 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         remote=client if config.remote and shares else None,
         queue=servers.queue_of(config, environ),
         preambles=config.preamble_checks if config.has_preambles and shares else 0,
-        executions=servers.executions_of(client, config, environ)
-        if (config.executor or config.remote) and shares
-        else None,
+        executions=_executions(client, config, environ) if (config.executor or config.remote) and shares else None,
     )
+
+
+def _executions(
+    client: Callable[[], Client], config: Config, environ: Mapping[str, str]
+) -> Callable[[], object] | None:
+    return next((executions(client, config, environ) for executions in features.added("executions")), None)

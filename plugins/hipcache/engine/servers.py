@@ -12,12 +12,12 @@ from hipcache.report import conditions, notices
 
 if TYPE_CHECKING:
     from hipcache.remote.client import Client
-    from hipcache.remote.execution import Executions
 
 
 def client_of(config: Config, environ: Mapping[str, str]) -> Callable[[], Client]:
     def tell(fault: str, hint: str) -> None:
-        _tell("remote", fault, hint, " ".join(config.remote), environ)
+        about = " ".join(config.remote)
+        notices.tell([conditions.Condition("remote", fault, hint, about)], environ)
 
     @cache
     def client() -> Client:
@@ -46,20 +46,3 @@ def queue_of(config: Config, environ: Mapping[str, str]) -> Callable[[str], obje
                 notice.give(place_of(config, environ))
 
     return put
-
-
-def executions_of(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
-    def tell(fault: str, hint: str) -> None:
-        _tell("executor", fault, hint, " ".join(config.executor), environ)
-
-    @cache
-    def executions() -> Executions:
-        from hipcache.remote.execution import Executions
-
-        return Executions(client(), tell)
-
-    return executions
-
-
-def _tell(kind: str, fault: str, hint: str, about: str, environ: Mapping[str, str]) -> None:
-    notices.tell([conditions.Condition(kind, fault, hint, about)], environ)

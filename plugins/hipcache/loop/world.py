@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from importlib import import_module
 
-from hipcache.cache import Caches
+from hipcache import features
+from hipcache.cache import Caches, ResultCache
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
-from hipcache.cache.observed import ObservedCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Bound, Pass, Process, Trace
+from hipcache.model import Bound, Cache, Pass, Process
 from hipcache.storage import LocalFlight
 
 
@@ -36,18 +37,35 @@ class Executors(dict[type, Executor]):
 
             return ObservedPass(self._session)
         if kind is Process:
-            from hipcache.execution import processes
+            from hipcache.execution.local import LocalProcess
 
-            return processes.executor(self._session)
+            local, executions = LocalProcess(self._session), self._session.engine.executions
+            if executions:
+                for executor in features.added("executor"):
+                    found: Executor = executor(self._session, local, executions())
+                    return found
+            return local
         return InProcess()
+
+
+class ResultCaches(dict[Cache, ResultCache]):
+    """A feature's is imported when the first action asks for it."""
+
+    def __init__(self, session: Session, content: ContentCache, manifest: ManifestCache) -> None:
+        super().__init__({Cache.NEVER: content, Cache.CONTENT: content, Cache.MANIFEST: manifest})
+        self._session, self._content = session, content
+
+    def __missing__(self, policy: Cache) -> ResultCache:
+        module = next(added[policy] for added in features.added("CACHES") if policy in added)
+        self[policy] = import_module(module).result_cache(self._session, self._content)
+        return self[policy]
 
 
 def world_of(session: Session) -> World:
     shelf = session.shelves.shelf
     content = ContentCache(shelf)
-    observed = ObservedCache(content, partial(_differs, session))
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
-    caches = session.shelves.shared(Caches(content, passes, observed))
+    caches = session.shelves.shared(Caches(ResultCaches(session, content, passes)))
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
     return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
 
@@ -60,13 +78,3 @@ def _adopt(session: Session, bound: Bound) -> bool:
     shelves, clock = session.shelves, session.engine.clock
     ask = partial(preprocessing.text, session)
     return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)
-
-
-def _differs(session: Session, trace: Trace) -> str:
-    """Why the trace no longer holds, in words; empty if it holds."""
-    if trace.directory and trace.directory != session.command.cwd:
-        return f"the output names the directory that it was made in, '{trace.directory}'"
-    reads = session.shelves.reads.get(trace.reads)
-    if reads is None:
-        return "the store no longer has the list of files that it read"
-    return session.files.differs(trace.reads, reads, exact=True)
