@@ -16,6 +16,8 @@ def text(
     """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
     place of those of some headers; None if it cannot be told, or there is anything to say about it. Raises PassThrough
     if the compiler cannot be started."""
+    if front.job.emits == "-E":
+        return None  # with options of its own
     argv = front.preprocessor(marked)
     if replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
@@ -30,12 +32,6 @@ def text(
 
     files = {identity(path) for path in replaced or ()}
     return preprocessed.without_witnesses(done.stdout, lambda name: identity(name) in files) if files else done.stdout
-
-
-def expands(session: Session, front: FrontEnd, macros: Collection[str]) -> bool:
-    """May what the pass makes depend on the values of these macros?"""
-    found = None if front.job.emits == "-E" else text(session, front, macros)
-    return found is None or preprocessed.is_expanded(found)
 
 
 def _overlay(session: Session, front: FrontEnd, replaced: Mapping[str, bytes]) -> str:

@@ -41,7 +41,7 @@ def recorded(
         dated=front.dated,
         observed=observed,
         is_tools=session.identities.knows,
-        expands=partial(preprocessing.expands, session, front),
+        preprocess=partial(preprocessing.text, session, front),
     )
 
 

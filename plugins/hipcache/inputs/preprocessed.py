@@ -31,6 +31,9 @@ _PRAGMA_WORDS = frozenset(
         b"push_macro pop_macro unroll nounroll force_cuda_host_device begin end FP_CONTRACT ON OFF"
     ).split()
 )
+_ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
+_ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
+_ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
 _MARKER = pattern(rb'(?m)^# [0-9]+ "((?:[^"\\\n]|\\.)*)".*$')
 _ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
 _ESCAPE = pattern(rb"\\(.)")
@@ -65,6 +68,26 @@ def numbered(text: bytes) -> frozenset[str]:
         if mark(LINE).encode() in part:
             found.add(_decoded(name))
     return frozenset(found)
+
+
+def assembly(text: bytes) -> bytes | None:
+    """All inline assembly, each on a line of its own; None if one is not plain."""
+    text = _MARKER.sub(b"", text)
+    found = []
+    for keyword in _ASM.finditer(text):
+        begin = _ASM_OPENS.match(text, keyword.end())
+        if not begin:
+            return None
+        depth, parts = 1, list[bytes]()
+        for part in _ASM_PART.finditer(text, begin.end()):
+            depth += {b"(": 1, b")": -1}.get(part[0], 0)
+            if not depth:
+                break
+            parts.append(part[0])
+        if depth or b'R"' in b"".join(parts):
+            return None
+        found.append(b"asm(%b);" % b"".join(parts).replace(b"\n", b" "))
+    return b"\n".join(found)
 
 
 def _is_plain(text: bytes) -> bool:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.disk import changed
-from hipcache.inputs import includes, observing, outline, pasted
+from hipcache.inputs import includes, observing, outline, pasted, preprocessed
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
@@ -34,7 +34,7 @@ def record(
     dated: bool,
     observed: Observed | None = None,
     is_tools: Callable[[str], bool] = lambda _: False,
-    expands: Callable[[frozenset[str]], bool] = lambda _: True,
+    preprocess: Callable[[frozenset[str]], bytes | None] = lambda _: None,
 ) -> ReadSet:
     """The read set of a pass that began at `started` (wall clock, seconds).
 
@@ -43,8 +43,8 @@ def record(
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D and -U, after which no text can
-    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH; `expands`: may the
-    compiler have expanded one of these macros of dates?
+    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH; `preprocess`: gives the
+    preprocessed text with marks for those macros (`preprocessing.text`).
     Raises Untraceable if the result must not be kept.
     """
     began = changed.limit(started)
@@ -55,13 +55,17 @@ def record(
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
     texts = {**{f"-D {macro}": includes.scan_macro(macro) for macro in macros}, **scans}
-    dating = next((path for path, scan in texts.items() if _clocks(scan) & clocks), "")
-    if (dating or _put_together(scans.values(), given, sorted(clocks))) and not expands(clocks):
+    dated_by = any(_clocks(scan) & clocks for scan in texts.values())
+    dated_by = dated_by or bool(_put_together(scans.values(), given, sorted(clocks)))
+    assembles = any(scan.assembler_files for scan in texts.values())
+    text = preprocess(clocks if dated_by else frozenset()) if dated_by or assembles else None
+    if text is not None:
         if any(files.status(path) != status for path, (status, _, _) in looked.items()):
-            raise Untraceable(f"'{dating}' changed while hipcache read it")
-        clocks = frozenset()
+            raise Untraceable("its files changed while hipcache read them")
+        clocks = clocks if preprocessed.is_expanded(text) else frozenset()
+        assembles = assembles and includes.assembles(text)
     for path, scan in texts.items():
-        _refuse(path, scan, clocks, observed=observed is not None)
+        _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
     questions = () if observed else pasted.QUESTIONS
     name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
     if name:
@@ -187,7 +191,7 @@ def _put_together(scans: Collection[Scan], given: set[str], names: Sequence[str]
     return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
 
 
-def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool) -> None:
+def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool, assembles: bool) -> None:
     times = _clocks(scan) & clocks
     if times:
         raise Untraceable(f"'{path}' uses {min(times)}")
@@ -199,5 +203,5 @@ def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool) ->
         raise Unobserved(f"'{path}' has an #include whose name is a macro")
     if scan.unclear and not observed:
         raise Unobserved(f"'{path}' {scan.unclear}")
-    if scan.assembler_files:
+    if scan.assembler_files and assembles:
         raise Untraceable(f"'{path}' has inline assembly that reads a file")
