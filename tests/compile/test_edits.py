@@ -316,6 +316,14 @@ def test_a_date_that_nobody_expands_is_a_hit(lab: Lab, text: str) -> None:
     lab.warm("-DALSO=__TIME__")
 
 
+@pytest.mark.parametrize("flag", ["-dM", "-dD", "-fdirectives-only", "-C", "-P"])
+def test_an_option_of_preprocessed_text_hides_no_date(lab: Lab, flag: str) -> None:
+    lab.write("k.hip", kernel("3") + "const char* built() { return __TIME__; }\n")
+    for _ in range(2):
+        assert lab.hipcache(*lab.words(flag)).status == 0
+        assert lab.counted().outcome != HIT
+
+
 @pytest.mark.parametrize(
     ("directive", "missed"),
     [("#ifdef __gfx906__", "gfx906"), ("#ifndef __HIP_DEVICE_COMPILE__", "host"), ("#if 1", "gfx906 host")],

@@ -9,6 +9,14 @@ from hipcache.execution.session import Session
 from hipcache.inputs import preprocessed, search
 from hipcache.planning.frontend import FrontEnd
 
+# Options with which it would be another text than the compiler sees.
+_OF_TEXT = frozenset(
+    (
+        *("-E", "-C", "-CC", "-P", "-dA", "-dD", "-dI", "-dM", "-dU", "-fdirectives-only", "-fminimize-whitespace"),
+        *("-fuse-line-directives", "-fkeep-system-includes", "-traditional-cpp"),
+    )
+)
+
 
 def text(
     session: Session, front: FrontEnd, marked: Collection[str], replaced: Mapping[str, bytes] | None = None
@@ -16,8 +24,8 @@ def text(
     """The preprocessed text, with marks for the values of those macros (`preprocessed.mark`), and with other texts in
     place of those of some headers; None if it cannot be told, or there is anything to say about it. Raises PassThrough
     if the compiler cannot be started."""
-    if front.job.emits == "-E":
-        return None  # with options of its own
+    if not _OF_TEXT.isdisjoint(option.text[0] for option in front.job.options):
+        return None
     argv = front.preprocessor(marked)
     if replaced:
         argv[2:2] = ["-ivfsoverlay", _overlay(session, front, replaced)]
