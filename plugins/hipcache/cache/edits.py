@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
 from hipcache.cache.entries import Entry
+from hipcache.cache.manifest import loose_key
 from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.spelled import for_cuid, has_cuid
 from hipcache.disk import changed
@@ -51,7 +52,7 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.numbers_lines:
             return False
-        keys = [bound.key.digest, front.loose] if is_loose(bound) else [bound.key.digest]
+        keys = [*filter(None, (bound.key.digest, loose_key(bound)))]
         records = self.shelf.records(keys)
         for key in keys:
             for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:
@@ -123,12 +124,6 @@ class Edits:
         """May the preprocessor have seen another content of a file?"""
         local = self.files.basedir.local
         return any(changed.latest(self.files.status(local(path))[4]) >= began for path in edit.lines)
-
-
-def is_loose(bound: Bound) -> bool:
-    """Is what it makes kept for other values of macros?"""
-    work = pass_of(bound)
-    return work.shared and bool(work.front.values) and bound.key.digest == work.front.key.digest
 
 
 def publish(shelf: Shelf, bound: Bound, entry: Entry, made: bytes) -> None:

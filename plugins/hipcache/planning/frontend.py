@@ -213,7 +213,7 @@ class FrontEnd:
         words += [f"-D{name}={preprocessed.mark(name)}" for name in sorted(builtin)]
         return [*words, "-Wno-builtin-macro-redefined", "-o", "-"]
 
-    @property
+    @cached_property
     def numbers_lines(self) -> bool:
         """May an option put the numbers of lines into its output, whatever the text is?"""
         return self.comments_matter or not spelling.shows_no_place(self.job)
