@@ -50,8 +50,10 @@ def read(content: bytes) -> Outline | None:
 
 def digests(files: Files, path: str, digest: str) -> tuple[str, tuple[str, ...]]:
     """`ReadFile.code` and `ReadFile.values` of the content with that digest. Raises OSError, Untraceable."""
-    found = _of(files, path, digest)
-    return (digest_bytes(found.code), _values(found)) if found else ("", ())
+    if digest not in files.outlines:  # most passes read the same
+        found = _of(files, path, digest)
+        files.outlines[digest] = (digest_bytes(found.code), _values(found)) if found else ("", ())
+    return files.outlines[digest]
 
 
 def _of(files: Files, path: str, digest: str) -> Outline | None:
