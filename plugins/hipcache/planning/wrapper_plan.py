@@ -23,7 +23,7 @@ _VERSIONS = (19, 21, 22, 23, 24)
 # Options that each device link gets unchanged.
 _OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug|device-compiler=.*|should-extract=.*)$")
 # Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
-_OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
+_OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=(\d+|jobserver))$")
 # Of these, what the bundle of the code objects depends on.
 _OF_BUNDLE = pattern(r"--compress")
 _LINKER = "--linker-path="
