@@ -62,7 +62,7 @@ def without_status(packed: bytes) -> bytes | None:
 
 def _texts(reads: ReadSet) -> Iterable[object]:
     for file in reads.files:
-        yield from (file.path, file.digest, file.bare)
+        yield from (file.path, file.digest, file.bare, file.code, *file.values)
     for other in reads.besides:
         yield from (other.path, other.digest)
     for pair in (*reads.alike, *reads.links):

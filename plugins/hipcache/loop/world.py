@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 from hipcache import features
 from hipcache.cache import Caches, ResultCache
@@ -11,7 +12,7 @@ from hipcache.cache.manifest import ManifestCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Cache, Pass, Process
+from hipcache.model import Bound, Cache, Pass, Process
 from hipcache.storage import LocalFlight
 
 
@@ -66,4 +67,14 @@ def world_of(session: Session) -> World:
     if session.engine.remote and not session.engine.recache:
         caches = next(features.added("shared_cache"))(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
+
+
+def _adopt(session: Session, bound: Bound) -> bool:
+    """See `Edits.adopt`."""
+    from hipcache.cache.edits import Edits
+    from hipcache.execution import preprocessing
+
+    shelves, clock = session.shelves, session.engine.clock
+    ask = partial(preprocessing.text, session)
+    return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)
