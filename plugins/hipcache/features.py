@@ -1,8 +1,7 @@
-"""The features: packages that can be deleted, each with a door that says what it adds to the program.
+"""The features: packages that can be deleted, each of which says at its door what it adds to the program.
 
-A feature is a package with a module `door`. No module outside imports one: it asks here for what their doors add, by
-the name that it has there: a function, or modules named as text, which are imported when they are needed. A door itself
-imports nothing.
+The door is the `__init__`. No module outside imports one: it asks here for what the doors add, by the name that it has
+there: a function, or modules named as text, which are imported when they are needed. A door itself imports nothing.
 
     kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
     CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
@@ -25,25 +24,38 @@ imports nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+# What a hit may ask for comes first.
+FEATURES = ("remote", "executor", "driver_header", "verify", "iree")
+
+
+def doors() -> Iterator[ModuleType]:
+    """Of those that are there, one after the other."""
+    for name in FEATURES:
+        door = _door(name)
+        if door and _door(getattr(door, "STANDS_ON", name)):
+            yield door
+
 
 @cache
-def doors() -> tuple[ModuleType, ...]:
-    place = os.path.dirname(__file__)
-    names = [name for name in sorted(os.listdir(place)) if os.path.exists(f"{place}/{name}/door.py")]
-    found = [import_module(f"hipcache.{name}.door") for name in names]
-    return tuple(door for door in found if getattr(door, "STANDS_ON", names[0]) in names)
+def _door(name: str) -> ModuleType | None:
+    full = f"hipcache.{name}"
+    try:
+        return import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name != full:
+            raise
+        return None
 
 
 def added(name: str) -> Iterator[Any]:
     """What each door that has this name adds."""
-    return (getattr(door, name) for door in doors() if hasattr(door, name))
+    return (vars(door)[name] for door in doors() if name in vars(door))
 
 
 def modules(name: str) -> Iterator[Any]:

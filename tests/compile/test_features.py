@@ -14,9 +14,9 @@ import hipcache
 import pytest
 from hip import Lab, only_19
 from hipcache import features
+from hipcache.features import FEATURES
 
 PACKAGE = Path(hipcache.__file__).parent
-FEATURES = sorted(door.parent.name for door in PACKAGE.glob("*/door.py"))
 DELETED = {**{name: (name,) for name in FEATURES}, "all": tuple(FEATURES)}
 # Compiles twice, and runs the subcommands to which features may add something.
 CORE = """
@@ -30,13 +30,13 @@ assert hipcache.__file__.startswith(os.environ["PYTHONPATH"])
 for _ in range(2):
     remote = {"HIPCACHE_REMOTE": "grpc://127.0.0.1:1"} if find_spec("hipcache.remote") is None else {}
     assert launch(sys.argv[1:], {**os.environ, **remote}) == 0
-for verb in ("--help", "stats", "doctor --brief", "config", "explain out.o"):
+for verb in ("--help", "stats", "doctor --brief", "config", "explain out.o", "prefetch --step"):
     assert cli.run(verb.split(), os.environ, sys.stdout, sys.stderr) == 0, verb
 """
 
 
 def test_each_feature_has_a_door() -> None:
-    assert [door.__name__ for door in features.doors()] == [f"hipcache.{name}.door" for name in FEATURES]
+    assert [door.__name__ for door in features.doors()] == [f"hipcache.{name}" for name in FEATURES]
 
 
 def test_what_a_door_adds_is_asked_for() -> None:
@@ -53,8 +53,8 @@ def _is_own(door: ModuleType, name: str, value: object) -> bool:
 
 
 def test_the_modules_that_a_door_names_are_there() -> None:
-    for door in PACKAGE.glob("*/door.py"):
-        for name in re.findall(r'"(hipcache(?:\.\w+)+)"', door.read_text()):
+    for door in features.doors():
+        for name in re.findall(r'"(hipcache(?:\.\w+)+)"', Path(str(door.__file__)).read_text()):
             assert importlib.util.find_spec(name), name
 
 

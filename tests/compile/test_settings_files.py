@@ -160,7 +160,7 @@ def test_a_helper_takes_the_base_directory_of_the_project_that_asks(place: Place
     place.project.write_text("basedir: .\n")
     settings = config.Config(dir=tmp_path / "s", basedir=Path("/mine"))
     fetching = pytest.importorskip(
-        "hipcache.helper.fetching", reason="the extra 'remote' is not installed", exc_type=ImportError
+        "hipcache.remote.helper.fetches", reason="the extra 'remote' is not installed", exc_type=ImportError
     )
     fetches = fetching.Fetches(settings, LocalStore(tmp_path / "s", max_bytes=0), [])
     assert fetches._adopting.adoption({}, str(place.work)).base == str(place.project.parent)

@@ -81,7 +81,7 @@ def test_without_a_remote_nothing_of_it_is_loaded_and_no_helper_runs(tmp_path: P
         assert not (lab.store / "v1/remote").exists()
 
 
-def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it(tmp_path: Path) -> None:
+def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it_but_how_it_would_ask(tmp_path: Path) -> None:
     """The engine serves it: the native launcher has none of this in any case."""
     url = f"http://127.0.0.1:{free_port()}"
     for team in _team(tmp_path, ""):
@@ -99,5 +99,9 @@ def test_a_local_hit_asks_no_remote_and_loads_nothing_of_it(tmp_path: Path) -> N
 
         env.pop("PYTHONVERBOSE")
         ended = lab.run([sys.executable, "-c", script, *lab.words("-march=native")], env=env)
-        assert (ended.status, ended.out.strip(), ended.err) == (0, b"", b"")
+        assert (ended.status, ended.out.split(), ended.err) == (
+            0,
+            [b"hipcache.remote", b"hipcache.remote.results"],
+            b"",
+        )
         assert lab.counted().outcome == HIT

@@ -22,7 +22,7 @@ from hipcache.remote.backend import blob_of
 from hipcache.remote.helper import upload
 from hipcache.remote.helper.remotes import open_remotes
 from hipcache.remote.helper.upload import Uploads
-from hipcache.remote.place import destination_of, place_of
+from hipcache.remote.sockets import destination_of, place_of
 from hipcache.store.local import LocalStore
 from remote_lab import HIT, MISS, SECONDS, Server, Team, free_port, uploaded_from
 from remote_lab import sockets as sockets_of

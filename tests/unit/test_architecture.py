@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hipcache
 import pytest
+from hipcache.features import FEATURES
 from hipcache.loop.kinds import KINDS
 from hipcache.planning.cc1 import _REASONS as REFUSED
 from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
@@ -145,12 +146,11 @@ def test_imports_run_only_downwards(module: str) -> None:
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_module_imports_no_feature_but_its_own(module: str) -> None:
     """It asks `features` for what their doors add; only the executors stand on another one."""
-    doors = {name.removesuffix(".door") for name in SOURCES if name.endswith(".door")}
     own = {"executor": {"executor", "remote"}}.get(_package(module), {_package(module)})
-    assert not {_package(other) for other in _imported_modules(module)} & (doors - own)
+    assert not {_package(other) for other in _imported_modules(module)} & ({*FEATURES} - own)
 
 
-@pytest.mark.parametrize("module", [name for name in SOURCES if name.endswith(".door")])
+@pytest.mark.parametrize("module", FEATURES)
 def test_a_door_imports_nothing_of_the_program_until_it_is_asked(module: str) -> None:
     first = [node for node in _tree(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not [one for one in first if isinstance(one, ast.Import) or str(one.module).startswith("hipcache")]

@@ -8,3 +8,19 @@ it precompiled comes to the same bytes: docs/design/driver_header.md.
     trust    which comparisons must come first, and when it is switched off
     use      a pass with it
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hipcache.execution.front_ends import FrontEndWay
+    from hipcache.execution.session import Session
+
+CHECKS = "hipcache.driver_header.doctor"
+
+
+def front_end(session: Session) -> FrontEndWay:
+    from hipcache.driver_header.use import DriverHeader
+
+    return DriverHeader(session)

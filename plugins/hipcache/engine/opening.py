@@ -50,10 +50,9 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
 
 def _servers(config: Config, environ: Mapping[str, str]) -> dict[str, Any]:
     """The engine's remote and executors. Nothing of either is loaded until it is needed."""
-    found: dict[str, Any] = {}
-    for remote in features.added("remote"):
-        client, queue = remote(config, environ)
-        found |= {"remote": client, "queue": queue} if config.remote else {}
-        for executions in features.added("executions"):
-            found["executions"] = executions(client, config, environ)
-    return found
+    remote, executions = (next(features.added(name), None) for name in ("remote", "executions"))
+    if not remote:
+        return {}
+    client, queue = remote(config, environ)
+    found = {"remote": client, "queue": queue} if config.remote else {}
+    return {**found, "executions": executions(client, config, environ)} if executions else found

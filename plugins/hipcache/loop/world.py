@@ -65,8 +65,7 @@ def world_of(session: Session) -> World:
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
     caches: ResultCache = Caches(ResultCaches(session, content, passes))
     if session.engine.remote and not session.engine.recache:
-        for shared_cache in features.added("shared_cache"):
-            caches = shared_cache(caches, session.shelves)
+        caches = next(features.added("shared_cache"))(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
     return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
 

@@ -1,4 +1,4 @@
-"""A compile's side of the remote cache: asks the storage helper (`hipcache.helper`), and starts it where there is none.
+"""A compile's side of the remote cache: asks the storage helper (`remote/helper`), and starts it where there is none.
 
 The helper listens at a socket in the user's runtime directory, whose name has a digest of all that the helper is made
 from: settings, and what credentials the environment names. Who finds no helper takes the lock beside the socket, makes
@@ -40,7 +40,7 @@ from hipcache.errors import ConfigError, HipcacheError
 from hipcache.processes.runner import start_detached
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
-from hipcache.remote.place import destination_of, place_of
+from hipcache.remote.sockets import destination_of, place_of
 from hipcache.report import conditions, notices
 from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field

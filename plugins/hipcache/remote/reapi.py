@@ -1,4 +1,8 @@
-"""Remotes that speak the Remote Execution API, version 2: ActionCache, ContentAddressableStorage and ByteStream."""
+"""Remotes that speak the Remote Execution API, version 2: ActionCache, ContentAddressableStorage and ByteStream.
+
+Servers differ in how much they take at once: what they say (`max_batch_total_size_bytes`, 0: anything) counts as an
+upper bound, and so does BATCH, as grpc's own limit of a message is 4 MiB. A content above that goes as a stream.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,6 @@ from hipcache.remote.backend import (
     RemoteError,
 )
 from hipcache.remote.credentials import Credentials
-from hipcache.remote.reapi_batches import BATCH, batches, bound
 
 with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.internal.python_message"):
     import grpc
@@ -27,6 +30,8 @@ with unneeded.put_off("asyncio", "grpc.aio", "inspect", "google.protobuf.interna
     from hipcache.remote import reapi_pb2 as pb
     from hipcache.remote.reapi_errors import as_remote_error, is_of_server, is_status
 
+BATCH = 3 << 20  # bytes
+_DIGEST = 100  # bytes, at most
 _PIECE = 1 << 20  # bytes of a stream's message
 _MANY = 1000  # digests in one question
 # Seconds for what carries content.
@@ -296,3 +301,23 @@ def serialized(message: Any) -> bytes:
 
 def digest_of(blob: Blob) -> Any:
     return pb.Digest(hash=blob.hash, size_bytes=blob.size)
+
+
+def bound(said: int) -> int:
+    """Of a server that says so."""
+    return min(BATCH, said) if said > 0 else BATCH
+
+
+def batches(blobs: Sequence[Blob], most: int) -> list[list[Blob]]:
+    """Those that are no stream, of at most so many bytes each; a digest takes some, too."""
+    found: list[list[Blob]] = []
+    size = most
+    for blob in blobs:
+        if blob.size > most:
+            continue
+        if size + blob.size + _DIGEST > most:
+            found.append([])
+            size = 0
+        found[-1].append(blob)
+        size += blob.size + _DIGEST
+    return found

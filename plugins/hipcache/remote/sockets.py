@@ -1,18 +1,68 @@
-"""The sockets of storage helpers, in the user's runtime directory, and the lock beside each."""
+"""The sockets of storage helpers, in the user's runtime directory: the name of each, which is a digest of all that the
+helper is made from; the lock beside it; which of the queue is its own. A hit loads this, and so not Python's module
+`socket`, which takes longer to load than a hit may take."""
 
 from __future__ import annotations
 
+import _socket
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import hipcache
+from hipcache.config import Config
+from hipcache.errors import ConfigError
+from hipcache.inputs.keys import digest_bytes
+from hipcache.processes.slots import runtime_directory
+from hipcache.remote import needs, queue
+from hipcache.remote.address import parse
+from hipcache.shared import CREDENTIALS
 
 if TYPE_CHECKING:
     import socket
 
 _BACKLOG = 512
+
+
+def place_of(config: Config, environ: Mapping[str, str]) -> str:
+    """Of the socket. Raises OSError."""
+    directory = runtime_directory(environ)
+    if not directory:
+        raise OSError("no directory is available for its socket")
+    named = sorted(f"{name}={value}" for name, value in environ.items() if name.upper().startswith(CREDENTIALS))
+    made_from = (
+        *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),
+        *(config.remote, config.executor),
+        needs.files(config),
+    )
+    return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
+
+
+def destination_of(config: Config) -> str:
+    """Where results go that are queued under these settings: the servers that may be written, and what separates
+    results on one. Without other options: with a new token, what waits is still for the same server."""
+    servers = []
+    for text in config.remote:
+        with suppress(ConfigError):
+            found = parse(text)
+            if found.writes:
+                servers.append((found.scheme, found.host, found.path, found.endpoint))
+    return digest_bytes(repr((sorted(servers), config.namespace, str(config.key or ""))).encode())[:16]
+
+
+def notify(place: str) -> None:
+    """Tell the helper that something is queued: a container may end right after its build. Where none listens there, it
+    waits for the next helper."""
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
+    try:
+        with suppress(OSError):
+            near(place, connection.connect)
+            connection.send(queue.TOLD)
+    finally:
+        connection.close()
 
 
 class Lock:
@@ -40,7 +90,7 @@ class Lock:
 
 def bound(place: str) -> socket.socket:
     """A socket that listens there, for this user alone; of who has the lock. Raises OSError."""
-    import socket  # who only tells a helper something does without the module (`notice`)
+    import socket  # who only tells a helper something does without
 
     with suppress(FileNotFoundError):
         os.unlink(place)

@@ -7,3 +7,8 @@ delivered    a hit, compared where it was delivered
 fresh        a compile by the user's own compiler
 difference   two outputs that should be the same, and the report of them
 """
+
+from __future__ import annotations
+
+HIT_CHECK = "hipcache.verify.delivered"
+VERBS = {"verify": "hipcache.verify.verb"}

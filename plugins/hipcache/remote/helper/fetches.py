@@ -10,10 +10,11 @@ from concurrent.futures import TimeoutError as NotYet  # no TimeoutError before 
 from contextlib import suppress
 from typing import Any
 
-from hipcache.config import Config
+from hipcache.config import Config, basedir_at
 from hipcache.remote import invocation
 from hipcache.remote.breaker import MEMORY, Breaker
-from hipcache.remote.helper.adopting import Adopting
+from hipcache.remote.helper.adoption import Adoption, Searches
+from hipcache.remote.helper.backlog import Behind
 from hipcache.remote.helper.neighbours import Neighbours
 from hipcache.remote.helper.prefetch import Listed, Prefetch, ahead_of_build, of_fault, of_whole
 from hipcache.remote.helper.question import Asked
@@ -21,6 +22,7 @@ from hipcache.remote.helper.remotes import Remote
 from hipcache.remote.helper.transfer import Tally
 from hipcache.remote.invocation import Invocation, Manifest
 from hipcache.report import statistics
+from hipcache.store import Store
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 
@@ -36,6 +38,33 @@ Note = Callable[[Sequence[str], str, str], object]
 
 
 @dataclass
+class _Adopting:
+    """What all share who take whole compiles into the store: searches in tools, and what is written later."""
+
+    config: Config
+    store: Store
+    behind: Behind = field(init=False)
+    _searches: Searches = field(default_factory=Searches)
+
+    def __post_init__(self) -> None:
+        self.behind = Behind(self.store)
+
+    def adoption(self, environ: Mapping[str, str], cwd: str) -> Adoption:
+        """For a command with these variables."""
+        base = basedir_at(self.config, environ, cwd)
+        return Adoption(self.store, environ, base, self._searches, self.behind.content)
+
+    def prefetch(
+        self,
+        adoption: Adoption,
+        fetch: Callable[[Sequence[str], bool], tuple[int, str]],
+        count: Callable[[Mapping[str, int]], object],
+        note: Callable[[Sequence[str], str, str], object],
+    ) -> Prefetch:
+        return Prefetch(self.store, adoption, fetch, count, note, behind=self.behind)
+
+
+@dataclass
 class Fetches:
     """`fault`: why there are no remotes, and what to do about it; `note` is told of a whole compile that has come: its
     command, the directory, and the remote."""
@@ -48,11 +77,11 @@ class Fetches:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _builds: dict[str, Breaker] = field(default_factory=dict)
     _neighbours: Neighbours = field(init=False)
-    _adopting: Adopting = field(init=False)
+    _adopting: _Adopting = field(init=False)
 
     def __post_init__(self) -> None:
         self._neighbours = Neighbours(self._window)
-        self._adopting = Adopting(self.config, self.store)
+        self._adopting = _Adopting(self.config, self.store)
 
     def end(self) -> None:
         """Nothing is left for later."""

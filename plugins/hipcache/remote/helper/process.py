@@ -5,7 +5,7 @@ uploads what is queued. It ends when nobody has asked for IDLE seconds and the q
 when its socket is gone. Each answer of a remote has a bound: a fetch of which nothing comes for the time of its address
 is given up, whatever the library that is at it does.
 
-The native program cannot know where the socket is (`remote/place`), which follows from all settings. It asks at a
+The native program cannot know where the socket is (`remote/sockets`), which follows from all settings. It asks at a
 *door*: a socket whose name follows from what it does know (`native/helper.c`), and which it makes itself, with the
 helper. That one makes the socket, too, and answers at both. Where there is a helper already, the door becomes a link to
 its socket, and the second helper ends when it has answered those who wait at the door.
@@ -33,7 +33,7 @@ from hipcache.remote.helper.fetches import TICK, Fetches
 from hipcache.remote.helper.question import Asked
 from hipcache.remote.helper.remotes import Remote, open_remotes
 from hipcache.remote.helper.upload import Uploads
-from hipcache.remote.place import place_of
+from hipcache.remote.sockets import place_of
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
 

@@ -12,7 +12,7 @@ from typing import Any
 from hipcache.config import Config
 from hipcache.remote import queue
 from hipcache.remote.helper.remotes import Remote
-from hipcache.remote.place import destination_of
+from hipcache.remote.sockets import destination_of
 from hipcache.report import statistics
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
