@@ -8,7 +8,7 @@ import sys
 from hipcache import config
 from hipcache.cli import Session
 from hipcache.cli.gc import open_to_remove
-from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.remote import queue
 
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         print(f"remove {held}? [y/N] ", end="", file=session.err, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
-    with Progress(session.err, "entries removed") as progress:
+    with ProgressLine(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
     queue.empty(store.confined)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)

@@ -38,7 +38,7 @@ class UnknownFile(Exception):
 
 
 @dataclass(frozen=True)
-class Image:
+class DeviceImage:
     """One image with what stands around it (`raw`). `kind`: of offloading; `is_bitcode`: is it LLVM's bitcode?"""
 
     triple: str
@@ -52,7 +52,7 @@ class Image:
 class Embedded:
     """The device code in a file. `is_archive`: its images are taken as they are needed."""
 
-    images: tuple[Image, ...]
+    images: tuple[DeviceImage, ...]
     is_archive: bool
 
 
@@ -69,7 +69,7 @@ def read(path: str) -> Embedded:
             return Embedded(found, content[: len(_ARCHIVE)] == _ARCHIVE)
 
 
-def archive(images: Iterable[Image]) -> bytes:
+def archive(images: Iterable[DeviceImage]) -> bytes:
     """A static library with a member for each image."""
     parts = [_ARCHIVE]
     for number, image in enumerate(images):
@@ -86,7 +86,7 @@ def _padded(text: str, width: int) -> bytes:
     return text.encode().ljust(width)
 
 
-def _images(content: Content, start: int, end: int) -> Iterator[Image]:
+def _images(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     head = content[start : start + len(_ARCHIVE)]
     if head.startswith(_ELF):
         yield from _in_elf(content, start, end)
@@ -100,7 +100,7 @@ def _images(content: Content, start: int, end: int) -> Iterator[Image]:
         raise UnknownFile("bitcode for the host")
 
 
-def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
+def _in_elf(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     if content[start : start + len(elf.IDENT)] != elf.IDENT:
         if content.find(_MAGIC, start, end) >= 0:
             raise UnknownFile("an ELF file that is not 64-bit little-endian")
@@ -123,7 +123,7 @@ def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
             yield from _binaries(content, first, first + fields[5])
 
 
-def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
+def _in_archive(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     place = start + len(_ARCHIVE)
     while place < end:
         name, *_, size, last = _MEMBER.unpack(content[place : place + _MEMBER.size])
@@ -135,7 +135,7 @@ def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
         place = first + length + length % 2
 
 
-def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
+def _binaries(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     while start < end:
         magic, version, size, entry, width = _HEADER.unpack(content[start : start + _HEADER.size])
         if magic != _MAGIC or version != 1 or width != _ENTRY.size or not 0 < size <= end - start:
@@ -149,7 +149,7 @@ def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
             name, value = _PAIR.unpack_from(raw, strings + number * _PAIR.size)
             texts[_text(raw, name)] = _text(raw, value)
         is_bitcode = raw[place : place + 4] in _BITCODE
-        yield Image(texts.get("triple", ""), texts.get("arch", ""), kind, is_bitcode, raw)
+        yield DeviceImage(texts.get("triple", ""), texts.get("arch", ""), kind, is_bitcode, raw)
         start += size
 
 
