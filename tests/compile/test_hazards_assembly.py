@@ -51,6 +51,25 @@ def test_a_file_that_assembly_of_the_device_reads_is_seen(lab: Lab, way: str) ->
     both(lab, source(WAYS[way]))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "struct Table { void incbin(); };\nvoid fill(Table& table) { table.incbin(); }\n",
+        'const char* help() { return "an assembler knows .incbin and .include FILE"; }\n',
+        '#define READ(name) asm(".incbin \\"" name "\\"")\n',
+    ],
+)
+def test_words_that_nobody_assembles_are_a_hit(lab: Lab, text: str) -> None:
+    lab.write(
+        "k.hip", f'#include "hip_in_short.hpp"\n{text}__global__ void kernel(int* p) {{ asm volatile("s_nop 0"); }}\n'
+    )
+    lab.warm('-DSHARE="/usr/share/.include/data"')
+
+
+def test_assembly_of_one_architecture_alone_is_seen(lab: Lab) -> None:
+    both(lab, source('"s_nop 0"') + f"#ifdef __gfx906__\n{source(WAYS['incbin']).replace('kernel', 'other')}#endif\n")
+
+
 @only_19
 @pytest.mark.parametrize("spelled", ["\\N{LATIN SMALL LETTER I}", "\\x{69}", "\\o{151}", "\\u{69}"])
 def test_so_it_is_however_its_letters_are_spelled(lab: Lab, spelled: str) -> None:

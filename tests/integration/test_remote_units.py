@@ -44,6 +44,13 @@ def test_a_whole_compile_that_came_counts_for_each_of_its_units(team: Team) -> N
     assert sum(counts["bytes"] for counts in found.values()) <= remote_counts(second)["received"]
 
 
+def test_results_for_other_values_of_macros_come_from_a_remote(team: Team) -> None:
+    first, second = team.machine(), team.machine()
+    first.compile(*words(*ARCHES), "-DCOMMIT=1")
+    uploaded(first)
+    assert second.compile(*words(*ARCHES), "-DCOMMIT=2").outcome == HIT
+
+
 def test_of_more_architectures_those_that_are_not_there_are_misses_of_theirs(team: Team) -> None:
     first, second = team.machine(), team.machine()
     first.compile(*words(ARCHES[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from importlib import import_module
+from functools import partial
 
 from hipcache import features
 from hipcache.cache import Caches, ResultCache
@@ -12,7 +12,7 @@ from hipcache.cache.manifest import ManifestCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Cache, Pass, Process
+from hipcache.model import Bound, Cache, Pass, Process
 from hipcache.storage import LocalFlight
 
 
@@ -55,8 +55,7 @@ class ResultCaches(dict[Cache, ResultCache]):
         self._session, self._content = session, content
 
     def __missing__(self, policy: Cache) -> ResultCache:
-        module = next(added[policy] for added in features.added("CACHES") if policy in added)
-        self[policy] = import_module(module).result_cache(self._session, self._content)
+        self[policy] = next(features.modules_for("CACHES", policy.value)).result_cache(self._session, self._content)
         return self[policy]
 
 
@@ -64,6 +63,19 @@ def world_of(session: Session) -> World:
     shelf = session.shelves.shelf
     content = ContentCache(shelf)
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
-    caches = session.shelves.shared(Caches(ResultCaches(session, content, passes)))
+    caches: ResultCache = Caches(ResultCaches(session, content, passes))
+    if session.engine.remote and not session.engine.recache:
+        for shared_cache in features.added("shared_cache"):
+            caches = shared_cache(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
+
+
+def _adopt(session: Session, bound: Bound) -> bool:
+    """See `Edits.adopt`."""
+    from hipcache.cache.edits import Edits
+    from hipcache.execution import preprocessing
+
+    shelves, clock = session.shelves, session.engine.clock
+    ask = partial(preprocessing.text, session)
+    return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)
