@@ -96,11 +96,11 @@ def test_a_link_that_is_switched_after_a_wrapper_went_through_it_is_seen(
     path = place / "link"
     change = False
 
-    def watched(*_: object, **__: object) -> watch.End:
+    def watched(*_: object, **__: object) -> watch.WatchedEnd:
         if change:
             (place / "new").symlink_to("other")
             (place / "new").replace(path)
-        return watch.End(0, b"", b"", {(READ, str(path)): True}, ("clang", ("clang",), {}, ()))
+        return watch.WatchedEnd(0, b"", b"", {(READ, str(path)): True}, ("clang", ("clang",), {}, ()))
 
     monkeypatch.setattr(watch, "watch", watched)
     for change in (False, True):

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
 from hipcache.cache.entries import Entry
-from hipcache.cache.manifest import loose_key
 from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.spelled import for_cuid, has_cuid
 from hipcache.disk import changed
@@ -52,7 +51,7 @@ class Edits:
         front = pass_of(bound).front
         if not bound.is_cached or front.numbers_lines:
             return False
-        keys = [*filter(None, (bound.key.digest, loose_key(bound)))]
+        keys = [*filter(None, (bound.key.digest, entries.loose_key(bound)))]
         records = self.shelf.records(keys)
         for key in keys:
             for entry in entries.unpack(records.get(key))[:_MOST_COMPARED]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hipcache.cache.duration import duration
 from hipcache.inputs.readset import Quote
+from hipcache.model import Bound, pass_of
 from hipcache.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -110,3 +111,11 @@ def put(shelf: Shelf, key: str, entry: Entry) -> None:
     """Put the entry before the existing ones under the key."""
     older = unpack(shelf.actions.get([key]).get(key))
     shelf.put(key, pack(with_newest(entry, older)))
+
+
+def loose_key(bound: Bound) -> str:
+    """The key for other values of macros (`edits`); empty if there is none."""
+    work = pass_of(bound)
+    front = work.front
+    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept else ""

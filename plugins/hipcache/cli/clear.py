@@ -8,7 +8,7 @@ import sys
 from hipcache import config, features
 from hipcache.cli import Session
 from hipcache.cli.gc import open_to_remove
-from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import HipcacheError
 
 SUMMARY = "remove every entry"
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         print(f"remove {held}? [y/N] ", end="", file=session.err, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
-    with Progress(session.err, "entries removed") as progress:
+    with ProgressLine(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
     for queue in features.modules("QUEUE"):
         queue.empty(store.confined)

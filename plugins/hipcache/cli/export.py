@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, carrying, compilation_database, used
-from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
 from hipcache.store.local import LocalStore
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
     store = open_store(settings, read_only=True)
     only = _used_by(options.used_by, store, str(settings.basedir or ""), session) if options.used_by else None
-    with Progress(session.err, "entries written") as progress:
+    with ProgressLine(session.err, "entries written") as progress:
         count = archive.write(options.file, carrying.entries(store, _since(options.since), progress.at, only))
     size = human_size(options.file.stat().st_size)
     print(f"{plural(count, 'entry')}, {size}, in '{options.file}'", file=session.out)
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> used.Names:
     """Raises HipcacheError."""
     build = used.Build.at(path, compilation_database.objects(path, session.environ))
-    with Progress(session.err, "entries looked at") as progress:
+    with ProgressLine(session.err, "entries looked at") as progress:
         names, unknown = used.by(build, store, basedir, progress.at)
     if unknown:
         count = plural(len(unknown), "object")

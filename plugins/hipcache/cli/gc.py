@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hipcache import config
 from hipcache.cli import Session, compilation_database, namespaces, used
-from hipcache.cli.screen import Progress, human_size, plural
+from hipcache.cli.screen import ProgressLine, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
 from hipcache.settings import VARIABLES, parse_size
@@ -57,7 +57,10 @@ def run(options: argparse.Namespace, session: Session) -> int:
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")
-    with Progress(session.err, "entries looked at") as looked, Progress(session.err, "entries removed") as removed:
+    with (
+        ProgressLine(session.err, "entries looked at") as looked,
+        ProgressLine(session.err, "entries removed") as removed,
+    ):
         keeping: Callable[[], Container[str]] | None = None
         eviction = None
         if build:

@@ -87,7 +87,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}"
 
 
-class Progress:
+class ProgressLine:
     """A count that is rewritten in place a few times a second, where `out` is a terminal; nothing is left of it."""
 
     _PAUSE = 0.2
@@ -98,7 +98,7 @@ class Progress:
         self._shown = out.isatty()
         self._next = 0.0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:

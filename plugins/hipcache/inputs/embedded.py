@@ -43,7 +43,7 @@ class UnknownFile(Exception):
 
 
 @dataclass(frozen=True)
-class Image:
+class DeviceImage:
     """One image, alone in a binary (`raw`). `kind`: of offloading; `is_bitcode`: is it LLVM's bitcode?"""
 
     triple: str
@@ -57,7 +57,7 @@ class Image:
 class Embedded:
     """The device code in a file. `is_archive`: its images are taken as they are needed."""
 
-    images: tuple[Image, ...]
+    images: tuple[DeviceImage, ...]
     is_archive: bool
 
 
@@ -74,7 +74,7 @@ def read(path: str) -> Embedded:
             return Embedded(found, content[: len(_ARCHIVE)] == _ARCHIVE)
 
 
-def archive(images: Iterable[Image]) -> bytes:
+def archive(images: Iterable[DeviceImage]) -> bytes:
     """A static library with a member for each image."""
     parts = [_ARCHIVE]
     for number, image in enumerate(images):
@@ -91,7 +91,7 @@ def _padded(text: str, width: int) -> bytes:
     return text.encode().ljust(width)
 
 
-def _images(content: Content, start: int, end: int) -> Iterator[Image]:
+def _images(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     head = content[start : start + len(_ARCHIVE)]
     if head.startswith(_ELF):
         yield from _in_elf(content, start, end)
@@ -105,7 +105,7 @@ def _images(content: Content, start: int, end: int) -> Iterator[Image]:
         raise UnknownFile("bitcode for the host")
 
 
-def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
+def _in_elf(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     if content[start : start + len(elf.IDENT)] != elf.IDENT:
         if content.find(_MAGIC, start, end) >= 0:
             raise UnknownFile("an ELF file that is not 64-bit little-endian")
@@ -128,7 +128,7 @@ def _in_elf(content: Content, start: int, end: int) -> Iterator[Image]:
             yield from _binaries(content, first, first + fields[5])
 
 
-def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
+def _in_archive(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     place = start + len(_ARCHIVE)
     while place < end:
         name, *_, size, last = _MEMBER.unpack(content[place : place + _MEMBER.size])
@@ -140,7 +140,7 @@ def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
         place = first + length + length % 2
 
 
-def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
+def _binaries(content: Content, start: int, end: int) -> Iterator[DeviceImage]:
     while start < end:
         magic, version, size, entries, count = _HEADER.unpack(content[start : start + _HEADER.size])
         if magic != _MAGIC or version not in (1, 2, 3) or not 0 < size <= end - start:
@@ -159,7 +159,7 @@ def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
         start += -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _image(raw: bytes, version: int, entry: int) -> Image:
+def _image(raw: bytes, version: int, entry: int) -> DeviceImage:
     image_kind, kind, flags, strings, count, place, length = _ENTRY.unpack_from(raw, entry)
     if place + length > len(raw):
         raise UnknownFile("a device image lies outside its file")
@@ -174,7 +174,7 @@ def _image(raw: bytes, version: int, entry: int) -> Image:
     content = raw[place : place + length]
     alone = raw if version == 1 else _binary(image_kind, kind, flags, texts, content)
     triple, arch = (texts.get(name, b"").decode("utf-8", "surrogateescape") for name in (b"triple", b"arch"))
-    return Image(triple, arch, kind, content.startswith(_BITCODE), alone)
+    return DeviceImage(triple, arch, kind, content.startswith(_BITCODE), alone)
 
 
 def _binary(image_kind: int, kind: int, flags: int, texts: dict[bytes, bytes], content: bytes) -> bytes:

@@ -21,7 +21,7 @@ _TARGET_ID = pattern(r"gfx[0-9a-f]+(:(sramecc|xnack)[+-])*$")
 
 
 @dataclass(frozen=True)
-class File:
+class LinkInput:
     """An input with device code."""
 
     path: str
@@ -38,7 +38,7 @@ class File:
         return embedded.archive(images) if images and self.is_lazy else b"".join(image.raw for image in images)
 
 
-def read(session: Session, plan: WrapperPlan) -> list[File]:
+def read(session: Session, plan: WrapperPlan) -> list[LinkInput]:
     """The inputs with device code. Raises PassThrough."""
     files = [file for file in (_open(session, plan, one) for one in plan.inputs) if file and file.found.images]
     images = [image for file in files for image in file.found.images]
@@ -51,7 +51,7 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
     return files
 
 
-def triples_of(files: list[File]) -> dict[str, str]:
+def triples_of(files: list[LinkInput]) -> dict[str, str]:
     """Arch -> triple, in the order of the wrapper's links. Archs that only libraries have are not linked. Raises
     PassThrough."""
     triples = {image.arch: image.triple for file in files if not file.is_lazy for image in file.found.images}
@@ -73,7 +73,7 @@ def _check_incompatible(archs: Set[str]) -> None:
             raise PassThrough("target_id", f"{one} and {other}, which are linked together")
 
 
-def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
+def _open(session: Session, plan: WrapperPlan, one: Input) -> LinkInput | None:
     """The file of an input; None if the wrapper finds none there."""
     name = _library(session, plan, one.name) if one.library else one.name
     path = session.files.resolve(name)
@@ -82,7 +82,7 @@ def _open(session: Session, plan: WrapperPlan, one: Input) -> File | None:
     if not os.path.isfile(path):
         raise PassThrough("named_file", f"'{name}' is not a regular file")
     try:
-        return File(name, embedded.read(path), one.whole)
+        return LinkInput(name, embedded.read(path), one.whole)
     except OSError as error:
         raise PassThrough("named_file", f"'{name}': {error.strerror}") from error
     except UnknownFile as error:

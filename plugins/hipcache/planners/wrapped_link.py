@@ -18,7 +18,7 @@ from hipcache.execution.wrapper_link import INPUT
 from hipcache.inputs.keys import digest_bytes
 from hipcache.model import Action, Graph, Literal, Ref, Source, Word
 from hipcache.planners import device_images, device_link, wrapper_tools
-from hipcache.planners.device_images import File
+from hipcache.planners.device_images import LinkInput
 from hipcache.planners.device_link import CODE
 from hipcache.planning import lld
 from hipcache.planning.wrapper_plan import WrapperPlan
@@ -48,7 +48,7 @@ def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], colum
 def _device_link(
     plan: WrapperPlan,
     arch: str,
-    files: list[File],
+    files: list[LinkInput],
     sources: Mapping[str, str],
     tools: list[tuple[str, str]],
     nothing: str,

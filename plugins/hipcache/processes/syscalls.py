@@ -24,7 +24,7 @@ AT_FDCWD = 2**64 - 100
 
 
 @dataclass(frozen=True)
-class Call:
+class SystemCall:
     how: str
     path: int  # the argument with the path
     directory: int = -1  # with the directory's descriptor
@@ -33,48 +33,48 @@ class Call:
     how_at: int = -1  # with the address of `struct open_how` (linux/openat2.h), whose first word is the flags
 
 
-EXEC = Call(READ, 0)
-CHDIR = Call("chdir", 0)
-SOCKET, CONNECT = Call("socket", -1), Call("connect", 1)  # see `watch`
+EXEC = SystemCall(READ, 0)
+CHDIR = SystemCall("chdir", 0)
+SOCKET, CONNECT = SystemCall("socket", -1), SystemCall("connect", 1)  # see `watch`
 _NOFOLLOW = 0x100
 _X86_64 = {
-    2: Call(READ, 0, flags=1),  # open
-    4: Call(STAT, 0),  # stat
-    6: Call(LINK, 0),  # lstat
-    21: Call(STAT, 0),  # access
+    2: SystemCall(READ, 0, flags=1),  # open
+    4: SystemCall(STAT, 0),  # stat
+    6: SystemCall(LINK, 0),  # lstat
+    21: SystemCall(STAT, 0),  # access
     41: SOCKET,
     42: CONNECT,
     49: None,  # bind
     59: EXEC,  # execve
     80: CHDIR,
     81: None,  # fchdir
-    89: Call(LINK, 0),  # readlink
-    137: Call(STAT, 0),  # statfs
-    257: Call(READ, 1, 0, flags=2),  # openat
-    262: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
-    267: Call(LINK, 1, 0),  # readlinkat
-    269: Call(STAT, 1, 0),  # faccessat
+    89: SystemCall(LINK, 0),  # readlink
+    137: SystemCall(STAT, 0),  # statfs
+    257: SystemCall(READ, 1, 0, flags=2),  # openat
+    262: SystemCall(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
+    267: SystemCall(LINK, 1, 0),  # readlinkat
+    269: SystemCall(STAT, 1, 0),  # faccessat
     322: None,  # execveat
-    332: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
-    437: Call(READ, 1, 0, how_at=2),  # openat2
-    439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
+    332: SystemCall(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
+    437: SystemCall(READ, 1, 0, how_at=2),  # openat2
+    439: SystemCall(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
 _AARCH64 = {
-    43: Call(STAT, 0),  # statfs
-    48: Call(STAT, 1, 0),  # faccessat
+    43: SystemCall(STAT, 0),  # statfs
+    48: SystemCall(STAT, 1, 0),  # faccessat
     49: CHDIR,
     50: None,  # fchdir
-    56: Call(READ, 1, 0, flags=2),  # openat
-    78: Call(LINK, 1, 0),  # readlinkat
-    79: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
+    56: SystemCall(READ, 1, 0, flags=2),  # openat
+    78: SystemCall(LINK, 1, 0),  # readlinkat
+    79: SystemCall(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # newfstatat
     198: SOCKET,
     200: None,  # bind
     203: CONNECT,
     221: EXEC,  # execve
     281: None,  # execveat
-    291: Call(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
-    437: Call(READ, 1, 0, how_at=2),  # openat2
-    439: Call(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
+    291: SystemCall(STAT, 1, 0, flags=2, no_follow=_NOFOLLOW),  # statx
+    437: SystemCall(READ, 1, 0, how_at=2),  # openat2
+    439: SystemCall(STAT, 1, 0, flags=3, no_follow=_NOFOLLOW),  # faccessat2
 }
 # Calls that no process of a tree may make: truncate, rename, mkdir, rmdir, creat, link, unlink, symlink, and their
 # newer forms; setpgid and setsid; umask, and setuid, setgid and the like, which change whose the outputs are.
@@ -92,7 +92,7 @@ MACHINES = {
 _RET_TRACE, _RET_ALLOW = 0x7FF00000, 0x7FFF0000
 
 
-def bpf(architecture: int, calls: Mapping[int, Call | None]) -> bytes:
+def bpf(architecture: int, calls: Mapping[int, SystemCall | None]) -> bytes:
     """Classic BPF: calls with a path, and those of another architecture, stop; all others run."""
     rows = [(0x20, 0, 0, 4), (0x15, 1, 0, architecture), (0x06, 0, 0, _RET_TRACE), (0x20, 0, 0, 0)]
     count = len(calls)

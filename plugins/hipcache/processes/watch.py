@@ -59,7 +59,7 @@ from hipcache.processes.syscalls import (
     READ,
     SOCKET,
     STAT,
-    Call,
+    SystemCall,
     bpf,
 )
 from hipcache.values import dataclass, field
@@ -80,7 +80,7 @@ _Place = tuple[str, tuple[str, ...], dict[str, str], tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class End:
+class WatchedEnd:
     """The end of a watch: `status` is the program's exit status. `seen`: (how, path) -> was it there? `reached`:
     program, argv, environment of the process that was looked for, and the commands of the other processes."""
 
@@ -97,7 +97,7 @@ class _Program(ctypes.Structure):
 
 def watch(
     program: str, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], ignore: str, wanted: Wanted
-) -> End | str:
+) -> WatchedEnd | str:
     """Run `program` (an absolute path) with `argv`; in words why that cannot be watched.
 
     Nothing below directory `ignore` counts. The tree is watched until a process becomes a program with an argv that is
@@ -127,7 +127,7 @@ def watch(
             return str(error) or type(error).__name__
         finally:
             watched.kill()
-        return End(status, _content(out), _content(err), watched.seen, watched.reached)
+        return WatchedEnd(status, _content(out), _content(err), watched.seen, watched.reached)
     finally:
         os.close(out)
         os.close(err)
@@ -176,7 +176,7 @@ class _Watched:
 
     _ptrace: Ptrace
     _root: int
-    _calls: Mapping[int, Call | None]
+    _calls: Mapping[int, SystemCall | None]
     _cwd: str
     _ignore: str
     _wanted: Wanted

@@ -6,7 +6,7 @@ import argparse
 
 from hipcache import config
 from hipcache.cli import Session, seconds
-from hipcache.cli.screen import Progress
+from hipcache.cli.screen import ProgressLine
 from hipcache.errors import HipcacheError
 from hipcache.remote import address
 from hipcache.remote.client import Client
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(*missing)
     left = -1
     try:
-        with Progress(session.err, "compiles to send") as progress:
+        with ProgressLine(session.err, "compiles to send") as progress:
             for answer in client.sync(options.timeout):
                 left = int(answer["left"])
                 if left and answer.get("told"):

@@ -12,7 +12,7 @@ from random import sample
 
 from hipcache import config
 from hipcache.cli import Session, compilation_database, refuse_alone
-from hipcache.cli.screen import Progress, plural
+from hipcache.cli.screen import ProgressLine, plural
 from hipcache.config import Config
 from hipcache.engine.opening import open_engine
 from hipcache.processes.together import Pool
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def _check(store: LocalStore, options: argparse.Namespace, session: Session) -> int:
-    with Progress(session.err, "entries checked") as progress:
+    with ProgressLine(session.err, "entries checked") as progress:
         checked = entries.check(store, progress.at)
     if options.json:
         print(json.dumps(_as_json(checked), indent=2), file=session.out)
@@ -112,7 +112,7 @@ def _compile(settings: Config, options: argparse.Namespace, session: Session) ->
     done: list[Compared] = []
     rest = sample(listed, len(listed))
     with (
-        Progress(session.err, "compiles looked at") as progress,
+        ProgressLine(session.err, "compiles looked at") as progress,
         tempfile.TemporaryDirectory(prefix="hipcache-") as top,
     ):
         while rest and (wanted := (options.sample or SAMPLE) - _compared(done)) > 0:
