@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, servers, trial
+from hipcache.cli import Session, servers
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
 from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
 from hipcache.errors import ConfigError, HipcacheError, StoreError
+from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--brief",
         action="store_true",
-        help="print only problems that prevent caching; check only the settings and the store",
+        help="print only problems that prevent caching; check only the settings, the store and the named compilers",
     )
     parser.add_argument(
         "--build",
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             found = servers.conditions_under(config.load(session.environ))
         except ConfigError as error:
             found = (conditions.of_wrong_settings(error),)
+        found += tuple(filter(None, (trial.condition(name, session.environ) for name in options.compiler)))
         for condition in found:
             print(f"{condition.describe()}; {condition.hint}", file=session.out)
         return 1 if found else 0
