@@ -1,4 +1,4 @@
-# make demo | test | test-full | test-rooms | bench | setup, each from a fresh clone. `make setup` installs what is missing.
+# make demo | test | test-integration | test-full | test-rooms | bench | setup, each from a fresh clone. `make setup` installs what is missing.
 
 # Where nvcc is installed too, ROCm's own scripts would choose NVIDIA.
 export HIP_PLATFORM := amd
@@ -18,17 +18,29 @@ FAILING_ARGS ?=
 # SUITE:CLANG ... (default: all)
 ROOMS ?=
 
-.PHONY: help setup demo test test-full test-rooms check bench clean
+SECONDS ?= 60
+PYTEST = .venv/bin/pytest -n $(WORKERS) --dist worksteal
+# Of tests/integration, in `make test`: a build by each front end, and a packaging recipe.
+SMOKE := $(addprefix tests/integration/, \
+    test_cmake_builds.py::test_a_project_that_was_not_edited_builds_cold_and_warm \
+    test_meson.py::TestCache::test_a_second_build_is_served_each_unit \
+    test_scons_hits.py::test_objects_that_are_built_again_are_hits \
+    test_ways.py::test_make_with_its_own_rules_and_hipcc_builds_cold_and_warm \
+    test_recipes.py::test_a_debian_rules_file_that_includes_the_switch)
+
+.PHONY: help setup demo test test-integration test-full test-rooms test-sanitizers fuzz-native check bench clean
 
 help:
 	@echo "make setup      install what is missing: Debian's HIP toolchain, .venv with hipcache and the test tools"
 	@echo "make demo       the example built cold, warm, with other architectures and after an edit, beside plain clang"
-	@echo "make test       types, lint, all tests (a sample of the large matrices)"
-	@echo "make test-full  the same with every case of every matrix"
+	@echo "make test       types, lint, the tests without build tools (a sample of large matrices), a build by each of these"
+	@echo "make test-integration  build tools, packages, servers, browsers, campaigns (a sample, too)"
+	@echo "make test-full  all of these with every case of every matrix, and the C code with sanitizers"
 	@echo "make test-rooms some of them with clang 21 to 24, in roots of newer Debian (scripts/room.sh)"
+	@echo "make test-sanitizers  the tests of the C code, with ASan and UBSan"
+	@echo "make fuzz-native SECONDS=60  random bytes for what C reads: records, lists, bitcode, sources, config files"
 	@echo "make bench      hipcache beside plain clang, ccache and sccache"
 
-# `make test` also builds packages and IREE modules; who tries the demo need not have what these take.
 setup:
 	@scripts/setup.sh $(SETUP_ARGS) test
 
@@ -41,18 +53,31 @@ check: setup
 	.venv/bin/mypy --strict
 	.venv/bin/mypy --strict scripts
 	.venv/bin/mypy --strict bench
+	.venv/bin/python scripts/native.py warnings
 
 # worksteal hands out neighbouring tests together, so that those of one costly fixture mostly share it. (loadgroup says
 # so exactly, but pytest 9.2 with xdist 3.8 ignores the groups.)
-test: SETUP_ARGS := --builders --iree --remote
 test: check
-	.venv/bin/pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(PYTEST) tests/unit tests/compile $(SMOKE) $(PYTEST_ARGS)
+
+test-integration test-full: SETUP_ARGS := --builders --iree --remote
+test-integration: setup
+	$(PYTEST) tests/integration $(PYTEST_ARGS)
 
 # And once more with every file of a test watched by the resident.
 test-full: export TEST_FULL := 1
-test-full: test
-	TEST_RESIDENT=1 .venv/bin/pytest -n $(WORKERS) --dist worksteal tests/test_hazards_*.py \
-	    tests/test_direct.py tests/test_direct_damage.py tests/test_direct_library.py tests/test_direct_settings.py
+test-full: check
+	$(PYTEST) $(PYTEST_ARGS)
+	TEST_RESIDENT=1 $(PYTEST) $(addprefix tests/compile/test_, hazards_*.py direct.py direct_damage.py direct_library.py \
+	    direct_settings.py)
+	.venv/bin/python scripts/native.py sanitizers
+	.venv/bin/python scripts/native.py fuzz $(SECONDS)
+
+test-sanitizers: setup
+	.venv/bin/python scripts/native.py sanitizers
+
+fuzz-native: setup
+	.venv/bin/python scripts/native.py fuzz $(SECONDS)
 
 test-rooms:
 	@scripts/test_rooms.sh $(ROOMS)

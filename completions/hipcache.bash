@@ -8,13 +8,13 @@ _hipcache() {
             return
         fi
         mapfile -t COMPREPLY < <(
-            compgen -W "stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
+            compgen -W "run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check help --cmakedir --mesondir --sconsdir --version --help" -- "$current"
             compgen -c -- "$current" | grep -E '^(hipcc|(amd)?clang|iree-compile)'
         )
         return
     fi
     case ${COMP_WORDS[1]} in
-        help) words="stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
+        help) words="run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check" ;;
         config)
             for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
                 [[ $word = -* ]] || last=$word
@@ -30,6 +30,7 @@ _hipcache() {
         return
     fi
     case ${COMP_WORDS[1]} in
+        run) words="--report --json --no-live --help" ;;
         stats) words="--json --markdown --since --stats-log --zero --help" ;;
         explain) words="--build --json --help" ;;
         report) words="--html --chrome-trace --stats-log --help" ;;

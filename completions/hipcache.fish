@@ -1,4 +1,8 @@
 # fish completion for hipcache; made by scripts/manual.py.
+complete -c hipcache -n __fish_use_subcommand -a run -d 'run a build command; show its hits live, and a summary at the end'
+complete -c hipcache -n '__fish_seen_subcommand_from run' -l report -r -d 'write a self-contained HTML page of the build'
+complete -c hipcache -n '__fish_seen_subcommand_from run' -l json -r -d 'write the summary as JSON'
+complete -c hipcache -n '__fish_seen_subcommand_from run' -l no-live -d 'show no live line on a terminal'
 complete -c hipcache -n __fish_use_subcommand -a stats -d 'show hits and misses for each architecture, and the time saved'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l json -d 'print JSON'
 complete -c hipcache -n '__fish_seen_subcommand_from stats' -l markdown -d 'print Markdown, for the summary of a CI job'
@@ -55,7 +59,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l manifest -r 
 complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l quiet -d 'print only what does not fit'
 complete -c hipcache -n '__fish_seen_subcommand_from iree-check' -l dlpack -d 'test which buffers the installed runtime can export'
 complete -c hipcache -n __fish_use_subcommand -a help -d 'show the subcommands, or the options of one'
-complete -c hipcache -n '__fish_seen_subcommand_from help' -f -a 'stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check'
+complete -c hipcache -n '__fish_seen_subcommand_from help' -f -a 'run stats explain report inspect doctor gc clear verify export import sync prefetch config iree-check'
 complete -c hipcache -n '__fish_seen_subcommand_from config; and not __fish_seen_subcommand_from get set unset' -f -a 'get set unset'
 complete -c hipcache -n '__fish_seen_subcommand_from config; and __fish_seen_subcommand_from get set unset' -f -a 'dir disable readonly recache max_size basedir namespace key umask log log_format stats_log jobs remote executor prefetch verify preambles preamble_checks iree_checks resident system_paths'
 complete -c hipcache -n __fish_use_subcommand -l cmakedir -d 'print the directory of HipCache.cmake'

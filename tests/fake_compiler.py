@@ -1,7 +1,7 @@
 """A compiler for the tests of the story: it answers with a recorded plan, and writes small files for jobs.
 
 Its language: lines of a source that begin with `host` reach the host's object alone, all others every pass;
-`include NAME` reads a file; `__DATE__` is what it is in C.
+`include NAME` reads a file; `__DATE__` is what it is in C. Preprocessed text (-E) is all that is read.
 """
 
 from __future__ import annotations
@@ -83,6 +83,12 @@ class Compiler:
         if kind == "plan":
             text = recordings.text(self.plan).replace("/usr/lib/llvm-15/bin", str(self.tools))
             return Completed(0, b"", text.encode())
+        if kind == "text":
+            defined = [word[2:].partition("=") for word in argv if word.startswith("-D__")]
+            text, _ = _read(cwd, argv[list(argv).index("-x") + 2])
+            for name, _, value in defined:
+                text = text.replace(name, value)
+            return Completed(0, text.encode(), b"")
         _WORK[kind.partition(" ")[0]](self, list(argv), cwd)
         return Completed(int(failed), self.prints.get(kind, "").encode(), self.says.get(kind, "").encode(), 1.0)
 
@@ -157,11 +163,13 @@ _WORK: dict[str, Callable[[Compiler, list[str], Path], None]] = {
 
 
 def _kind(argv: Sequence[str]) -> str:
-    """plan, front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle, host."""
+    """plan, text, front ARCH (to bitcode), whole ARCH (in one step), back ARCH, link, bundle, host."""
     if "-###" in argv:
         return "plan"
     if argv[1] != "-cc1":
         return "bundle" if "bundler" in argv[0] else "link"
+    if "-E" in argv:
+        return "text"
     if "-fcuda-is-device" not in argv:
         return "host"
     if "ir" in argv:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 
 def modules(arguments: Iterable[str], cwd: Path, directory: Path) -> list[str]:
-    """Names of the test modules in `directory` that a command line of pytest in `cwd` asks for."""
+    """Names of the test modules of the tiers in `directory` that a command line of pytest in `cwd` asks for."""
     names = set()
     for argument in arguments:
         place = (cwd / argument.partition("::")[0]).resolve()
-        for path in directory.glob("test_*.py"):
+        for path in directory.glob("*/test_*.py"):
             if place in (path, *path.parents):
                 names.add(path.stem)
     return sorted(names)

@@ -1,10 +1,9 @@
 """Which cases a short run leaves out; with TEST_FULL=1 (`make test-full`) there is none.
 
-- Of a matrix of three cases or more, each case meets one compiler, and they take turns. A test with the marker
-  `every_compiler` says itself which case meets which.
-- In a module with the marker `takes_turns(fixture)` each case, also of a test with one or two, meets one value of that
-  fixture's (`lab`: of the compilers; else of the versions of a build tool, or the like). Values take turns from case to
-  case and from test to test.
+- Each case meets one compiler. Compilers take turns from case to case and from test to test of a module. A test with
+  the marker `every_compiler` says itself which case meets which.
+- In a module with the marker `takes_turns(fixture)` the values of that fixture (versions of a build tool, or the like)
+  take turns instead.
 - Of a matrix with the marker `sampled(n)` one case in n is run. Each n neighbours give one, the first n the first case;
   from then on the place moves by one, so that no column of a table is left out for good.
 """
@@ -14,21 +13,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-# So many cases are a matrix.
-_MANY = 3
-
 
 @dataclass(frozen=True)
 class Case:
     """One item of pytest. `turn`: its value of the fixture whose values take turns, or None, also where the item is
-    skipped, which must not be the one that stands for others. `parameters`: all others.
-    `turns`: how many cases the test must have for that. `module` is where turns go on from test to test."""
+    skipped, which must not be the one that stands for others. `parameters`: all others;
+    `every`: meets it every value? `module` is where turns go on from test to test."""
 
     module: str
     test: str
     parameters: str = ""
     turn: str | None = None
-    turns: float = _MANY
+    every: bool = False
     sampled: int = 1
 
 
@@ -43,9 +39,9 @@ def left_out(cases: Sequence[Case]) -> set[int]:
         found.update(set(matrix).difference(*kept))
         whole = [[number for number in row if cases[number].turn is not None] for row in kept]
         whole = [row for row in whole if len(row) > 1]
-        if len(whole) < first.turns:
+        if first.every:
             continue
-        begin = 0 if first.turns > 1 else last.get(first.module, 0)
+        begin = last.get(first.module, 0)
         last[first.module] = begin + len(whole)
         for place, row in enumerate(whole, begin):
             found.update(set(row) - {row[place % len(row)]})

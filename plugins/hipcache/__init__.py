@@ -2,11 +2,12 @@
 
 __version__ = "1.0.0"
 
-# Starts the process that holds the connections to a remote (helper/process).
+# Starts the process that holds the connections to a remote (remote/helper/process).
 STORAGE_HELPER = "--storage-helper"
 
-# The subcommands. A compile asks whether its first word is one, and loads nothing for that.
+# The subcommands as they are listed, features' among them. A compile asks whether its first word is one, and loads
+# nothing for that.
 VERBS = (
-    *("stats", "explain", "report", "inspect", "doctor", "gc", "clear", "verify"),
+    *("run", "stats", "explain", "report", "inspect", "doctor", "gc", "clear", "verify"),
     *("export", "import", "sync", "prefetch", "config", "iree-check"),
 )

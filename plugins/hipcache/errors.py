@@ -131,3 +131,7 @@ def pass_through_after(error: Exception) -> PassThrough:
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return PassThrough("limits", str(error) or "out of memory")
     return PassThrough("internal", f"{type(error).__name__}: {error}")
+
+
+class CompilerFails(Exception):
+    """The compiler fails, but the store has an output: the user's own command says why."""

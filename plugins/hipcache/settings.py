@@ -6,6 +6,8 @@ from hipcache import errors
 from hipcache.values import dataclass
 
 PREFIX = "HIPCACHE_"
+# The value of `executor` with which nothing runs elsewhere.
+NO_EXECUTOR = "none"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 

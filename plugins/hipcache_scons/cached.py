@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from hipcache import config as settings
+from hipcache import features
 from hipcache.config import Config
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
 from hipcache.errors import (
     CommandFailed,
+    CompilerFails,
     ConfigError,
     HipcacheError,
     JobFailed,
@@ -39,7 +41,6 @@ from hipcache.report.conditions import Condition
 from hipcache.report.history import Record
 from hipcache.report.outcome import CompileOutcome
 from hipcache.values import dataclass, replace
-from hipcache.verify import delivered
 from SCons.Errors import UserError
 from SCons.Util import is_String
 
@@ -206,8 +207,9 @@ def _confirmed(served: Ended, cache: Cache, engine: Engine, argv: tuple[str, ...
         return served
     try:
         command, engine = _command(cache, engine, argv, cwd)
-        delivered.compare(engine, [command], direct.kept_as(argv), cwd, cache.config)
-    except delivered.CompilerFails:
+        for check in features.modules("HIT_CHECK"):
+            check.compare(engine, [command], direct.kept_as(argv), cwd, cache.config)
+    except CompilerFails:
         return Ended(left=JobFailed("the compiler, which should confirm a hit,", 1))
     except HipcacheError as error:
         telling.log(cache.config, f"not compared: {error}")

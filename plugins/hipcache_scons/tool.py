@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,7 @@ from SCons.Defaults import SharedObjectEmitter, StaticObjectEmitter
 from SCons.Errors import UserError
 from SCons.Util import CLVar, is_String
 
-from hipcache_scons import ahead, cached, commands, database, iree, link, runtime, targets
+from hipcache_scons import ahead, cached, commands, database, link, runtime, targets
 from hipcache_scons.action import HipAction
 
 SUFFIX = ".hip"
@@ -93,7 +94,10 @@ def generate(env: Any, **settings: Any) -> None:
     link.install(env)
     runtime.install(env)
     targets.install(env)
-    iree.install(env)
+    if find_spec("hipcache.iree"):
+        from hipcache_scons import iree
+
+        iree.install(env)
     if cached.is_wanted(env):
         # Says now, while the SConstruct is read, what keeps it from caching.
         cached.open_cache(commands.environment(env))

@@ -1,4 +1,4 @@
-"""Action results over the storage protocols: by key (`content`), or by key and trace (`manifest`, `observed`)."""
+"""Action results over the storage protocols: by key (`content`), or by key and trace (`manifest`)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,13 @@ class ResultCache(Protocol):
 class Caches:
     """The policy of an action decides which cache has its result."""
 
-    content: ResultCache
-    manifest: ResultCache
-    observed: ResultCache
+    by_policy: Mapping[Cache, ResultCache]
 
     def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
         found: dict[str, ActionResult | Missing] = {}
         for kind in {bound.action.policy.cache for bound in wanted}:
-            found |= self._of(kind).look_up([bound for bound in wanted if bound.action.policy.cache is kind])
+            found |= self.by_policy[kind].look_up([bound for bound in wanted if bound.action.policy.cache is kind])
         return found
 
     def publish(self, bound: Bound, ran: Ran) -> ActionResult:
-        return self._of(bound.action.policy.cache).publish(bound, ran)
-
-    def _of(self, kind: Cache) -> ResultCache:
-        from hipcache.model import Cache  # the storage helper has no use for it
-
-        return {Cache.MANIFEST: self.manifest, Cache.OBSERVED: self.observed}.get(kind, self.content)
+        return self.by_policy[bound.action.policy.cache].publish(bound, ran)

@@ -3,7 +3,8 @@
 A record is a JSON list of entries, newest first. They have the same key, and different contents of files:
 
     {"reads": hash, "outputs": [hash], "passing": [hash], "text": str, "look": str, "seconds": s, "base": path,
-     "cuid": str, "quotes": [[path, [line], hash]] or null, "source": [hash, hash]}
+     "cuid": str, "quotes": [[path, [line], hash]] or null, "source": [hash, hash], "lines": [path] or null,
+     "macros": [str]}
 
 A record that cannot be parsed is a miss.
 """
@@ -37,7 +38,9 @@ class Entry:
     none.
     `cuid`: under a key for every spelling, the CUID that the output has in it, empty if it would be the same with
     another one. `quotes`: the lines that the text quotes; None if each byte of the files counts for it. `source`: the
-    source's `digest` and `bare` in the read set, which need not be read where they differ."""
+    source's `digest` and `bare` in the read set, which need not be read where they differ. `lines`: the files whose
+    numbers of lines may be in the output (`preprocessed.numbered`), None if nobody has asked; `macros`: under a key for
+    every value of macros (`edits`), those of the command."""
 
     reads: str
     outputs: tuple[str, ...]
@@ -49,12 +52,17 @@ class Entry:
     cuid: str = ""
     quotes: tuple[Quote, ...] | None = None
     source: tuple[str, str] = ("", "")
+    lines: tuple[str, ...] | None = None
+    macros: tuple[str, ...] = ()
 
 
 def with_newest(entry: Entry, older: Iterable[Entry]) -> list[Entry]:
     """The entry, followed by the entries that it does not replace."""
-    kind = entry.reads, entry.message_format, entry.base, entry.cuid
-    return [entry, *(old for old in older if (old.reads, old.message_format, old.base, old.cuid) != kind)]
+    return [entry, *(old for old in older if _kind(old) != _kind(entry))]
+
+
+def _kind(entry: Entry) -> tuple[object, ...]:
+    return entry.reads, entry.message_format, entry.base, entry.cuid, entry.macros
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
@@ -77,6 +85,8 @@ def _entry(
     seconds: object,
     quotes: list[Any] | None = None,
     source: Sequence[str] = ("", ""),
+    lines: Sequence[str] | None = None,
+    macros: Sequence[str] = (),
     **more: Any,
 ) -> Entry:
     quoted = (
@@ -90,6 +100,8 @@ def _entry(
         seconds=duration(seconds),
         quotes=quoted,
         source=(content, bare),
+        lines=None if lines is None else tuple(map(str, lines)),
+        macros=tuple(map(str, macros)),
         **more,
     )
 

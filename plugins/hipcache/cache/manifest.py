@@ -53,6 +53,8 @@ class ManifestCache:
         for bound, entry in self._spelled.look_up(left) if left else ():
             entries.put(self.shelf, bound.key.digest, entry)
             found[bound.action.id] = entry
+        loose = [loose_key(one) for one in left if isinstance(found[one.action.id], Missing)]
+        self.shelf.records(list(filter(None, loose)))  # a remote may have them
         named = {hash for one in found.values() if isinstance(one, Entry) for hash in one.outputs if hash}
         sizes = self.shelf.contents.sizes(named)
         return {bound.action.id: self._result(bound, found[bound.action.id], sizes) for bound in wanted}
@@ -145,8 +147,13 @@ class ManifestCache:
             source=(source.digest, source.bare),
         )
         entries.put(self.shelf, bound.key.digest, entry)
+        made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
-            self._spelled.publish(bound, entry, trace.reads, ran.outputs[bound.action.outputs[0]].read())
+            self._spelled.publish(bound, entry, trace.reads, made)
+        if not text and loose_key(bound):
+            from hipcache.cache import edits
+
+            edits.publish(self.shelf, bound, entry, made)
         return replace(result, reads=reads, quotes=quotes)
 
     def _portable_messages(self, front: FrontEnd, text: str) -> str | None:
@@ -163,6 +170,14 @@ class ManifestCache:
             return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
         except (OSError, Untraceable):
             return None  # it changed since the pass read it
+
+
+def loose_key(bound: Bound) -> str:
+    """The key for other values of macros (`edits`); empty if there is none."""
+    work = pass_of(bound)
+    front = work.front
+    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
+    return front.loose if is_kept else ""
 
 
 def _is_exact(front: FrontEnd, entry: Entry) -> bool:

@@ -60,7 +60,7 @@ class Spelled:
             reads = self.reads.get(entry.reads)
             if reads is None or entry.cuid not in ("", cuid) or entry.base not in ("", files.basedir.name):
                 continue
-            passing = _for_cuid(entry.passing, cuid)
+            passing = for_cuid(entry.passing, cuid)
             here = self.translation.in_spelling(entry.reads, reads, spelled)
             if (
                 here is None
@@ -91,9 +91,9 @@ class Spelled:
         digest, cuid = self._everywhere[kind], front.job.value(Role.CUID)
         if not digest:
             return
-        neutral = bool(entry.passing and entry.passing[1])
-        has_cuid = not neutral and (clangs_hash(cuid).encode() in made or os.fsencode(cuid) in made)
-        whole = replace(entry, reads=digest, message_format="", cuid=cuid if has_cuid else "")
+        whole = replace(
+            entry, reads=digest, message_format="", cuid=cuid if has_cuid(entry.passing, made, cuid) else ""
+        )
         entries.put(self.shelf, self._key(bound, spelled), whole)
 
     def _key(self, bound: Bound, spelled: Spelling) -> str:
@@ -101,9 +101,15 @@ class Spelled:
         return spelling.key(bound.key, pass_of(bound).front.job, spelled, portable).digest
 
 
-def _for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
+def for_cuid(passing: tuple[str, ...], cuid: str) -> tuple[str, ...] | None:
     """The digests of bitcode with another CUID; None if they are not known."""
     if not passing or not passing[1]:
         return passing
     digest = bitcode.digest_for(passing[1], cuid)
     return (digest, passing[1]) if digest else None
+
+
+def has_cuid(passing: tuple[str, ...], made: bytes, cuid: str) -> bool:
+    """Would it be another one with another CUID, beyond the name of the variable in bitcode?"""
+    neutral = bool(passing and passing[1])
+    return not neutral and (clangs_hash(cuid).encode() in made or os.fsencode(cuid) in made)

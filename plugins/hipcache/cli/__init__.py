@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TextIO
 
 from hipcache import VERBS as VERBS
-from hipcache import __version__
+from hipcache import __version__, features
 from hipcache.errors import HipcacheError, nearest
 from hipcache.processes.runner import Runner, SubprocessRunner
 from hipcache.values import dataclass, field
@@ -124,7 +124,9 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
     parser = _Parser(f"hipcache {verb}", found.SUMMARY, session.out)
     found.add_arguments(parser)
     try:
-        options, unknown = parser.parse_known_intermixed_args(words)
+        takes_command = getattr(found, "TAKES_COMMAND", False)
+        parse = parser.parse_known_args if takes_command else parser.parse_known_intermixed_args
+        options, unknown = parse(words)
         if unknown:
             known = [option for action in parser._actions for option in action.option_strings]
             hint = _hint_for(unknown[0], known, f"{parser.prog} --help")
@@ -139,9 +141,16 @@ def _run_verb(verb: str, words: list[str], session: Session) -> int:
 
 
 def module(verb: str) -> Any:
-    """That of a subcommand; a word of Python's own has a mark behind it."""
-    name = verb.replace("-", "_") + ("_" if keyword.iskeyword(verb) else "")
-    return importlib.import_module(f"hipcache.cli.{name}")
+    """That of a subcommand; a word of Python's own, or a name of this module's, has a mark behind it. Raises
+    HipcacheError if its feature is not there."""
+    name = f"hipcache.cli.{verb}" + ("_" if keyword.iskeyword(verb) or verb == run.__name__ else "")
+    name = next((verbs[verb] for verbs in features.added("VERBS") if verb in verbs), name)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise HipcacheError(f"this hipcache has no '{verb}'", "see 'hipcache --help'") from error
 
 
 def refuse_alone(option: str, other: str) -> NoReturn:
@@ -188,7 +197,7 @@ def _usage() -> str:
     lines = ["usage: hipcache COMPILER ARGS...", "       hipcache SUBCOMMAND [--help]", ""]
     lines += ["Runs COMPILER (clang++, amdclang++, hipcc), and serves its HIP compiles from the cache.", ""]
     for verb in VERBS:
-        with contextlib.suppress(ModuleNotFoundError):
+        with contextlib.suppress(HipcacheError):
             summary = module(verb).SUMMARY
             lines.append(f"  {verb:<12}{summary}")
     lines.append("")

@@ -19,11 +19,12 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache import features
 from hipcache.cache import entries as passes
+from hipcache.cache import exchange, references
 from hipcache.disk.hashing import blake3
 from hipcache.disk.inflating import inflate
 from hipcache.errors import HipcacheError
-from hipcache.helper import carried
 from hipcache.store import archive
 from hipcache.store.archive import Entry
 from hipcache.store.layout import (
@@ -41,7 +42,6 @@ from hipcache.store.layout import (
 )
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import NO_SEAL
-from hipcache.verify import named
 
 Progress = Callable[[int], object]
 NEW, THERE, LEFT, DAMAGED = "new", "already there", "left out", "damaged"
@@ -106,9 +106,12 @@ def _is_answer(payload: bytes) -> bool:
 
 def _needs(payload: bytes) -> list[str]:
     with suppress(ValueError):
-        if named.kind_of(payload) == named.PASS:
-            return [digest for entry in named.entries(payload) for digest in named.blobs_of(entry)]
-        return carried.outputs(payload) or named.blobs(payload)
+        if references.kind_of(payload) == references.PASS:
+            return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
+        for travelling in features.modules("RECORDS"):
+            if named := travelling.outputs(payload):
+                return list(named)
+        return references.blobs(payload)
     return []
 
 
@@ -160,10 +163,10 @@ def _put_record(store: LocalStore, entry: Entry) -> str:
         return LEFT
     old = store.get_record(entry.name)
     if old is not None:
-        if not carried.is_pass(payload):
+        if not exchange.is_pass(payload):
             return THERE
         mine = passes.unpack(old)
-        both = carried.merged(mine, carried.passes(payload))
+        both = exchange.merged(mine, exchange.passes(payload))
         if both == mine:
             return THERE
         payload = passes.pack(both)

@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hipcache import config, settings_files
+from hipcache import config, features, settings_files
 from hipcache.disk import atomic
 from hipcache.errors import ConfigError
-from hipcache.remote import address, workers
-from hipcache.settings import PREFIX, SETTINGS, VARIABLES, Setting, nearest
+from hipcache.settings import NO_EXECUTOR, PREFIX, SETTINGS, VARIABLES, Setting, nearest
 from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER, Scope
 from hipcache.shared import PROJECT_SETTINGS
 
@@ -48,8 +47,9 @@ def write(name: str, value: str, environ: Mapping[str, str], path: Path, scope: 
     settings_files.refuse(found, scope, f"setting '{found.key}'")
     if value and not (scope is PROJECT and found.key == "basedir"):
         config.check(found, value, environ)
-        for one in value.split() if found.kind == "addresses" and value != workers.NONE else ():
-            (address if found.key == "remote" else workers).parse(one)
+        for one in value.split() if found.kind == "addresses" and value != NO_EXECUTOR else ():
+            for addresses in features.modules_for("ADDRESSES", found.key):
+                addresses.parse(one)
     text = ""
     if path.exists():
         settings_files.read(path, scope)

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hipcache import config
-from hipcache.cli import Session, servers
+from hipcache import config, features
+from hipcache.cli import Session
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
-from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
+from hipcache.cli.ways import check_found_by_cmake, check_platform
 from hipcache.errors import ConfigError, HipcacheError, StoreError
 from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise HipcacheError(f"there is no 'CMakeCache.txt' in '{options.build}'", hint)
     if options.brief:
         try:
-            found = servers.conditions_under(config.load(session.environ))
+            found = conditions.of_settings(config.load(session.environ))
         except ConfigError as error:
             found = (conditions.of_wrong_settings(error),)
         found += tuple(filter(None, (trial.condition(name, session.environ) for name in options.compiler)))
@@ -162,7 +162,6 @@ def check_settings(session: Session) -> Iterator[Check]:
             NOTE, f"no hits are served: every compile runs ({settings.origins['recache']})", "unset HIPCACHE_RECACHE"
         )
     yield from _check_store(settings)
-    yield from servers.check(settings)
     yield from check_found_by_cmake(session.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]
@@ -170,8 +169,8 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
     if not faults:
         yield _check_observation()
-    if settings.preambles:
-        yield check_preambles(settings)
+    for checks in features.modules("CHECKS"):
+        yield from checks.check(settings)
 
 
 def _check_observation() -> Check:

@@ -26,7 +26,7 @@ def as_json(records: Sequence[Record], settings: Config) -> dict[str, object]:
 
 def describe(records: Sequence[Record], what: str, settings: Config) -> list[str]:
     """The same in lines. `what`: "target 'kernels'"."""
-    causes = build.causes(build.of_history(records))
+    causes = build.summarized(build.causes(build.of_history(records)))
     counts = counted([one.outcome for one in records])
     lines = [f"last compiles of {plural(len(records), 'object')} of {what}: {counts}"]
     for one in causes[:_MOST_CAUSES]:

@@ -6,13 +6,12 @@ import argparse
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, carrying, used
+from hipcache.cli import Session, carrying, compilation_database, used
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import HipcacheError
 from hipcache.store import archive
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import open_store
-from hipcache.verify import compiles
 
 SUMMARY = "write the store's entries to one file, to import elsewhere"
 
@@ -47,7 +46,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 def _used_by(path: Path, store: LocalStore, basedir: str, session: Session) -> used.Names:
     """Raises HipcacheError."""
-    build = used.Build.at(path, compiles.objects(path, session.environ))
+    build = used.Build.at(path, compilation_database.objects(path, session.environ))
     with Progress(session.err, "entries looked at") as progress:
         names, unknown = used.by(build, store, basedir, progress.at)
     if unknown:

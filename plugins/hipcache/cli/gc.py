@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, namespaces, used
+from hipcache.cli import Session, compilation_database, namespaces, used
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import ConfigError, HipcacheError
 from hipcache.report import notices
@@ -17,7 +17,6 @@ from hipcache.settings import VARIABLES, parse_size
 from hipcache.store import seal
 from hipcache.store.local import LocalStore
 from hipcache.store.opening import is_there, open_to_write
-from hipcache.verify import compiles
 
 SUMMARY = "remove the least recently used entries"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     if store is None:
         return 0
     path = options.not_used_by
-    build = used.Build.at(path, compiles.objects(path, session.environ)) if path else None
+    build = used.Build.at(path, compilation_database.objects(path, session.environ)) if path else None
     basedir = str(settings.basedir or "")
     if build and options.namespace:
         raise HipcacheError("--not-used-by and --namespace cannot be combined", "run 'hipcache gc' twice")

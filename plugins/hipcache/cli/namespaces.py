@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from hipcache.cache import references
 from hipcache.patterns import pattern
 from hipcache.store.layout import (
     ACTIONS,
@@ -20,7 +21,6 @@ from hipcache.store.layout import (
 )
 from hipcache.store.local import LocalStore
 from hipcache.store.seal import Seal
-from hipcache.verify import named
 
 _MOST = 1 << 28
 _DIGEST = pattern(rb"[0-9a-f]{64}")
@@ -76,6 +76,6 @@ def _records(store: LocalStore) -> Iterator[tuple[str, bytes]]:
 def _named(payload: bytes) -> set[str]:
     """The contents that a record names, and perhaps other digests."""
     with suppress(ValueError):
-        direct = named.direct_record(payload)
+        direct = references.direct_record(payload)
         return {*direct.lists, *(digest for _, digest in direct.outputs), *(digest for _, digest in direct.uses)}
     return {found.decode("ascii") for found in _DIGEST.findall(payload)}

@@ -93,7 +93,7 @@ def page(told: Told) -> str:
         "</dl>",
         _section("Timeline", f'<div class="wide">{drawing.timeline(told.compiles)}</div>{_KEY}' if timed else ""),
         _section("By architecture", _architectures(numbers.units.items())),
-        _section("Why units missed", _causes(build.causes(told.compiles))),
+        _section("Why units missed", _causes(build.summarized(build.causes(told.compiles)))),
         _section("By target or directory", _groups(build.groups(told.compiles, told.target))),
         _section("Slowest misses", _slowest(told.compiles)),
         _section("Passed through to the compiler", _table(("reason", "compiles"), numbers.passed_through.items())),

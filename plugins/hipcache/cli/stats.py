@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 from hipcache import config
-from hipcache.cli import Session, markdown, servers, stats_text
+from hipcache.cli import Session, markdown, stats_text
 from hipcache.cli.screen import Screen
 from hipcache.errors import HipcacheError, StoreError
-from hipcache.report import interval, logged, statistics
+from hipcache.report import conditions, interval, logged, statistics
 from hipcache.store import StoreSize
 from hipcache.store.opening import open_store
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, session: Session) -> int:
     settings = config.load(session.environ, strict=True)
-    found = servers.conditions_under(settings)
+    found = conditions.of_settings(settings)
     if options.stats_log and (options.since or options.zero):
         raise HipcacheError("--stats-log cannot be combined with --since or --zero", "give one of them alone")
     if options.stats_log == _SET and not settings.stats_log:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from hipcache.cache import references
 from hipcache.errors import HipcacheError
 from hipcache.inputs.basedir import Basedir
 from hipcache.inputs.keys import digest_file, make_key
@@ -26,7 +27,6 @@ from hipcache.report.history import History, Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL
 from hipcache.store.layout import ACTIONS, HISTORY, TOOLS, action_name, blob_name, digests
 from hipcache.store.local import LocalStore
-from hipcache.verify import named
 
 # The kind in the key of a unit of a link (planners/device_link.py).
 _LINK = "device link"
@@ -83,7 +83,7 @@ def by(build: Build, store: LocalStore, basedir: str, progress: Callable[[int], 
     made: dict[str, list[_Made]] = {}
     for number, (name, payload) in enumerate(_records(reader), 1):
         progress(number)
-        if named.kind_of(payload) == named.ANSWER:
+        if references.kind_of(payload) == references.ANSWER:
             kept.add(action_name(name))
         for path, digest, direct in _outputs(payload):
             place = _place(Basedir(basedir).local(path))
@@ -114,7 +114,7 @@ class _Made(NamedTuple):
 
     record: str
     digest: str
-    direct: named.DirectRecord
+    direct: references.DirectRecord
 
 
 def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
@@ -124,15 +124,15 @@ def _records(reader: LocalStore) -> Iterator[tuple[str, bytes]]:
             yield name, payload
 
 
-def _outputs(payload: bytes) -> Iterator[tuple[str, str, named.DirectRecord]]:
+def _outputs(payload: bytes) -> Iterator[tuple[str, str, references.DirectRecord]]:
     """(path, digest, record) of each output that a direct record names; none of another record."""
-    if named.kind_of(payload) == named.DIRECT:
+    if references.kind_of(payload) == references.DIRECT:
         with suppress(ValueError):
-            direct = named.direct_record(payload)
+            direct = references.direct_record(payload)
             yield from ((path, digest, direct) for path, digest in direct.outputs)
 
 
-def _used(reader: LocalStore, direct: named.DirectRecord) -> Iterator[str]:
+def _used(reader: LocalStore, direct: references.DirectRecord) -> Iterator[str]:
     for is_action, digest in direct.uses:
         if is_action:
             yield from _with_contents(reader, reader.seal.name(digest))
@@ -146,8 +146,8 @@ def _with_contents(reader: LocalStore, name: str) -> Iterator[str]:
     payload = reader.get_record(name) or b""
     yield action_name(name)
     with suppress(ValueError):
-        if named.kind_of(payload) == named.UNIT:
-            yield from map(blob_name, named.blobs(payload))
+        if references.kind_of(payload) == references.UNIT:
+            yield from map(blob_name, references.blobs(payload))
 
 
 def _of_others(reader: LocalStore, last: Record | None) -> set[str] | None:

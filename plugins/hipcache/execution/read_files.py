@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from hipcache.disk.special import absolute, is_of_kernel
 from hipcache.errors import PassThrough
+from hipcache.execution import preprocessing
 from hipcache.execution.session import Session
 from hipcache.inputs import recording
 from hipcache.inputs.observing import Observed, plain
@@ -39,6 +41,7 @@ def recorded(
         dated=front.dated,
         observed=observed,
         is_tools=session.identities.knows,
+        preprocess=partial(preprocessing.text, session, front),
     )
 
 

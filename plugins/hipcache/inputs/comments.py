@@ -24,15 +24,23 @@ _GAP = rb"[\s\0\\]*"
 _RENUMBERS = pattern(rb"(?:#|%:)" + _GAP + rb"(?:[0-9]|" + _GAP.join((rb"l", rb"i", rb"n", rb"e")) + rb")")
 # Bytes that take some milliseconds.
 _PORTION = 1 << 20
+# The end of a line without text.
+EMPTY = b"\0\0\n"
 
 
 def without_comments(content: bytes, kept: Collection[int] = ()) -> bytes | None:
     """The content with comments blanked, or None if it must be taken as it is. `kept`: lines (from 1) whose text
     follows as it stands, each with its end and with the lines that it is spliced to."""
-    found = lexer.lex(content, lexer.BARE)
-    if found.flags or _renumbers(found.bare):
+    text = blanked(content)
+    if text is None:
         return None
-    return found.bare + (_as_they_stand(_lines(content), kept) if kept else b"")
+    return text.replace(EMPTY, b"\n") + (_as_they_stand(_lines(content), kept) if kept else b"")
+
+
+def blanked(content: bytes) -> bytes | None:
+    """The same, where a line without text ends with EMPTY, and a line break in a comment has a NUL before it."""
+    found = lexer.lex(content, lexer.BARE)
+    return None if found.flags or _renumbers(found.bare) else found.bare
 
 
 def _renumbers(text: bytes) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from hipcache import shared
-from hipcache.inputs import directives, lexer, pasted, portions, shown
+from hipcache.inputs import directives, lexer, pasted, portions, preprocessed, shown
 from hipcache.native import aside
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
@@ -124,6 +124,12 @@ def _is_named(name: str, words: set[str], strings: bytes) -> bool:
 
 def _pieces(words: set[str]) -> frozenset[str]:
     return frozenset(words & pasted.PIECES)
+
+
+def assembles(text: bytes) -> bool:
+    """May inline assembly of a preprocessed text read a file?"""
+    found = preprocessed.assembly(text)
+    return found is None or scan(found).assembler_files
 
 
 def _assembles(content: bytes, words: set[str], strings: bytes) -> bool:

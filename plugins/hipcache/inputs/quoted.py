@@ -88,19 +88,19 @@ def quotes(
         path = local(file.path)
         if _LIKE_A_PLACE.search(path):
             return None
-        by_name.setdefault(_plain(path), []).append(file)
+        by_name.setdefault(plain(path), []).append(file)
     found: list[Quote] = []
     for name, lines in named.items():
-        if _plain(name) not in by_name:
+        if plain(name) not in by_name:
             return None
-        for file in by_name[_plain(name)]:
+        for file in by_name[plain(name)]:
             if file.bare:
                 digest = bare(local(file.path), file.digest, tuple(sorted(lines)))
                 found.append(Quote(file.path, tuple(sorted(lines)), digest))
     return tuple(sorted(found))
 
 
-def _plain(path: str) -> str:
+def plain(path: str) -> str:
     """Clang leaves the dot out of `./x.h` in dependency files, but not in messages."""
     while path.startswith("./"):
         path = path[2:].lstrip("/")

@@ -2,9 +2,9 @@
 
 Format of a read set (a blob of the store, shared by passes that read the same files): zlib-compressed JSON
 
-    {"files": [[path, digest, status or null, system, bare], ...], "absent": [path, ...], "present": [path, ...],
-     "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...], "links": [[path, text], ...],
-     "epoch": text}
+    {"files": [[path, digest, status or null, system, bare, code, [value, ...]], ...], "absent": [path, ...],
+     "present": [path, ...], "alike": [[path, path], ...], "besides": [[path, digest, status or null], ...],
+     "links": [[path, text], ...], "epoch": text}
 
 Paths stand as clang spells them, relative ones relative to the working directory of the compile, those below
 HIPCACHE_BASEDIR with a mark in its place.
@@ -50,13 +50,16 @@ def is_as_it_was(path: str, status: Status | None) -> bool:
 @dataclass(frozen=True)
 class ReadFile:
     """One file that a pass read. `system`: clang counts it as a system header (left out by -MMD). `bare`: digest of
-    its text without comments; empty if comments may matter, and in headers of the system."""
+    its text without comments; empty if comments may matter, and in headers of the system. `code`, `values`: digests of
+    its outline (`comments.outline`), those of values shortened; `code` is empty where `bare` is."""
 
     path: str
     digest: str
     status: Status | None
     system: bool
     bare: str
+    code: str = ""
+    values: tuple[str, ...] = ()
 
 
 class Quote(NamedTuple):
@@ -95,7 +98,7 @@ class ReadSet:
 
     def pack(self) -> bytes:
         data = {
-            "files": [[f.path, f.digest, f.status, f.system, f.bare] for f in self.files],
+            "files": [[f.path, f.digest, f.status, f.system, f.bare, f.code, f.values] for f in self.files],
             "absent": self.absent,
             "present": self.present,
             "alike": self.alike,
@@ -111,8 +114,8 @@ class ReadSet:
         try:
             data = unpack_json(packed)
             files = tuple(
-                ReadFile(path, digest, _lasting(status), system, bare)
-                for path, digest, status, system, bare in data["files"]
+                ReadFile(path, digest, _lasting(status), system, *_texts(*texts))
+                for path, digest, status, system, *texts in data["files"]
             )
             alike = tuple((path, first) for path, first in data["alike"])
             besides = tuple(OtherFile(path, digest, _lasting(status)) for path, digest, status in data["besides"])
@@ -123,6 +126,11 @@ class ReadSet:
             return cls(files, tuple(data["absent"]), tuple(data["present"]), alike, besides, links, epoch)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a read set: {error}") from error
+
+
+def _texts(bare: str, code: str = "", values: Sequence[str] = ()) -> tuple[str, str, tuple[str, ...]]:
+    """Of a read set. hipcache 1.0.0 kept no outlines."""
+    return bare, code, tuple(values)
 
 
 def _lasting(status: Sequence[int] | None) -> Status | None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from hipcache.disk import changed
-from hipcache.inputs import includes, observing, pasted
+from hipcache.inputs import includes, observing, outline, pasted, preprocessed
 from hipcache.inputs.includes import Scan
 from hipcache.inputs.observing import Observed
 from hipcache.inputs.readset import OtherFile, ReadFile, ReadSet, Status, alike
@@ -34,6 +34,7 @@ def record(
     dated: bool,
     observed: Observed | None = None,
     is_tools: Callable[[str], bool] = lambda _: False,
+    preprocess: Callable[[frozenset[str]], bytes | None] = lambda _: None,
 ) -> ReadSet:
     """The read set of a pass that began at `started` (wall clock, seconds).
 
@@ -42,22 +43,29 @@ def record(
 
     `read`: the files that it read, the source first; `user`: those that are no system headers (None: not
     known, all count as such); `first`: names of -include; `macros`: the values of -D and -U, after which no text can
-    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH.
+    have the builtin macro of that name back; `dated`: the date is given by SOURCE_DATE_EPOCH; `preprocess`: gives the
+    preprocessed text with marks for those macros (`preprocessing.text`).
     Raises Untraceable if the result must not be kept.
     """
     began = changed.limit(started)
     clocks = frozenset(pasted.TIMES).difference(_DEFINED_NAME.split(macro)[0] for macro in macros)
     dates = clocks & {"__DATE__", "__TIME__"} if dated else frozenset()
     clocks -= dates
-    given: set[str] = set()
-    for macro in macros:
-        scan = includes.scan_macro(macro)
-        _refuse(f"-D {macro}", scan, clocks, observed=observed is not None)
-        given |= scan.pieces
+    given = {piece for macro in macros for piece in includes.scan_macro(macro).pieces}
     looked = _read(files, read, search, began)
     scans = {path: scan for path, (_, _, scan) in looked.items()}
-    for path, scan in scans.items():
-        _refuse(path, scan, clocks, observed=observed is not None)
+    texts = {**{f"-D {macro}": includes.scan_macro(macro) for macro in macros}, **scans}
+    dated_by = any(_clocks(scan) & clocks for scan in texts.values())
+    dated_by = dated_by or bool(_put_together(scans.values(), given, sorted(clocks)))
+    assembles = any(scan.assembler_files for scan in texts.values())
+    text = preprocess(clocks if dated_by else frozenset()) if dated_by or assembles else None
+    if text is not None:
+        if any(files.status(path) != status for path, (status, _, _) in looked.items()):
+            raise Untraceable("its files changed while hipcache read them")
+        clocks = clocks if preprocessed.is_expanded(text) else frozenset()
+        assembles = assembles and includes.assembles(text)
+    for path, scan in texts.items():
+        _refuse(path, scan, clocks, observed=observed is not None, assembles=assembles)
     questions = () if observed else pasted.QUESTIONS
     name = _put_together(scans.values(), given, (*questions, *sorted(clocks)))
     if name:
@@ -72,9 +80,10 @@ def record(
         # A header of the system is not edited.
         try:
             bare = "" if as_they_stand or path.startswith(search.system) else files.bare(path, digest)
+            told = outline.digests(files, path, digest) if bare else ("", ())
         except OSError as error:
             raise Untraceable(f"'{path}' cannot be read again: {error.strerror}") from error
-        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare))
+        found.append(ReadFile(files.basedir.portable(path), digest, files.lasting(status), system, bare, *told))
     besides: list[OtherFile] = []
     if observed:
         looked_for = _observed(files, observed, scans, is_tools, began)
@@ -182,7 +191,7 @@ def _put_together(scans: Collection[Scan], given: set[str], names: Sequence[str]
     return pasted.composed(given.union(*(scan.pieces for scan in scans)), names)
 
 
-def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool) -> None:
+def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool, assembles: bool) -> None:
     times = _clocks(scan) & clocks
     if times:
         raise Untraceable(f"'{path}' uses {min(times)}")
@@ -194,5 +203,5 @@ def _refuse(path: str, scan: Scan, clocks: frozenset[str], *, observed: bool) ->
         raise Unobserved(f"'{path}' has an #include whose name is a macro")
     if scan.unclear and not observed:
         raise Unobserved(f"'{path}' {scan.unclear}")
-    if scan.assembler_files:
+    if scan.assembler_files and assembles:
         raise Untraceable(f"'{path}' has inline assembly that reads a file")

@@ -38,7 +38,7 @@ class Unobserved(Untraceable):
 class Files:
     """The files of one compile: each is looked at once, whichever pass read it. `cwd`: where relative paths begin;
     `now`: the wall clock in seconds. Paths below `basedir` stand in read sets without it. `scans`: what earlier
-    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH."""
+    compiles found in files; `racy`: see `Engine`; `epoch`: SOURCE_DATE_EPOCH; `outlines`: see there, by digest."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Files:
         self._digests: dict[str, tuple[Status, str]] = {}
         self._read: dict[str, tuple[Status, str, Scan]] = {}
         self._bare: dict[tuple[str, str], str] = {}
+        self.outlines: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._checked: dict[tuple[str, bool, tuple[Quote, ...]], str] = {}
         self._named: dict[str, Status] = {}
         self._identities: dict[str, object] = {}

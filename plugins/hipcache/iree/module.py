@@ -5,6 +5,11 @@ bytes), as it stands or as the member `module.fb` of a zip file without compress
 constants (`rodata`): field 2 of each is its content, or fields 3 and 4 are where it lies behind the FlatBuffer, counted
 from the next multiple of 64, and its size. The names of devices and formats are among them; an executable tells what it
 is by its first bytes: `HIP1`, `AMD1`, or those of an ELF file. The message for a device that is missing has its target.
+
+A FlatBuffer (flatbuffers.dev, "internals") has tables, vectors and texts by the numbers of their fields. All numbers
+are little-endian. A table begins with the distance (4 bytes, signed) to its list of offsets: bytes of that list and of
+the table (2 each), then 2 bytes for each field, 0 if it is not there. A vector is reached by 4 bytes (distance), and
+begins with its length (4 bytes).
 """
 
 from __future__ import annotations
@@ -16,8 +21,6 @@ import zlib
 from pathlib import Path
 
 from hipcache.errors import HipcacheError
-from hipcache.iree import flatbuffer
-from hipcache.iree.flatbuffer import Malformed
 from hipcache.patterns import pattern
 from hipcache.values import dataclass
 
@@ -71,13 +74,13 @@ def read(path: str) -> Module:
 def parse(path: str, raw: bytes) -> Module:
     """Raises Malformed, BadModule."""
     start = _start(path, raw)
-    size = flatbuffer.unpack(raw, start, "I")
+    size = _unpack(raw, start, "I")
     end = start + 4 + size
     if end > len(raw):
         raise Malformed(f"{len(raw)} bytes, and its code alone goes to {end}")
     data = raw[start + 4 : end]
     behind = end + -end % _ALIGNMENT
-    contents = [_content(raw, behind, one) for one in flatbuffer.root(data, b"IREE").tables(_RODATA)]
+    contents = [_content(raw, behind, one) for one in _root(data, b"IREE").tables(_RODATA)]
     executables = [one for one in contents if one[:4] in CONTAINERS or one.startswith(_ELF)]
     devices = _DEVICE.findall(data) or [one for one in contents if one in _KNOWN_DEVICES]
     formats = [one for one in contents if len(one) < 100 and _FORMAT.match(one)]
@@ -104,10 +107,10 @@ def _start(path: str, raw: bytes) -> int:
         ) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
         raise Malformed(str(error)) from error
-    return begin + 30 + flatbuffer.unpack(raw, begin + 26, "H") + flatbuffer.unpack(raw, begin + 28, "H")
+    return begin + 30 + _unpack(raw, begin + 26, "H") + _unpack(raw, begin + 28, "H")
 
 
-def _content(raw: bytes, behind: int, segment: flatbuffer.Table) -> bytes:
+def _content(raw: bytes, behind: int, segment: _Table) -> bytes:
     embedded = segment.content(_EMBEDDED)
     if embedded is not None:
         return embedded.removesuffix(b"\0")
@@ -127,3 +130,63 @@ def _containers(executables: list[bytes]) -> tuple[str, ...]:
 
 def _names(found: list[bytes]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.decode("utf-8", "replace") for one in found))
+
+
+class Malformed(ValueError):
+    """The bytes to be read lie outside."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    data: bytes
+    at: int
+
+    def number(self, field: int, kind: str = "I") -> int:
+        """0 if it is not there, as FlatBuffers have it. `kind`: of `struct`."""
+        place = self._place(field)
+        return _unpack(self.data, place, kind) if place else 0
+
+    def content(self, field: int) -> bytes | None:
+        """The content of a vector of bytes, or of a text."""
+        place = self._place(field)
+        if not place:
+            return None
+        begin, size = _vector(self.data, place)
+        if begin + size > len(self.data):
+            raise Malformed("a vector goes beyond the end")
+        return self.data[begin : begin + size]
+
+    def tables(self, field: int) -> list[_Table]:
+        place = self._place(field)
+        if not place:
+            return []
+        begin, count = _vector(self.data, place)
+        if begin + 4 * count > len(self.data):
+            raise Malformed("a vector goes beyond the end")
+        places = range(begin, begin + 4 * count, 4)
+        return [_Table(self.data, one + _unpack(self.data, one, "I")) for one in places]
+
+    def _place(self, field: int) -> int:
+        fields = self.at - _unpack(self.data, self.at, "i")
+        if _unpack(self.data, fields, "H") < 4 + 2 * (field + 1):
+            return 0
+        offset = _unpack(self.data, fields + 4 + 2 * field, "H")
+        return self.at + offset if offset else 0
+
+
+def _root(data: bytes, identifier: bytes) -> _Table:
+    if data[4:8] != identifier:
+        raise Malformed(f"it has no identifier '{identifier.decode()}'")
+    return _Table(data, _unpack(data, 0, "I"))
+
+
+def _unpack(data: bytes, at: int, kind: str) -> int:
+    if not 0 <= at <= len(data) - struct.calcsize(f"<{kind}"):
+        raise Malformed("an offset leads outside")
+    found: int = struct.unpack_from(f"<{kind}", data, at)[0]
+    return found
+
+
+def _vector(data: bytes, place: int) -> tuple[int, int]:
+    begin = place + _unpack(data, place, "I")
+    return begin + 4, _unpack(data, begin, "I")

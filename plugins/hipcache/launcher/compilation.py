@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hipcache import config as settings
+from hipcache import features
 from hipcache.engine import Engine
 from hipcache.engine.opening import open_engine
-from hipcache.errors import HipcacheError
+from hipcache.errors import CompilerFails, HipcacheError
 from hipcache.launcher import fallback
 from hipcache.launcher.call import Call
 from hipcache.launcher.ending import Interrupted, become, become_again, die, take_signals
@@ -109,15 +110,14 @@ def _verify(engine: Engine, commands: tuple[Command, ...], done: Sequence[Compil
 
 def _compare(engine: Engine, commands: tuple[Command, ...], call: Call) -> int:
     """Compare what was served with what the compiler makes. The outputs are there, whatever happens here."""
-    from hipcache.verify import delivered
-
     try:
         take_signals()
-        delivered.compare(engine, commands, call.argv, call.cwd, call.config)
+        for check in features.modules("HIT_CHECK"):
+            check.compare(engine, commands, call.argv, call.cwd, call.config)
     except Interrupted as interrupted:
         engine.runner.kill()
         die(interrupted.number)
-    except delivered.CompilerFails:
+    except CompilerFails:
         print("hipcache: the store has an object for this command, but the compiler fails:", file=sys.stderr)
         become(call.argv)
     except Exception as error:

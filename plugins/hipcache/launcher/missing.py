@@ -9,26 +9,25 @@ import os
 from collections.abc import Iterator
 
 from hipcache.errors import nearest
+from hipcache.loop import kinds
 from hipcache.patterns import pattern
 
-# By the name of IREE's own package: an index need not have hipcache.
-IREE = "pip install iree-base-compiler (in the source directory of hipcache: pip install '.[iree]')"
 _COMPILERS = pattern(r"((amd)?clang\+\+|hipcc|clang)(-[0-9.]+)?")
 _SETTING = pattern(r"\w+=")
-_IREE_COMPILE = "iree-compile"
 _DOCTOR = "'hipcache doctor' lists the compilers it finds"
 
 
 def hint(word: str, path: str = "") -> str:
     """The advice for `word`, a name or a path at which no program is found. `path`: the variable PATH."""
     name = os.path.basename(word)
-    if name == _IREE_COMPILE:
-        return f"{'put its directory on PATH' if name == word else 'correct the path'}, or install IREE: {IREE}"
+    others = {kind.program: kind.install for kind in kinds.of_features()}
+    if name in others:
+        return f"{'put its directory on PATH' if name == word else 'correct the path'}, or {others[name]}"
     if _SETTING.match(word):
         return f"put it before hipcache: {word} hipcache COMPILER ..."
     if name != word:
         return f"correct the path; {_DOCTOR}"
-    near = nearest(word, dict.fromkeys((*_compilers(path), _IREE_COMPILE)), 0.7)
+    near = nearest(word, dict.fromkeys((*_compilers(path), *others)), 0.7)
     if near:
         return f"did you mean the compiler '{near}'?"
     return f"correct the name or PATH; {_DOCTOR}, and 'hipcache --help' the subcommands"

@@ -24,7 +24,8 @@ from hipcache.values import dataclass
 
 @dataclass(frozen=True)
 class World:
-    """`executors` by the type of the work; `begin` a turn in this thread, `stop` what runs for those behind one."""
+    """`executors` by the type of the work; `begin` a turn in this thread, `stop` what runs for those behind one.
+    `adopt`: take over the result of a pass before an edit that changes nothing in it."""
 
     cache: ResultCache
     contents: ContentStore
@@ -32,6 +33,7 @@ class World:
     executors: Mapping[type, Executor]
     begin: Callable[[int], None]
     stop: Callable[[int], None]
+    adopt: Callable[[Bound], bool] = lambda _: False
 
     def run(self, bound: Bound, inputs: Contents) -> Ran:
         return self.executors[type(bound.action.work)].run(bound, inputs)
@@ -83,6 +85,8 @@ def _make(bound: Bound, inputs: Contents, world: World, pending: Pending) -> End
     with ExitStack() as key:
         key.enter_context(world.flight.alone(bound.key.digest))
         (end,) = _look_up([bound], world)
+        if end.missing and bound.action.policy.cache is Cache.MANIFEST and world.adopt(bound):
+            (end,) = _look_up([bound], world)
         if not end.missing:
             return end
         ran = world.run(end.bound, inputs)

@@ -1,15 +1,17 @@
 """The kinds of commands: how each is parsed, and which planner makes its graph.
 
-A kind is a line here, and a module of the same name in `planners` with a function `plan`. Modules are imported on
-demand, because the launcher starts one process per command.
+A kind is a line here, or of a feature's door, and a module with a function `plan`. Modules are imported on demand,
+because the launcher starts one process per command.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from hipcache import features
 from hipcache.config import Config
 from hipcache.planning import tools
 from hipcache.planning.command import Command, parse_each
@@ -22,33 +24,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """`claims`: is a command of this kind? `program`: instead, is this program's command (which `planning/NAME`
-    parses)? `script`: may a script in the compiler's place start the compiler? Otherwise the planner refuses
-    scripts."""
+    """`module`: the planner's; `claims`: is a command of this kind? `script`: may a script in the compiler's place
+    start the compiler? Otherwise the planner refuses scripts.
 
-    name: str
+    A kind of a feature is all that has to do with one program, by its name: `parser`: the module whose `read` parses
+    its command, as `read` below; `install`: how to get the program, in words."""
+
+    module: str
     claims: Callable[[Command], bool] = lambda command: True
-    program: Callable[[str], bool] | None = None
     script: bool = False
+    program: str = ""
+    parser: str = ""
+    install: str = ""
 
     @property
     def planner(self) -> Planner:
-        planner: Planner = import_module(f"hipcache.planners.{self.name}").plan
+        planner: Planner = import_module(self.module).plan
         return planner
 
 
 # A command is of the first kind that claims it.
 KINDS = (
-    Kind("iree", program=tools.is_iree_compile),
-    Kind("program", lambda command: command.makes_program),
-    Kind("link", lambda command: command.links),
-    Kind("assembler", lambda command: command.assembles),
-    Kind("object", script=True),
+    Kind("hipcache.planners.program", lambda command: command.makes_program),
+    Kind("hipcache.planners.link", lambda command: command.links),
+    Kind("hipcache.planners.assembler", lambda command: command.assembles),
+    Kind("hipcache.planners.object", script=True),
 )
 
 
 def of(command: Command) -> Kind:
-    return next(kind for kind in KINDS if (kind.program(command.compiler) if kind.program else kind.claims(command)))
+    return of_program(command.compiler) or next(kind for kind in KINDS if kind.claims(command))
+
+
+def of_features() -> list[Kind]:
+    return [kind for kinds in features.added("kinds") for kind in kinds()]
+
+
+def of_program(program: str) -> Kind | None:
+    """The feature's kind for that program's commands."""
+    if tools.is_clang(program):
+        return None
+    return next((kind for kind in of_features() if kind.program == os.path.basename(program)), None)
 
 
 def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Config) -> tuple[Command, ...]:
@@ -60,10 +76,10 @@ def read(argv: tuple[str, ...], cwd: str, environ: Mapping[str, str], config: Co
 
         wrapper.check(words, environ)
         return ()
-    for kind in KINDS:
-        if kind.program and kind.program(words[0]):
-            found: tuple[Command, ...] = import_module(f"hipcache.planning.{kind.name}").read(words, cwd, argv, config)
-            return found
+    kind = of_program(words[0])
+    if kind:
+        found: tuple[Command, ...] = import_module(kind.parser).read(words, cwd, argv, config)
+        return found
     return parse_each(words, cwd, environ, typed=argv)
 
 

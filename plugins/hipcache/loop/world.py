@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from hipcache.cache import Caches
+from hipcache import features
+from hipcache.cache import Caches, ResultCache
 from hipcache.cache.content import ContentCache
 from hipcache.cache.manifest import ManifestCache
-from hipcache.cache.observed import ObservedCache
 from hipcache.execution import Executor, InProcess
 from hipcache.execution.session import Session
 from hipcache.loop.build import World
-from hipcache.model import Pass, Process, Trace
+from hipcache.model import Bound, Cache, Pass, Process
 from hipcache.storage import LocalFlight
 
 
@@ -36,27 +36,46 @@ class Executors(dict[type, Executor]):
 
             return ObservedPass(self._session)
         if kind is Process:
-            from hipcache.execution import processes
+            from hipcache.execution.local import LocalProcess
 
-            return processes.executor(self._session)
+            local, executions = LocalProcess(self._session), self._session.engine.executions
+            if executions:
+                for executor in features.added("executor"):
+                    found: Executor = executor(self._session, local, executions())
+                    return found
+            return local
         return InProcess()
+
+
+class ResultCaches(dict[Cache, ResultCache]):
+    """A feature's is imported when the first action asks for it."""
+
+    def __init__(self, session: Session, content: ContentCache, manifest: ManifestCache) -> None:
+        super().__init__({Cache.NEVER: content, Cache.CONTENT: content, Cache.MANIFEST: manifest})
+        self._session, self._content = session, content
+
+    def __missing__(self, policy: Cache) -> ResultCache:
+        self[policy] = next(features.modules_for("CACHES", policy.value)).result_cache(self._session, self._content)
+        return self[policy]
 
 
 def world_of(session: Session) -> World:
     shelf = session.shelves.shelf
     content = ContentCache(shelf)
-    observed = ObservedCache(content, partial(_differs, session))
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
-    caches = session.shelves.shared(Caches(content, passes, observed))
+    caches: ResultCache = Caches(ResultCaches(session, content, passes))
+    if session.engine.remote and not session.engine.recache:
+        for shared_cache in features.added("shared_cache"):
+            caches = shared_cache(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
-    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop)
+    return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
 
 
-def _differs(session: Session, trace: Trace) -> str:
-    """Why the trace no longer holds, in words; empty if it holds."""
-    if trace.directory and trace.directory != session.command.cwd:
-        return f"the output names the directory that it was made in, '{trace.directory}'"
-    reads = session.shelves.reads.get(trace.reads)
-    if reads is None:
-        return "the store no longer has the list of files that it read"
-    return session.files.differs(trace.reads, reads, exact=True)
+def _adopt(session: Session, bound: Bound) -> bool:
+    """See `Edits.adopt`."""
+    from hipcache.cache.edits import Edits
+    from hipcache.execution import preprocessing
+
+    shelves, clock = session.shelves, session.engine.clock
+    ask = partial(preprocessing.text, session)
+    return Edits(shelves.shelf, shelves.reads, session.files, ask, clock).adopt(bound)

@@ -1,5 +1,5 @@
 /* Asks the storage helper for a whole compile that the local store does not have, and starts the helper if there is
- * none. What is said: helper/asks.py; what a helper is: helper/process.py.
+ * none. What is said: remote/helper/question.py; what a helper is: remote/helper/process.py.
  *
  * Where its socket is follows from all settings, which only the engine reads. This program asks at a door: a socket whose
  * name is the digest of what decides about them here, the variables below and the states of config files. Whoever
@@ -28,7 +28,7 @@
 
 enum {
     PATIENCE = 2000,   /* milliseconds for an answer, or for a sign of life */
-    LONGEST = 20000,   /* for what a whole build needs (cli/prefetch.py: SECONDS) */
+    LONGEST = 20000,   /* for what a whole build needs (remote/prefetch.py: SECONDS) */
     AGAIN = 60,        /* seconds after which a helper that did not come up is started again */
     BACKLOG = 512,
     MOST_VARIABLES = 256,
@@ -167,7 +167,7 @@ static bool open_door(int directory, const char *name, const char *path, void (*
     return opened;
 }
 
-/* The question as helper/asks.py reads it. */
+/* The question as remote/helper/question.py reads it. */
 static bool write_question(const request *asked, const char *kind, bytes *text) {
     bytes rest = {0};
     char head[64];
@@ -237,7 +237,7 @@ static bool is_down(const request *asked) {
 static char ask(const request *asked, const char *kind, bytes config, int64_t patience,
                 void (*start_engine)(char **words), bytes *text) {
     char name[64], path[PATH_MAX], said = 'n';
-    bytes question = {0};
+    bytes message = {0};
     if (is_down(asked) || !name_door(asked, config, name) || !runtime_place(path, name, ""))
         return said;
     char *const last = (char *)base_name(path);
@@ -250,12 +250,12 @@ static char ask(const request *asked, const char *kind, bytes config, int64_t pa
     int fd = connect_to(directory, name);
     if (fd < 0 && (errno == ENOENT || errno == ECONNREFUSED) && open_door(directory, name, path, start_engine))
         fd = connect_to(directory, name);
-    if (fd >= 0 && write_question(asked, kind, &question) && send_all(fd, &question, end)) {
+    if (fd >= 0 && write_question(asked, kind, &message) && send_all(fd, &message, end)) {
         said = answer_of(fd, end, text);
         if (said == 0)
             unlinkat(directory, name, 0);
     }
-    release(&question);
+    release(&message);
     if (fd >= 0)
         close(fd);
     close(directory);
@@ -269,9 +269,9 @@ bool helper_ask(const request *asked, bytes config, void (*start_engine)(char **
 ahead helper_fetch_ahead(const request *asked, const char *file, bytes config,
                          void (*start_engine)(char **words), bytes *text) {
     char *words[] = {(char *)file, NULL};
-    request question = *asked;
-    question.argv = words;
-    switch (ask(&question, "ahead", config, LONGEST, start_engine, text)) {
+    request listed = *asked;
+    listed.argv = words;
+    switch (ask(&listed, "ahead", config, LONGEST, start_engine, text)) {
     case 'y':
         return text->failed ? AHEAD_ENGINE : AHEAD_DONE;
     case '\n':

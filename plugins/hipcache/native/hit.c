@@ -114,15 +114,15 @@ static bool path_of(delivery *one, bytes part) {
 }
 
 static bool take_output(bytes *rest, delivery *one) {
-    bytes kind, size, path;
-    if (!take(rest, 1, &kind) || !take(rest, DIGEST_BYTES, &one->blob) || !take(rest, SIZE_BYTES, &size) ||
+    bytes mode, size, path;
+    if (!take(rest, 1, &mode) || !take(rest, DIGEST_BYTES, &one->blob) || !take(rest, SIZE_BYTES, &size) ||
         !take_string(rest, &path))
         return false;
     one->size = 0;
     for (int i = SIZE_BYTES; i--;)
         one->size = one->size << 8 | size.at[i];
-    one->executable = kind.at[0] == 'x';
-    return (one->executable || kind.at[0] == '-') && path_of(one, path);
+    one->executable = mode.at[0] == 'x';
+    return (one->executable || mode.at[0] == '-') && path_of(one, path);
 }
 
 static bool take_rule(bytes *rest, delivery *one) {

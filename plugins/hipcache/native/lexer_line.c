@@ -104,17 +104,35 @@ void lex_token(lexer *l) {
         l->place = DIRECTIVE;
 }
 
+/* Has the line that ends here nothing but blanks and comments? (A line break in a comment is NUL and newline.) */
+static bool is_empty(lexer *l) {
+    const uint8_t *text = l->out->bare.at, *end = text + l->out->bare.size;
+    const uint8_t *at = end;
+    while (at - text > 1 && at[-1] == '\n' && at[-2] == 0 && (at - text == 2 || at[-3] != 0))
+        at -= 2;
+    looked(l, at, end);
+    if (at == text)
+        return true;
+    if (at[-1] != '\n')
+        return false;
+    while (--at > text && at[-1] == '\r')
+        ;
+    return at == text || at[-1] != '\\'; /* a splice is text */
+}
+
 void lex_newline(lexer *l) {
     const uint8_t *blanks = l->at;
     if (l->asked & LEXER_BARE) {
         while (blanks > l->copied && (blanks[-1] == ' ' || blanks[-1] == '\t' || blanks[-1] == '\r'))
             blanks--;
         looked(l, blanks, l->at);
-        if (blanks < l->at || blanks == l->copied) {
+        if (blanks < l->at || blanks == l->copied || l->place == BEGIN) {
             lex_copy_until(l, blanks);
             lex_trim(l);
             l->copied = l->at;
         }
+        if (l->place == BEGIN && is_empty(l))
+            lex_add(l, &l->out->bare, "\0", 2);
     }
     l->at++;
     lex_end_of_line(l);

@@ -168,7 +168,7 @@ __attribute__((noinline)) static pid_t begin(start *begun) {
  * `seen` is the list, the caller's to free. Returns why there is none (see above), or -errno where it did not start.
  *
  * The thread that calls is held by vfork until the program begins, so the observer is another one. */
-int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environ,
+int hipcache_observe(observing *one, const char *program, char *const *argv, char *const *environment,
                      const char *directory, const int streams[3], bytes *seen, int *status, int64_t *used) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
@@ -178,7 +178,7 @@ int hipcache_observe(observing *one, const char *program, char *const *argv, cha
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the other threads' affair */
     const int here = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     observer observes = {sockets[0], here, seen, -1, false, OBSERVED};
-    start begun = {program, directory, argv, environ, streams, sockets[1], getpid(), &before, 0, 0};
+    start begun = {program, directory, argv, environment, streams, sockets[1], getpid(), &before, 0, 0};
     pthread_t thread;
     int result = NO_THREAD;
     if (here >= 0 && pthread_create(&thread, NULL, observer_run, &observes) == 0) {

@@ -236,18 +236,18 @@ static bool is_compared(bytes ignored, const char *variable, const char *directo
 }
 
 static bool add_variables(bytes *state, bytes ignored, const request *asked, const char *base) {
-    char *const *environ = asked->environ;
+    char *const *environment = asked->environ;
     const char *few[128];
     size_t count = 0, kept = 0;
     bool clear = true;
-    while (environ[count])
+    while (environment[count])
         count++;
     const char **variables = count <= sizeof few / sizeof *few ? few : calloc(count, sizeof *variables);
     if (!variables)
         return false;
     for (size_t i = 0; i < count; i++)
-        if (is_compared(ignored, environ[i], asked->directory))
-            variables[kept++] = environ[i];
+        if (is_compared(ignored, environment[i], asked->directory))
+            variables[kept++] = environment[i];
     qsort(variables, kept, sizeof *variables, by_text);
     for (size_t i = 0; i < kept; i++)
         if (base)

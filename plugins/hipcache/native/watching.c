@@ -172,9 +172,9 @@ static bool watch_way(watching *self, char kind, const char *path) {
         }
         const bool up = size == 2 && memcmp(step, "..", 2) == 0;
         if (up || (size == 1 && step[0] == '.')) {
-            char *slash = strrchr(here, '/');
+            char *const end = strrchr(here, '/');
             if (up)
-                slash[slash == here] = 0;
+                end[end == here] = 0;
             memmove(rest, after, strlen(after) + 1);
             if (!(watched = watch(self, here, true)))
                 return false;
@@ -212,7 +212,6 @@ static bool watch_way(watching *self, char kind, const char *path) {
 }
 
 static bool watch_text(void *context, const uint8_t *text, size_t size) {
-    enum { GUARD_DIGITS = 32 };
     const size_t before = text[0] == 'd' ? 1 + GUARD_DIGITS : 1;
     return size > before && strlen((const char *)text) == size &&
            watch_way(context, (char)text[0], (const char *)text + before);

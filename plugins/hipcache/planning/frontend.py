@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
-from hipcache.inputs.keys import Key
+from hipcache.inputs import preprocessed
+from hipcache.inputs.keys import Key, make_key
 from hipcache.inputs.search import SearchPath
 from hipcache.patterns import pattern
-from hipcache.planning import auxiliary, cc1
+from hipcache.planning import auxiliary, cc1, spelling
 from hipcache.planning.cc1 import Option, Role
 from hipcache.planning.jobs import Cc1Job
 from hipcache.values import dataclass
 
 # Options that change with every run of a pass.
 REPLACED = {Role.OUTPUT, Role.DEPENDENCIES, Role.DEPENDENCY_STYLE}
+# Options that the preprocessor has no use for.
+_OF_COMPILATION = {*REPLACED, Role.AUXILIARY, Role.BITCODE, Role.GPUBINARY}
 # Warnings about comments or about the end of a file, beyond those that `comments.py` steers clear of. (All flags of
 # clang 15 and 19 were tried on texts that differ in comments, blanks and the last line's end.) With `-Werror=` too.
 _ABOUT_COMMENTS = (
@@ -132,6 +136,23 @@ class FrontEnd:
     def macros(self) -> list[str]:
         return [option.value for option in self.job.options if option.role is Role.MACRO]
 
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The plain macros that options give a value, as in the key."""
+        return tuple(value for name, value in self.key.inputs if name == "option" and preprocessed.name_of(value))
+
+    @cached_property
+    def loose(self) -> str:
+        """The key without these values, and without the CUID, which counts them."""
+        return make_key(f"{self.key.kind} with other macros", map(_loosened, self.key.inputs)).digest
+
+    def revalued(self, values: Collection[str]) -> frozenset[str] | None:
+        """Those that have other values than these, which were given to macros of the same names; None if one of them
+        is given more than one: the compiler may have something to say about that."""
+        names = [preprocessed.name_of(value) for value in self.values]
+        others = [name for name, value, old in zip(names, self.values, values, strict=True) if value != old]
+        return None if any(names.count(name) > 1 for name in others) else frozenset(others)
+
     @property
     def included(self) -> list[str]:
         """The files that -include names."""
@@ -174,6 +195,34 @@ class FrontEnd:
             else:
                 words += option.text
         return words
+
+    def preprocessor(self, marked: Collection[str]) -> list[str]:
+        """The command that prints the preprocessed text, with a mark for each of those macros: of an option, in its
+        place, or a builtin one."""
+        words = [self.job.program, "-cc1"]
+        builtin = set(marked)
+        for option in self.job.options:
+            name = preprocessed.name_of(" ".join(option.text))
+            if option.role in _OF_COMPILATION or option.text == ("-cc1",):
+                continue
+            if name in marked:
+                words += ["-D", f"{name}={preprocessed.mark(name)}"]
+                builtin.discard(name)
+            else:
+                words += ["-E"] if option.role is Role.EMIT else option.text
+        words += [f"-D{name}={preprocessed.mark(name)}" for name in sorted(builtin)]
+        return [*words, "-Wno-builtin-macro-redefined", "-o", "-"]
+
+    @cached_property
+    def numbers_lines(self) -> bool:
+        """May an option put the numbers of lines into its output, whatever the text is?"""
+        return self.comments_matter or not spelling.shows_no_place(self.job)
+
+
+def _loosened(part: tuple[str, str]) -> tuple[str, str]:
+    name, value = part
+    macro = preprocessed.name_of(value) if name == "option" else ""
+    return name, f"macro {macro}" if macro else "CUID" if value.startswith("-cuid=") else value
 
 
 def auxiliary_file(output: Path, option: Option) -> Path:

@@ -143,7 +143,7 @@ def _above(path: str) -> Iterator[str]:
 def of(job: Cc1Job, cwd: str) -> Spelling | None:
     """The spelling; None if the output may show a path that no text names, or a directory is spelled in no clear
     way."""
-    if job.emits != "-emit-obj" or not job.value(Role.CUID) or not all(map(_is_without_paths, job.options)):
+    if not shows_no_place(job):
         return None
     source = job.value(Role.INPUT)
     named = [os.path.dirname(source)]
@@ -167,6 +167,11 @@ def of(job: Cc1Job, cwd: str) -> Spelling | None:
     if _DOTS.match(source) or source.startswith("-"):
         return None
     return Spelling((whole, source), tuple(directories), tuple(bare))
+
+
+def shows_no_place(job: Cc1Job) -> bool:
+    """Do its options put no path and no line of a file into the output?"""
+    return job.emits == "-emit-obj" and bool(job.value(Role.CUID)) and all(map(_is_without_paths, job.options))
 
 
 def _is_without_paths(option: Option) -> bool:

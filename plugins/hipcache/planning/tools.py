@@ -37,10 +37,6 @@ def without_version(name: str) -> str:
     return base if _is_version(f"-{version}") else name
 
 
-def is_iree_compile(program: str) -> bool:
-    return _name(program) == "iree-compile"
-
-
 def which(program: str, cwd: str, environ: Mapping[str, str]) -> str:
     """Its path, as exec would find it; empty if it finds none."""
     if "/" in program:

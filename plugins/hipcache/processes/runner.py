@@ -21,6 +21,7 @@ from hipcache.values import dataclass
 
 #: A standard input that ends at once, and an output that goes into the answer.
 NO_STDIN, PIPE = subprocess.DEVNULL, subprocess.PIPE
+_HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,34 @@ def start_detached(argv: Sequence[str], *, env: Mapping[str, str], keep: Sequenc
             start_new_session=True,
         )
     process.returncode = 0  # it is nobody's to wait for
+
+
+def run_in_foreground(argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Run a command on our own standard streams; its exit status, as a shell gives it (128 + signal).
+
+    SIGINT and SIGQUIT of the terminal reach the command, too, so that it ends in its own way; SIGTERM and SIGHUP are
+    handed on. Raises OSError if it cannot be started.
+    """
+    came: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
+
+    def hand_on(number: int, _: object) -> None:
+        if process is None:
+            came.append(number)
+        elif number in _HANDED_ON:
+            process.send_signal(number)
+
+    # Functions, and never SIG_IGN, which the command would inherit.
+    own = {number: signal.signal(number, hand_on) for number in (*_HANDED_ON, signal.SIGINT, signal.SIGQUIT)}
+    try:
+        process = subprocess.Popen(argv, env=env)
+        for number in came:
+            process.send_signal(number)
+        status = process.wait()
+    finally:
+        for number, handler in own.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status
 
 
 class Killed(Exception):

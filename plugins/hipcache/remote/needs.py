@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
+from hipcache import features
+from hipcache.config import Config
 from hipcache.errors import ConfigError
-from hipcache.remote import workers
-from hipcache.remote.address import parse
 
 _BY_NAME = ("http", "s3:", "gs:", "az:")
 # By the names of the packages: an index need not have hipcache, or not this version of it.
@@ -31,14 +31,15 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def files(more: Iterable[str], remotes: Iterable[str], executors: Iterable[str]) -> list[tuple[str, int, int, int]]:
+def files(config: Config) -> list[tuple[str, int, int, int]]:
     """The state of the files that a helper reads once, at its start: path, inode, size, nanoseconds. With another state
     it is another helper."""
-    named = list(more)
-    for read, texts in ((parse, remotes), (lambda text: workers.parse(text).address, executors)):
-        for text in texts:
-            with suppress(ConfigError):
-                named += read(text).files.values()
+    named = [str(config.key or "")]
+    for setting, texts in (("remote", config.remote), ("executor", config.executor)):
+        for addresses in features.modules_for("ADDRESSES", setting) if texts else ():
+            for text in texts:
+                with suppress(ConfigError):
+                    named += addresses.parse(text).files.values()
     found = []
     for path in filter(None, named):
         with suppress(OSError):

@@ -25,7 +25,7 @@ def place_of(config: Config, environ: Mapping[str, str]) -> str:
     made_from = (
         *(hipcache.__version__, config.dir, config.max_size, config.umask, config.key, config.namespace),
         *(config.remote, config.executor),
-        needs.files([str(config.key or "")], config.remote, config.executor),
+        needs.files(config),
     )
     return f"{directory}/remote-{digest_bytes(repr((*made_from, named)).encode())[:16]}"
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+from hipcache.report.causes import MORE_FILES, is_file, rank
 from hipcache.report.history import Record
 from hipcache.report.outcome import HIT, MISS, PARTIAL, UnitOutcome
 from hipcache.report.stats_log import Compile
 from hipcache.report.targets import by_place
-from hipcache.values import dataclass
+from hipcache.values import dataclass, replace
 
 # A cause that goes on differently for each object: what stands before this is the cause.
 _DETAIL = "; "
+_MOST_FILES = 3
 # Seconds that the times in a log are rounded to.
 _CLOCK = 1e-5
 
@@ -70,17 +72,37 @@ def groups(compiles: Iterable[Compile], name: Callable[[str], str] = by_place) -
 
 
 def causes(compiles: Iterable[Compile]) -> list[Cause]:
-    """Those of the most units first. A unit with several causes counts for each of them."""
+    """By what can be done about them, then those of the most units first. A unit with several causes counts for each of
+    them."""
     found: dict[str, list[tuple[str, float]]] = {}
     for one in compiles:
         for unit in one.units:
             for why in dict.fromkeys(text.partition(_DETAIL)[0] for text in unit.why):
-                found.setdefault(why, []).append((one.object, unit.seconds))
+                if not why.startswith(MORE_FILES):
+                    found.setdefault(why, []).append((one.object, unit.seconds))
     made = [
         Cause(name, len(units), tuple(sorted({path for path, _ in units})), sum(took for _, took in units))
         for name, units in found.items()
     ]
-    return sorted(made, key=lambda one: (-one.units, one.name))
+    return sorted(made, key=lambda one: (rank(one.name), -one.units, one.name))
+
+
+def summarized(causes: Sequence[Cause]) -> list[Cause]:
+    """The same for people: files that made the same units miss are one cause, and so are those behind the first few."""
+    alike: dict[object, list[Cause]] = {}
+    for one in causes:
+        alike.setdefault((one.units, one.objects) if is_file(one.name) else one, []).append(one)
+    shown, rest = list[Cause](), list[Cause]()
+    for first, *others in alike.values():
+        few = not is_file(first.name) or sum(is_file(one.name) for one in shown) < _MOST_FILES
+        name = f"{first.name}, and {len(others)} more" if others else first.name
+        (shown if few else rest).append(replace(first, name=name))
+    if rest:
+        objects = tuple(sorted({path for one in rest for path in one.objects}))
+        seconds = sum(one.seconds for one in rest)
+        at = max(place for place, one in enumerate(shown, 1) if is_file(one.name))
+        shown.insert(at, Cause(f"{len(rest)} more such files", sum(one.units for one in rest), objects, seconds))
+    return shown
 
 
 def elsewhere(records: Iterable[Record]) -> tuple[str, str] | None:

@@ -9,10 +9,12 @@ from hipcache.inputs.readset import ReadSet
 from hipcache.report.history import Record, UnitRecord
 
 _MOST_FILES = 4
+#: Begins what is said in place of further files of a unit: no cause of its own.
+MORE_FILES = "and "
 RECACHED = "HIPCACHE_RECACHE is set: no hits are served"
 FIRST_COMPILE = "first compile of this object with this store"
 _OTHER_CUID = "the CUID changed (different options, or a different source or object name)"
-# Begins the names of inputs that are variables (`planners/iree_surroundings`).
+# Begins the names of inputs that are variables (`iree/planner`).
 _VARIABLE = "variable "
 _BUNDLED = "the code objects are bundled differently"
 
@@ -31,6 +33,35 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH"), _TOOLS),
     **dict.fromkeys(("ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH"), (*_TOOLS, "bitcode ")),
 }
+
+
+#: How the texts of causes begin, those first about which a user can do something: settings and command lines, tools,
+#: files, the rest, and what no setting changes.
+_SETTINGS = (
+    "variable ",
+    "option ",
+    "linker option ",
+    "the namespace ",
+    "the key ",
+    "the order ",
+    "the kind ",
+    RECACHED,
+)
+_ORDER = (_SETTINGS, ("the compiler ", "the linker ", "the bundler ", "device library "), ("file ", "the source "))
+_LAST = (FIRST_COMPILE, "first compile")
+_NEW = " is new for this object"
+
+
+def rank(text: str) -> int:
+    """The place of a cause's kind, 0 for what comes first."""
+    if text.startswith(_LAST) or text.endswith(_NEW):
+        return len(_ORDER) + 1
+    return next((place for place, begins in enumerate(_ORDER) if text.startswith(begins)), len(_ORDER))
+
+
+def is_file(text: str) -> bool:
+    """Is the cause one file that changed, came or went?"""
+    return text.startswith("file '")
 
 
 def why(
@@ -53,7 +84,7 @@ def why(
     if before is None and not old.units:
         return (found,)
     if before is None:
-        return (f"{unit.name} is new for this object",)
+        return (f"{unit.name}{_NEW}",)
     words = _seals(old, namespace, key)
     # Else those that count are inputs.
     if not any(name.startswith(_VARIABLE) for name, _ in (*before.inputs, *unit.inputs)):
@@ -150,7 +181,7 @@ def _files(old: ReadSet | None, new: ReadSet | None) -> list[str]:
     words += [f"file '{path}' is now read" for path in now if path not in before]
     words += [f"file '{path}' is no longer read" for path in before if path not in now]
     if len(words) > _MOST_FILES:
-        words = [*words[:_MOST_FILES], f"and {len(words) - _MOST_FILES} more files"]
+        words = [*words[:_MOST_FILES], f"{MORE_FILES}{len(words) - _MOST_FILES} more files"]
     return words
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import native
+from hipcache import features, native
 from hipcache.config import Config
 from hipcache.disk.confined import Confined
 from hipcache.errors import ConfigError, LibraryError, PassThrough, StoreError
+from hipcache.settings import NO_EXECUTOR
 from hipcache.store import access, seal, space
 from hipcache.store.faults import HINTS
 from hipcache.store.layout import ACTIONS, BLOBS, Layout
@@ -73,6 +74,25 @@ def under(settings: Config) -> tuple[Condition, ...]:
         return ()
     unknown = [Condition("unknown_variable", *warning.split("; ", 1)) for warning in settings.warnings]
     return (*unknown, *of_key(settings), *of_store(settings), *of_native())
+
+
+def of_settings(settings: Config) -> tuple[Condition, ...]:
+    """Those of `under`, and addresses that are none, which no compile reads before it needs them."""
+    return (*under(settings), *(() if settings.disable else of_addresses(settings)))
+
+
+def of_addresses(settings: Config) -> Iterator[Condition]:
+    for kind, texts in (("remote", settings.remote), ("executor", settings.executor)):
+        named = [text for text in texts if (kind, text) != ("executor", NO_EXECUTOR)]
+        parsers = [*features.modules_for("ADDRESSES", kind)] if named else []
+        if named and not parsers:
+            yield Condition(kind, f"setting '{kind}' has no effect: this hipcache has none", "remove the setting")
+        for text in named:
+            try:
+                for addresses in parsers:
+                    addresses.parse(text)
+            except ConfigError as error:
+                yield Condition(kind, error.message, error.hint)
 
 
 def of_wrong_settings(error: ConfigError) -> Condition:

@@ -95,11 +95,13 @@ def served(counted: bytes, *, began: float, now: float, cwd: str, path: str, com
     return json.dumps({**told, "direct": True, "counted": texts})
 
 
-def read(path: Path) -> Iterator[Compile]:
-    """The compiles of a log, as they ended. What is damaged is skipped. Raises NoLog if nothing is a line of it."""
+def read(path: Path, start: int = 0) -> Iterator[Compile]:
+    """The compiles of a log from byte `start` on, as they ended. What is damaged is skipped. Raises NoLog if nothing
+    is a line of it."""
     found, lines = False, 0
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            file.seek(start)
             for text in file:
                 if text.startswith("#") or not text.strip():
                     continue
@@ -112,6 +114,18 @@ def read(path: Path) -> Iterator[Compile]:
         raise NoLog(f"cannot read the statistics log '{path}': {error.strerror}", _HINT) from error
     if lines and not found:
         raise NoLog(f"'{path}' is not a statistics log", _HINT)
+
+
+def follow(path: Path, start: int) -> tuple[list[Compile], int]:
+    """(compiles of the whole lines from byte `start` on, where the next look begins), while the log is written."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            whole = file.read().rpartition(b"\n")[0]
+    except OSError:
+        return [], start
+    lines = whole.decode("utf-8", "surrogateescape").split("\n") if whole else []
+    return [one for one in map(_read, lines) if one is not None], start + (len(whole) + 1 if whole else 0)
 
 
 def _read(text: str) -> Compile | None:

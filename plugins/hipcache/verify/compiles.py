@@ -6,27 +6,29 @@ and the store is only read. So a compile that writes files beside its object, wh
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from hipcache.engine import Engine
-from hipcache.errors import HipcacheError, JobFailed, PassThrough
+from hipcache.errors import JobFailed, PassThrough
+from hipcache.execution import Executor
 from hipcache.execution.session import Session
-from hipcache.planning import auxiliary, tools
-from hipcache.planning.command import Command, parse_each
+from hipcache.loop.build import build
+from hipcache.loop.world import world_of
+from hipcache.model import Bound, Inputs, Pass, Process, Ran, Step
+from hipcache.planners import source
+from hipcache.planning import auxiliary
+from hipcache.planning.command import Command
 from hipcache.planning.driver_options import SEPARATE
+from hipcache.planning.plan import Plan
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
-from hipcache.values import dataclass
-from hipcache.verify import fresh, served_by
+from hipcache.values import dataclass, replace
+from hipcache.verify import fresh
 from hipcache.verify.difference import Difference, archs_of
 
 NOT_STORED, NOT_COMPARED = "not stored", "not compared"
 ENDS = (SAME, DIFFERENT, VARYING, NOT_STORED, NOT_COMPARED)
-LIST = "compile_commands.json"
 _OUTPUT = ("-o", "--output")
 _RULE = ("-MF",)
 
@@ -41,45 +43,6 @@ class Compared:
     difference: Difference | None = None
 
 
-def commands(build: Path, environ: Mapping[str, str]) -> list[Command]:
-    """Each HIP compile of the list in directory `build` (or of that file itself). Raises HipcacheError."""
-    file = build / LIST if build.is_dir() else build
-    hint = "have the build tool write it (CMake: -DCMAKE_EXPORT_COMPILE_COMMANDS=ON), and name its directory"
-    try:
-        listed = json.loads(file.read_bytes())
-    except OSError as error:
-        raise HipcacheError(f"cannot read '{file}': {error.strerror}", hint) from error
-    except (ValueError, RecursionError) as error:
-        raise HipcacheError(f"'{file}' is no JSON: {error}", hint) from error
-    if not isinstance(listed, list):
-        raise HipcacheError(f"'{file}' is no list of compiles", hint)
-    return [command for entry in listed for command in _of(entry, environ, file)]
-
-
-def _of(entry: Any, environ: Mapping[str, str], file: Path) -> Iterator[Command]:
-    """The commands of an entry; none if hipcache would leave it to the compiler."""
-    try:
-        words = entry.get("arguments") or shlex.split(entry["command"])
-        directory = os.path.normpath(file.absolute().parent / entry["directory"])
-        argv = tools.behind([str(word) for word in words])
-        if "\0" in directory:
-            raise ValueError("its directory is no path")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise HipcacheError(f"'{file}' holds an entry that is no compile: {str(entry)[:80]}") from error
-    try:
-        yield from parse_each(argv, directory, environ)
-    except PassThrough:
-        return
-
-
-def objects(build: Path, environ: Mapping[str, str]) -> frozenset[str]:
-    """The absolute paths of the objects of these compiles. Raises HipcacheError."""
-    return frozenset(
-        one.path(one.output or os.path.splitext(os.path.basename(one.source))[0] + ".o")
-        for one in commands(build, environ)
-    )
-
-
 def compare(engine: Engine, command: Command, scratch: Path) -> Compared:
     """Compare what the store would serve for `command` with what the compiler makes. `scratch`: an empty directory;
     `engine`: one whose store is only read."""
@@ -92,7 +55,7 @@ def compare(engine: Engine, command: Command, scratch: Path) -> Compared:
         jobs = [*(device.compile for device in how.plan.devices), *([how.plan.host] if how.plan.host else [])]
         if len(how.outputs) != 1 or any(map(auxiliary.of, jobs)):
             return Compared(name, NOT_COMPARED, "it writes several files")
-        served = served_by.store(engine, command, how.plan, scratch / "served.o")
+        served = _served(engine, command, how.plan, scratch / "served.o")
         if isinstance(served, str):
             return Compared(name, NOT_STORED, served)
         made = [_made(engine, how, scratch / "1.o")]
@@ -141,3 +104,38 @@ def redirected(arguments: Sequence[str], output: Path) -> list[str]:
         else:
             words += [word, *([next(rest, "")] if word in SEPARATE or word.startswith("-Xarch_") else [])]
     return words
+
+
+def _served(engine: Engine, command: Command, plan: Plan, path: Path) -> bytes | str:
+    """The object that the store serves: the graph of its source, built only from stored results; or, in words, why it
+    serves none."""
+    with Session(engine, command) as session:
+        graph = source.graph(source.source_graph(session, plan))
+        delivered = tuple(replace(one, path=str(path)) for one in graph.deliveries)
+        world = world_of(session)
+        nothing_new = _StoredOnly(world.executors)
+        try:
+            build(
+                replace(graph, deliveries=delivered, rules=()),
+                replace(world, executors=dict.fromkeys((Pass, Process, Step), nothing_new)),
+            )
+        except _NotStored as error:
+            return str(error)
+    return path.read_bytes()
+
+
+class _NotStored(Exception):
+    """The text says why the store does not serve it."""
+
+
+@dataclass(frozen=True)
+class _StoredOnly:
+    """Puts together what is stored, and makes nothing of it anew."""
+
+    executors: Mapping[type, Executor]
+
+    def run(self, bound: Bound, inputs: Inputs) -> Ran:
+        action = bound.action
+        if action.policy.slot and isinstance(action.work, (Process, Pass)):
+            raise _NotStored(bound.why)
+        return self.executors[type(action.work)].run(bound, inputs)

@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from hipcache.config import Config
+from hipcache.direct import record
 from hipcache.disk import atomic
 from hipcache.engine import Engine
-from hipcache.errors import StoreError
+from hipcache.errors import CompilerFails, HipcacheError, StoreError
 from hipcache.execution.session import Session
+from hipcache.loop import several
 from hipcache.planning.command import Command
-from hipcache.report import statistics
+from hipcache.report import statistics, telling
 from hipcache.report.outcome import DIFFERENT, SAME, VARYING
-from hipcache.verify import fresh, wrong
-from hipcache.verify.difference import Difference, archs_of
+from hipcache.values import replace
+from hipcache.verify import fresh
+from hipcache.verify.difference import Difference, archs_of, keep
 from hipcache.verify.fresh import Fresh
-
-
-class CompilerFails(Exception):
-    """The compiler fails, but the store has an output: the user's own command says why."""
 
 
 def compare(engine: Engine, commands: Sequence[Command], argv: Sequence[str], cwd: str, config: Config) -> None:
@@ -67,9 +67,9 @@ def _compare(engine: Engine, typed: Command, argv: Sequence[str], cwd: str, conf
             served[different],
             made[different],
         )
-        wrong.tell(told, engine, config)
+        _tell(told, engine, config)
         if not config.readonly:
-            wrong.make_anew(engine, typed, argv, cwd)
+            _make_anew(engine, typed, argv, cwd)
             _put_back({**made, **rule})
 
 
@@ -98,3 +98,24 @@ def _put_back(contents: dict[str, bytes]) -> None:
                 atomic.write_whole(Path(path), content)
         except OSError as error:
             raise StoreError(f"cannot write '{path}': {error.strerror}") from error
+
+
+def _tell(found: Difference, engine: Engine, config: Config) -> None:
+    kept = None if config.readonly else keep(config.dir, found, engine.clock())
+    where = f"; both are in '{kept}'" if kept else ""
+    telling.say(
+        "hipcache: THE STORE SERVED A WRONG OBJECT, which the compiler's has replaced\n"
+        f"  {found.summary()}\n"
+        f"  what led to it is removed from the store{where}: please report it\n"
+    )
+    telling.log(config, f"wrong object: {found.summary()}: {' '.join(found.command)}")
+
+
+def _make_anew(engine: Engine, command: Command, argv: Sequence[str], cwd: str) -> None:
+    """Replace what the store has for the command."""
+    try:
+        for terminal in (False, True):
+            engine.store.remove_action(record.key(argv, cwd, terminal=terminal))
+        several.make_each(replace(engine, recache=True, preambles=0), [command], None)
+    except HipcacheError as error:
+        print(f"hipcache: cannot replace it in the store: {error}", file=sys.stderr)

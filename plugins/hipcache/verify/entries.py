@@ -14,11 +14,11 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
+from hipcache.cache import references
 from hipcache.disk.confined import Confined
 from hipcache.store.faults import as_store_error
 from hipcache.store.local import LocalStore
 from hipcache.values import dataclass, field
-from hipcache.verify import named
 
 ACTIONS, BLOBS = "actions", "blobs"
 _HEX = frozenset("0123456789abcdef")
@@ -159,11 +159,11 @@ def _check_record(reader: LocalStore, place: _Place) -> Fault | None:
     if payload is None:
         return Fault(_WRONG_DIGEST) if place.is_there() and not reader.has_sealed(place.digest) else None
     try:
-        if named.kind_of(payload) == named.PASS:
-            missed = [_missed(reader, named.blobs_of(entry)) for entry in named.entries(payload)]
+        if references.kind_of(payload) == references.PASS:
+            missed = [_missed(reader, references.blobs_of(entry)) for entry in references.entries(payload)]
             usable = not all(missed) or not missed
             return None if usable else Fault("no entry of it has all blobs that it names", frozenset(chain(*missed)))
-        gone = _missed(reader, named.blobs(payload))
+        gone = _missed(reader, references.blobs(payload))
     except ValueError as error:
         return Fault(f"it does not read: {error}")
     return Fault(f"it names a blob that is not there: {gone[0]}", frozenset(gone)) if gone else None

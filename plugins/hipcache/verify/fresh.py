@@ -8,8 +8,9 @@ from pathlib import Path
 from hipcache.engine import Engine
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
+from hipcache.loop import kinds
 from hipcache.planners.object import ask
-from hipcache.planning import asking, iree, tools, wrapper
+from hipcache.planning import asking, wrapper
 from hipcache.planning.cc1 import Role
 from hipcache.planning.command import Command
 from hipcache.planning.driver_options import chooses_cuid
@@ -40,8 +41,8 @@ class Fresh:
 
 def prepare(engine: Engine, command: Command) -> tuple[Fresh, Engine, Command]:
     """And the engine and the command behind a script that stands for the compiler. Raises PassThrough, JobFailed."""
-    if tools.is_iree_compile(command.compiler):
-        if command.source == iree.STANDARD_INPUT:
+    if kinds.of_program(command.compiler):
+        if command.source == "-":
             raise PassThrough("standard_streams", "its source has been read")
         module = (command.path(command.output),)
         return Fresh(command, command.argv[1:], engine.environ, module, "", None), engine, command

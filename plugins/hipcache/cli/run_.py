@@ -1,0 +1,183 @@
+"""`hipcache run -- COMMAND`: a build with a live line while it runs, and a summary at its end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hipcache import config
+from hipcache.cli import Session, arches, page
+from hipcache.cli.live import Line
+from hipcache.cli.screen import Screen, human_time, percent, plural
+from hipcache.disk.atomic import write_whole
+from hipcache.errors import HipcacheError
+from hipcache.processes.runner import run_in_foreground
+from hipcache.report import build, logged, stats_log
+from hipcache.report.advice import ADVICE
+from hipcache.report.outcome import HIT, HOST, LINK, counted
+from hipcache.report.stats_log import Compile
+from hipcache.report.sums import Statistics
+from hipcache.report.targets import Targets
+
+SUMMARY = "run a build command; show its hits live, and a summary at the end"
+#: The first word that is no option of ours begins the command, with all that follows.
+TAKES_COMMAND = True
+_MOST_CAUSES = 3
+_COMPILERS = ("clang", "amdclang", "lld", "ld.lld", "llc", "opt")
+_PAUSE = 0.5  # seconds between two looks at the log
+_NOT_FOUND, _NOT_RUN = 127, 126  # exit status, as shells have it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page of the build")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary as JSON")
+    parser.add_argument("--no-live", action="store_true", help="show no live line on a terminal")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, such as: ninja -C build"
+    )
+
+
+def run(options: argparse.Namespace, session: Session) -> int:
+    """The command's exit status; that of a shell where a signal ended it or it cannot be started."""
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise HipcacheError("'hipcache run' has no command to run", "write: hipcache run -- ninja")
+    settings = config.load(session.environ, strict=True)
+    with TemporaryDirectory(prefix="hipcache-run-", ignore_cleanup_errors=True) as place:
+        log = settings.stats_log or Path(place, "log")
+        start, began = _size(log), time.monotonic()
+        environ = {**session.environ, "HIPCACHE_STATS_LOG": str(log.absolute())}
+        live = Line(session.err, session.environ) if not options.no_live else None
+        try:
+            with _shown(log, start, live):
+                status = run_in_foreground(command, environ)
+        except OSError as error:
+            reason = f"cannot run '{command[0]}': {error.strerror}"
+            print(f"hipcache: {reason}\n  check its name and PATH", file=session.err)
+            return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUN
+        took = time.monotonic() - began
+        compiles = _read(log, start)
+    numbers = logged.together(compiles)
+    _show(numbers, compiles, took, Screen(session.err, session.environ))
+    if options.json:
+        write_whole(options.json, json.dumps(_as_json(numbers, compiles, command, status, took), indent=2).encode())
+    if options.report:
+        told = page.Told(f"'{' '.join(command)}'", compiles, Targets().of, 0, (), ())
+        write_whole(options.report, page.page(told).encode(errors="backslashreplace"))
+    return status
+
+
+def _size(log: Path) -> int:
+    """Bytes of a log that may not be there yet."""
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def _read(log: Path, start: int) -> list[Compile]:
+    return list(stats_log.read(log, start)) if _size(log) > start else []
+
+
+def _compilers() -> int:
+    """How many compilers, linkers and their like run below this process (proc(5))."""
+    parents, names = dict[str, str](), dict[str, str]()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                head, _, rest = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")
+            except OSError:
+                continue  # it has ended
+            names[entry.name], parents[entry.name] = head.partition("(")[2], rest.split()[1]
+    running = 0
+    for pid, name in names.items():
+        above = parents[pid] if name.startswith(_COMPILERS) else ""
+        while above and above != str(os.getpid()):
+            above = parents.get(above, "")
+        running += bool(above)
+    return running
+
+
+@contextmanager
+def _shown(log: Path, start: int, live: Line | None) -> Iterator[None]:
+    """Keep the live line up to date by a thread of its own."""
+    if live is None or not live.possible:
+        yield
+        return
+    ended = threading.Event()
+
+    def follow() -> None:
+        at, compiles = start, list[Compile]()
+        while not ended.wait(_PAUSE):
+            new, at = stats_log.follow(log, at)
+            compiles += new
+            ends = counted([one.outcome for one in compiles]) or "no compile yet"
+            saved = human_time(logged.together(compiles).seconds_saved)
+            live.show(f"hipcache: {ends}; {plural(_compilers(), 'compiler')} running; {saved} saved")
+
+    thread = threading.Thread(target=follow, daemon=True)
+    with live:
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _show(numbers: Statistics, compiles: Sequence[Compile], took: float, screen: Screen) -> None:
+    """The summary, on standard error: standard output is the command's."""
+    total = sum(numbers.compiles.values())
+    if not total:
+        screen.line(screen.paint("yellow", "hipcache: the build ran no compile through hipcache"))
+        screen.line("  if it should have, set its launcher: see 'hipcache doctor'; nothing to do is no fault")
+        return
+    saved = screen.paint("green", human_time(numbers.seconds_saved))
+    screen.line(f"hipcache: {plural(total, 'compile')} in {human_time(took)}, compile time saved {saved}")
+    ends = [one.outcome for one in compiles if one.outcome in numbers.compiles]
+    rate = percent(numbers.compiles[HIT], numbers.cacheable)
+    screen.line(f"  {counted(ends)}; hit rate {rate}")
+    units = {name: tally for name, tally in numbers.units.items() if tally.hits or tally.misses}
+    names = sorted((name for name in units if name not in (HOST, LINK)), key=arches.order)
+    parts = [
+        f"{name} {units[name].hits} of {units[name].hits + units[name].misses}"
+        for name in [*names, HOST, LINK]
+        if name in units
+    ]
+    if parts:
+        screen.line(f"  hits by architecture: {', '.join(parts)}")
+    causes = build.summarized(build.causes(compiles))
+    for one in causes[:_MOST_CAUSES]:
+        screen.line(f"  missed: {one.name}: {plural(one.units, 'unit')} of {plural(len(one.objects), 'object')}")
+    if len(causes) > _MOST_CAUSES:
+        screen.line(f"  and {plural(len(causes) - _MOST_CAUSES, 'more cause')}; --json and --report have all")
+    for reason, count in numbers.passed_through.items():
+        screen.line(f"  passed through: {plural(count, 'compile')} ({reason}): {ADVICE.get(reason, 'see explain')}")
+    for reason, count in numbers.not_kept.items():
+        screen.line(f"  compiled but not stored: {plural(count, 'compile')} ({reason})")
+
+
+def _as_json(
+    numbers: Statistics, compiles: Sequence[Compile], command: Sequence[str], status: int, took: float
+) -> dict[str, object]:
+    """`seconds`: wall-clock time of the command."""
+    causes = [{"cause": one.name, "units": one.units, "objects": list(one.objects)} for one in build.causes(compiles)]
+    units = {name: {"hits": tally.hits, "misses": tally.misses} for name, tally in numbers.units.items()}
+    return {
+        "command": list(command),
+        "status": status,
+        "seconds": round(took, 3),
+        "compiles": dict(numbers.compiles),
+        "units": units,
+        "seconds_saved": round(numbers.seconds_saved, 3),
+        "passed_through": dict(numbers.passed_through),
+        "not_stored": dict(numbers.not_kept),
+        "causes": causes,
+    }

@@ -1,0 +1,41 @@
+"""What executors add: a place for processes beside this machine, addresses, and work for the storage helper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hipcache.config import Config
+    from hipcache.execution import Executor
+    from hipcache.execution.local import LocalProcess
+    from hipcache.execution.session import Session
+    from hipcache.executor.client import Executions
+    from hipcache.remote.client import Client
+
+STANDS_ON = "remote"
+ADDRESSES = {"executor": "hipcache.executor.workers"}
+EXECUTIONS = "hipcache.executor.servers"
+
+
+def executions(client: Callable[[], Client], config: Config, environ: Mapping[str, str]) -> Callable[[], Executions]:
+    def tell(fault: str, hint: str) -> None:
+        from hipcache.report import conditions, notices
+
+        about = " ".join(config.executor)
+        notices.tell([conditions.Condition("executor", fault, hint, about)], environ)
+
+    @cache
+    def opened() -> Executions:
+        from hipcache.executor.client import Executions
+
+        return Executions(client(), tell)
+
+    return opened
+
+
+def executor(session: Session, local: LocalProcess, executions: Executions) -> Executor:
+    from hipcache.executor.process import RemoteProcess
+
+    return RemoteProcess(session, local, executions)

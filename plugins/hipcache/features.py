@@ -1,0 +1,56 @@
+"""The features: packages that can be deleted, each with a door that says what it adds to the program.
+
+A feature is a package with a module `door`. No module outside imports one: it asks here for what their doors add, by
+the name that it has there: a function, or modules named as text, which are imported when they are needed. A door itself
+imports nothing.
+
+    kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
+    CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
+    shared_cache     gives a cache of results together with that of a team
+    remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
+    front_end        gives a way (`execution.front_ends.FrontEndWay`) to run the front ends of a compile
+    executions       gives the executors, when they are needed
+    executor         gives an executor of processes that may run them elsewhere, too
+    HIT_CHECK        the module whose `compare` confirms what a hit has delivered
+    WHOLE_COMPILE    the module whose `Made` keeps the record of a whole compile for a team
+    STORAGE_HELPER   the module whose `serve` is the process that holds connections
+    EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
+    RECORDS          the module whose `outputs` names the contents of a record of its own
+    QUEUE            the module whose `empty` removes what waits in a store
+    ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
+    CHECKS           the module whose `check` gives lines of the doctor for the settings
+    VERBS            a subcommand of `hipcache.VERBS` -> its module
+    STANDS_ON        another feature, without which it adds nothing
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+@cache
+def doors() -> tuple[ModuleType, ...]:
+    place = os.path.dirname(__file__)
+    names = [name for name in sorted(os.listdir(place)) if os.path.exists(f"{place}/{name}/door.py")]
+    found = [import_module(f"hipcache.{name}.door") for name in names]
+    return tuple(door for door in found if getattr(door, "STANDS_ON", names[0]) in names)
+
+
+def added(name: str) -> Iterator[Any]:
+    """What each door that has this name adds."""
+    return (getattr(door, name) for door in doors() if hasattr(door, name))
+
+
+def modules(name: str) -> Iterator[Any]:
+    """The modules that doors name so."""
+    return map(import_module, added(name))
+
+
+def modules_for(name: str, key: str) -> Iterator[Any]:
+    """The modules that doors name so for the key."""
+    return (import_module(modules[key]) for modules in added(name) if key in modules)

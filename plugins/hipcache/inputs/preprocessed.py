@@ -1,0 +1,130 @@
+"""The text that the preprocessor makes of a source (cc1 -E), in which marks stand for macros: does a pass depend on the
+values of these macros, or on the numbers of lines?
+
+A mark in place of a macro's value begins and ends with a character that no token of C++ has. So it comes out wherever
+the macro is expanded, also as a part of a string; and in a directive, or where tokens are pasted, it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hipcache.patterns import pattern
+
+LINE = "__LINE__"
+EVERYWHERE = "*"
+_MARK = b"@hipcache"
+#: The first line of a text in place of a file's: it shows that the preprocessor has read that one.
+WITNESS = b"#pragma hipcache\n"
+# What gives or may give the number of a line, or the place of a type without a name, without the preprocessor.
+_PLACES = (
+    *(b"__builtin_LINE", b"source_location", b"__PRETTY_FUNCTION__", b"FUNCSIG", b"annotate"),
+    *(b"__builtin_dump_struct", b"unique_stable_name"),
+)
+# The preprocessor leaves the words of pragmas as they are, and the parser may expand them: those in this list are no
+# macros of anybody.
+_PRAGMA = pattern(rb"#[ \t]*pragma\b(.*)")
+_WORD = pattern(rb"\"[^\"]*\"|[0-9]+\b|(\w+)")
+_PRAGMA_WORDS = frozenset(
+    (
+        b"once GCC clang STDC diagnostic push pop ignored warning error fatal system_header visibility default hidden "
+        b"push_macro pop_macro unroll nounroll force_cuda_host_device begin end FP_CONTRACT ON OFF"
+    ).split()
+)
+_ASM = pattern(rb"\b(?:asm|__asm__|__asm)\b")
+_ASM_OPENS = pattern(rb"\s*(?:(?:__)?(?:volatile|goto|inline)(?:__)?\s*)*\((?=\s*\")")
+_ASM_PART = pattern(rb"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[()]|[^\"'()]+|.")
+_MARKER = pattern(rb'(?m)^# [0-9]+ "((?:[^"\\\n]|\\.)*)".*$')
+_ENTERED = pattern(rb'(?m)^# 1 "((?:[^"\\\n]|\\.)*)" 1\b')
+_ESCAPE = pattern(rb"\\(.)")
+_DEFINES = pattern(r"-D ?([A-Za-z_][A-Za-z0-9_]*)=")
+_HEADER = b"/source_location"
+
+
+def mark(name: str) -> str:
+    """The value that stands for the macro's."""
+    return f"{_MARK.decode()}{name}@"
+
+
+def is_expanded(text: bytes) -> bool:
+    """May what the compiler makes of the text depend on the value of a macro that has a mark, but for `__LINE__`?"""
+    return not _is_plain(text) or text.count(_MARK) > text.count(mark(LINE).encode())
+
+
+def numbered(text: bytes) -> frozenset[str]:
+    """The files, by the names in the text, whose numbers of lines may get into what the compiler makes of it, or only
+    EVERYWHERE."""
+    everywhere = frozenset([EVERYWHERE])
+    if not _is_plain(text):
+        return everywhere
+    if mark(LINE).encode() not in text and not _names_place(text):
+        return frozenset()
+    if b'R"' in text:
+        return everywhere  # which may have lines that look like markers
+    found: set[str] = set()
+    for name, part in _parts(text):
+        if not name.endswith(_HEADER) and _names_place(part):
+            return everywhere
+        if mark(LINE).encode() in part:
+            found.add(_decoded(name))
+    return frozenset(found)
+
+
+def assembly(text: bytes) -> bytes | None:
+    """All inline assembly, each on a line of its own; None if one is not plain."""
+    text = _MARKER.sub(b"", text)
+    found = []
+    for keyword in _ASM.finditer(text):
+        begin = _ASM_OPENS.match(text, keyword.end())
+        if not begin:
+            return None
+        depth, parts = 1, list[bytes]()
+        for part in _ASM_PART.finditer(text, begin.end()):
+            depth += {b"(": 1, b")": -1}.get(part[0], 0)
+            if not depth:
+                break
+            parts.append(part[0])
+        if depth or b'R"' in b"".join(parts):
+            return None
+        found.append(b"asm(%b);" % b"".join(parts).replace(b"\n", b" "))
+    return b"\n".join(found)
+
+
+def _is_plain(text: bytes) -> bool:
+    """Are the words of all pragmas known? (Without an option for it, OpenMP's are ignored.)"""
+    pragmas = {found[1].strip() for found in _PRAGMA.finditer(text)}
+    named = {word for pragma in pragmas if not pragma.startswith(b"omp ") for word in _WORD.findall(pragma) if word}
+    return named <= _PRAGMA_WORDS
+
+
+def _names_place(text: bytes) -> bool:
+    return any(name in text for name in _PLACES)
+
+
+def without_witnesses(text: bytes, is_replaced: Callable[[str], bool]) -> bytes | None:
+    """The text without the first lines of replaced files; None if the preprocessor has read such a file by a name that
+    is not replaced."""
+    entered = [_decoded(found[1]) for found in _ENTERED.finditer(text)]
+    known = {name: is_replaced(name) for name in set(entered)}
+    if text.count(WITNESS) != sum(known[name] for name in entered):
+        return None
+    return text.replace(WITNESS, b"")
+
+
+def _decoded(name: bytes) -> str:
+    return _ESCAPE.sub(rb"\1", name).decode(errors="surrogateescape")
+
+
+def _parts(text: bytes) -> Iterable[tuple[bytes, bytes]]:
+    """The text by the files that it is of."""
+    name, begin = b"", 0
+    for found in _MARKER.finditer(text):
+        yield name, text[begin : found.start()]
+        name, begin = found[1], found.end()
+    yield name, text[begin:]
+
+
+def name_of(option: str) -> str:
+    """The name of the plain macro that an option gives a value (`-D NAME=value`); empty for any other option."""
+    found = _DEFINES.match(option)
+    return found[1] if found else ""

@@ -1,0 +1,277 @@
+"""What goes from a remote into the local store, and from there to a remote.
+
+Fetching takes three round trips at most, for any number of keys: the results that are asked for; their contents, and
+the results that commands have asked for behind them (`Envelope.next`); the contents of these. All of it is put into the
+local store, contents before the records that name them. A content counts if it has both digests, the server's and
+ours. What is damaged, too large or of an unknown kind is as absent, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from hipcache.cache import exchange
+from hipcache.errors import StoreError
+from hipcache.remote import envelope, invocation
+from hipcache.remote.backend import MOST_CONTENT, TOO_LARGE, Backend, Blob, Progress, RemoteError, blob_of
+from hipcache.remote.envelope import MOST_NEXT, Damaged, Envelope
+from hipcache.remote.helper.arrivals import Keeping
+from hipcache.remote.helper.backlog import Behind
+from hipcache.remote.invocation import Invocation, Manifest
+from hipcache.remote.queue import Item
+from hipcache.store import Store
+from hipcache.store.seal import Seal
+from hipcache.values import dataclass, field, replace
+
+# Bytes that one fetch, and one batch of an upload, hold in memory.
+MOST_AT_ONCE = 512 << 20
+
+
+@dataclass
+class Tally:
+    """What a transfer came to. `hits`: results that were asked for and are in the local store now; `errors`: what was
+    damaged or refused; `received`, `sent`: bytes; `uploads`: results."""
+
+    hits: int = 0
+    misses: int = 0
+    errors: int = 0
+    received: int = 0
+    sent: int = 0
+    uploads: int = 0
+    found: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """`compilers` takes the files of the programs that ran, which the local native program will have to know.
+    `_damaged`: contents that came as others; a remote that looks at names and sizes alone says that it has them."""
+
+    store: Store
+    backend: Backend
+    seal: Seal
+    compilers: Callable[[Sequence[str]], object] = bool
+    _damaged: set[Blob] = field(default_factory=set)
+
+    def fetch(self, keys: Sequence[str], progress: Progress, later: Behind | None = None) -> Tally:
+        """`later`: who takes what is not written at once. Raises RemoteError."""
+        tally = Tally()
+        asked = self._results(keys, tally, progress)
+        self._read_compilers(asked.values())
+        following = dict.fromkeys(key for one in asked.values() for key in one.next if key not in asked)
+        behind = [key for key in following if self.store.get_action(key) is None][:MOST_NEXT]
+        with ThreadPoolExecutor(1, "behind") as beside:
+            others = beside.submit(self._results, behind, tally, progress)
+            contents = self._contents(asked.values(), {}, tally, progress)
+            more = others.result()
+        contents = self._contents(more.values(), contents, tally, progress)
+        keeping = Keeping(self.store, contents, later)
+        tally.found += keeping.keep([*more.values(), *asked.values()])
+        tally.errors += keeping.useless
+        tally.hits = sum(key in asked for key in tally.found)
+        tally.misses = len(keys) - tally.hits
+        return tally
+
+    def fetch_manifests(self, keys: Sequence[str], progress: Progress) -> Tally:
+        """Invocation manifests without their contents, in one round trip. Raises RemoteError."""
+        tally = Tally()
+        found = {one.key: one.record for one in self._results(keys, tally, progress).values()}
+        named = {key: record for key, record in found.items() if invocation.is_manifest(record)}
+        with suppress(StoreError):
+            self.store.put_actions(named)
+            tally.found += named
+        tally.hits, tally.misses = len(tally.found), len(keys) - len(tally.found)
+        return tally
+
+    def fetch_invocation(
+        self, key: str, choose: Callable[[Manifest], Invocation | None], progress: Progress
+    ) -> tuple[Invocation | None, Tally]:
+        """The whole compile that is chosen of the manifest under that key, and its contents in the local store: in two
+        round trips. Raises RemoteError."""
+        tally = Tally(misses=1)
+        asked = self._results([key], tally, progress).get(key)
+        known = choose(invocation.unpack(asked.record)) if asked else None
+        if not (asked and known):
+            return None, tally
+        self.compilers(known.tools)
+        contents = self._contents([asked], {}, tally, progress, known.contents)
+        if not Keeping(self.store, contents).keep_contents(known.contents):
+            return None, tally
+        tally.hits, tally.misses = 1, 0
+        return known, tally
+
+    def _read_compilers(self, those: Iterable[Envelope]) -> None:
+        """Of the first manifest: a build has one compiler as a rule."""
+        manifests = (invocation.unpack(one.record) for one in those if invocation.is_manifest(one.record))
+        for known in next(manifests, Manifest()).invocations[:1]:
+            self.compilers(known.tools)
+
+    def _results(self, keys: Sequence[str], tally: Tally, progress: Progress) -> dict[str, Envelope]:
+        actions = {envelope.action_of(key, self.seal): key for key in keys}
+        found = {}
+        for action, raw in self.backend.results(list(actions), progress).items() if actions else ():
+            tally.received += len(raw)
+            try:
+                found[actions[action]] = envelope.unpack(actions[action], raw, self.seal)
+            except Damaged:
+                tally.errors += 1
+        return found
+
+    def _contents(
+        self,
+        those: Iterable[Envelope],
+        known: Mapping[str, bytes],
+        tally: Tally,
+        progress: Progress,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, bytes]:
+        """Those that the records need (or of these, those with such names) and the local store lacks, by our digest;
+        with those that are known."""
+        wanted: dict[Blob, str] = {}
+        size = 0
+        for one in those:
+            for name in needed(one.record) if names is None else names:
+                blob = one.contents.get(name)
+                if blob and name not in known and not self.store.has_blob(name) and blob not in wanted:
+                    size += blob.size
+                    if size <= MOST_AT_ONCE:
+                        wanted[blob] = name
+        found = dict(known)
+        for blob, content in self.backend.contents(list(wanted), progress).items() if wanted else ():
+            tally.received += len(content)
+            if blob_of(content) == blob and exchange.hash_of(content) == wanted.get(blob):
+                found[wanted[blob]] = content
+            else:
+                tally.errors += 1
+                if blob in wanted:
+                    self._damaged.add(blob)
+        return found
+
+    # To the remote
+
+    def upload(self, items: Sequence[Item], progress: Progress) -> Tally:
+        """Raises RemoteError; then nothing of it may be taken for uploaded."""
+        tally = Tally()
+        parcel = _Parcel(self.store)
+        following = {key: item.next for item in items for key in item.keys}
+        theirs = self._there([key for key in following if parcel.is_list(key)], progress)
+        for key, behind in following.items():
+            known = theirs.get(key)
+            record = parcel.record(key, known or Envelope(key, b"", {}))
+            if record is not None:
+                first = [one for one in behind if one != key and self.store.get_action(one) is not None]
+                more = tuple(dict.fromkeys([*first, *(known.next if known else ())]))[:MOST_NEXT]
+                named = {name: parcel.blobs[name] for name in needed(record)}
+                parcel.envelopes.append(Envelope(key, record, named, more if exchange.is_pass(record) else ()))
+        lacking = self._lacking(parcel.here, anew=any(item.anew for item in items))
+        refused: set[Blob] = set()
+        for batch in _batches([blob for blob in parcel.here if blob in lacking]):
+            refused.update(self._put(batch, parcel.here))
+            self._damaged.difference_update(batch)
+            tally.sent += sum(blob.size for blob in batch if blob not in refused)
+            progress(0)
+        tally.errors = len(refused)
+        for one in parcel.envelopes:
+            if refused.intersection(one.contents.values()):
+                continue
+            raw = envelope.pack(one, self.seal)
+            self.backend.put_result(envelope.action_of(one.key, self.seal), raw)
+            tally.sent += len(raw)
+            tally.uploads += 1
+            progress(0)
+        return tally
+
+    def _lacking(self, here: Mapping[Blob, bytes], *, anew: bool) -> set[Blob]:
+        """What the remote is to get of these; all of them where the user replaces what is stored (RECACHE)."""
+        if anew or not here:
+            return set(here)
+        return self.backend.lacking(here) | {blob for blob in here if blob in self._damaged}
+
+    def _put(self, batch: Sequence[Blob], contents: Mapping[Blob, bytes]) -> list[Blob]:
+        """Those that are too large for the remote. Raises RemoteError."""
+        try:
+            self.backend.put_contents((blob, contents[blob]) for blob in batch)
+        except RemoteError as error:
+            if error.kind != TOO_LARGE:
+                raise
+            return [*batch] if len(batch) == 1 else [one for blob in batch for one in self._put([blob], contents)]
+        return []
+
+    def _there(self, keys: Sequence[str], progress: Progress) -> dict[str, Envelope]:
+        return self._results(keys, Tally(), progress)
+
+
+@dataclass
+class _Parcel:
+    """What is to be uploaded. `blobs`: the server's digests, by ours; `here`: the contents that this store has."""
+
+    store: Store
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    here: dict[Blob, bytes] = field(default_factory=dict)
+    envelopes: list[Envelope] = field(default_factory=list)
+
+    def is_list(self, key: str) -> bool:
+        """Is its record merged with the one that is there?"""
+        record = self.store.get_action(key) or b""
+        return exchange.is_pass(record) or invocation.is_manifest(record)
+
+    def record(self, key: str, known: Envelope) -> bytes | None:
+        """The record as it travels, with the entries of the one that the remote has already."""
+        record = self.store.get_action(key)
+        if record is None:
+            return None
+        if invocation.is_manifest(record):
+            return self._manifest(invocation.unpack(record), invocation.unpack(known.record), known.contents)
+        if not exchange.is_pass(record):
+            named = invocation.outputs(record)
+            return record if named is not None and all(self._take(name) for name in named) else None
+        others, theirs = (exchange.passes(known.record) if known.record else []), known.contents
+        own = [entry for entry in exchange.passes(record) if all(self._take(name) for name in entry.outputs if name)]
+        moved = exchange.moved(own, self.store.get_blob, self._add)
+        served = [entry for entry in others if all(name in theirs for name in exchange.needs(entry))]
+        both = exchange.merged(moved, served)[: exchange.MOST_ENTRIES]
+        for name in (name for entry in both for name in exchange.needs(entry)):
+            self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
+        return exchange.pack(both) if moved else None
+
+    def _manifest(self, mine: Manifest, known: Manifest, theirs: Mapping[str, Blob]) -> bytes | None:
+        own = tuple(one for one in mine.invocations if all(map(self._take, one.contents)))
+        others = tuple(one for one in known.invocations if all(name in theirs for name in one.contents))
+        both = invocation.merged(replace(mine, invocations=own), replace(known, invocations=others))
+        for name in (name for one in both.invocations for name in one.contents):
+            self.blobs.setdefault(name, theirs[name] if name in theirs else self.blobs[name])
+        return both.pack() if own else None
+
+    def _take(self, name: str) -> bool:
+        if name not in self.blobs:
+            with suppress(ValueError):
+                content = self.store.get_blob(name)
+                if content is not None and len(content) <= MOST_CONTENT:
+                    self._add(content)
+        return name in self.blobs
+
+    def _add(self, content: bytes) -> str:
+        name, blob = exchange.hash_of(content), blob_of(content)
+        self.blobs[name] = blob
+        self.here[blob] = content
+        return name
+
+
+def needed(record: bytes) -> list[str]:
+    """The contents that a record names, and that travel with it."""
+    if exchange.is_pass(record):
+        return [name for entry in exchange.passes(record) for name in exchange.needs(entry)]
+    return invocation.outputs(record) or []
+
+
+def _batches(blobs: Sequence[Blob], most: int = 64 << 20) -> list[list[Blob]]:
+    batches: list[list[Blob]] = []
+    size = most
+    for blob in blobs:
+        if size + blob.size > most:
+            batches.append([])
+            size = 0
+        batches[-1].append(blob)
+        size += blob.size
+    return batches

@@ -1,0 +1,116 @@
+"""A team's results: ask a remote, in one request, for everything that no near cache has, and look it up again.
+
+If the near record of a pass has no entry that holds, the remote's record may have one, so it is requested, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from hipcache.cache import ResultCache
+from hipcache.cache.shelves import Shelves
+from hipcache.model import ActionResult, Bound, Missing, Ran
+from hipcache.report import statistics
+from hipcache.report.outcome import HOST
+from hipcache.storage import NotedActions
+from hipcache.values import dataclass, field
+
+# Look-ups that follow one another in one question: under the own key, and under that for every spelling.
+_MOST_STEPS = 3
+
+
+class Fetched(Protocol):
+    """The answer of a remote: the keys of the records that are now in the near cache; is there any; was a remote at
+    fault?"""
+
+    @property
+    def came(self) -> Iterable[str]: ...
+    @property
+    def new(self) -> bool: ...
+    @property
+    def fault(self) -> bool: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class SharedCache:
+    """`fetch` puts the records that the remote has under those keys into the near cache, and returns None if it asked
+    nothing. `count` takes numbers by the names of units and of what is counted (`report/sums`)."""
+
+    near: ResultCache
+    actions: NotedActions
+    fetch: Callable[[Sequence[str]], Fetched | None]
+    count: Callable[[Mapping[str, int]], object] = bool
+    _came: set[str] = field(default_factory=set)
+
+    def look_up(self, wanted: Sequence[Bound]) -> Mapping[str, ActionResult | Missing]:
+        found: dict[str, ActionResult | Missing] = {}
+        left, lacking, counts = list(wanted), list[Bound](), Counter[str]()
+        for step in range(_MOST_STEPS + 1):
+            asked = self._look_up_near(left, found, counts)
+            left = [bound for bound in left if not isinstance(found.get(bound.action.id), ActionResult)]
+            # A local hit has some that are only looked up, and never run: that is none of a remote's affairs.
+            if step == _MOST_STEPS or not any(bound.action.policy.run for bound in left):
+                break
+            keys = [key for key, record in asked.items() if record is None or record.startswith(b"[")]
+            fetched = self.fetch(keys)
+            if fetched:
+                self._came.update(fetched.came)
+                lacking = left
+                for unit in {unit for bound in left if (unit := _unit(bound))}:
+                    counts[f"{unit} milliseconds"] += round(fetched.seconds * 1000)
+                    counts[f"{unit} errors"] += fetched.fault
+            if not (fetched and fetched.new):
+                break
+        for bound in lacking:
+            if bound in left and bound.action.policy.run and _unit(bound):
+                counts[f"{_unit(bound)} misses"] += 1
+        if counts:
+            self.count(counts)
+        return found
+
+    def _look_up_near(
+        self, wanted: Sequence[Bound], found: dict[str, ActionResult | Missing], counts: Counter[str]
+    ) -> dict[str, bytes | None]:
+        """All that was asked for. Once something has come, one after the other: so it is known whose that was."""
+        every: dict[str, bytes | None] = {}
+        for some in [[bound] for bound in wanted] if self._came else [wanted]:
+            with self.actions.noting() as asked:
+                found |= self.near.look_up(some)
+            every |= asked
+            for bound in some:
+                result = found.get(bound.action.id)
+                if isinstance(result, ActionResult) and not self._came.isdisjoint(asked) and _unit(bound):
+                    counts[f"{_unit(bound)} hits"] += 1
+                    counts[f"{_unit(bound)} bytes"] += sum(digest.size for digest in result.outputs.values())
+        return every
+
+    def publish(self, bound: Bound, ran: Ran) -> ActionResult:
+        return self.near.publish(bound, ran)
+
+
+def _unit(bound: Bound) -> str:
+    """The arch, or the host; nothing for what belongs to no unit."""
+    label = bound.action.label
+    return label if label == HOST else label.partition(" of ")[2]
+
+
+def shared(near: ResultCache, shelves: Shelves) -> ResultCache:
+    """The near cache together with the remote of the engine."""
+    remote, noted = shelves.engine.remote, shelves.noted
+    assert remote and noted
+
+    def fetch(keys: Sequence[str]) -> Fetched | None:
+        fetched: Fetched | None = remote().fetch(keys)
+        if fetched and fetched.new:
+            shelves.serve(f"results came from remote '{remote().served_by}'")
+        return fetched
+
+    def count(counts: Mapping[str, int]) -> None:
+        config = remote().config
+        statistics.record_remote(config.dir, counts, config.umask)
+
+    return SharedCache(near, noted, fetch, count)

@@ -1,0 +1,238 @@
+"""The driver's header, precompiled: the object, the messages and the dependency file are plain clang's, whatever
+happens to a header or to the store. Each compile here is compared with plain clang's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from header_lab import BOTH, build, build_with, counts, header_lab, prepare, words
+from hip import HIT, Lab, only_19, settle
+from hipcache import features
+from hipcache.driver_header import entry, header
+from hipcache.driver_header.entry import Entry, Made
+from hipcache.driver_header.trust import ENOUGH
+from hipcache.execution import front_ends
+from hipcache.inputs.observing import Observed
+from hipcache.processes.runner import SubprocessRunner, Traced
+from recordings import text as recording
+from test_units import cut
+
+__all__ = ["header_lab"]
+pytestmark = pytest.mark.archs(1)
+
+
+def test_the_second_source_makes_it_and_it_is_used_when_three_came_out_the_same(header_lab: Lab) -> None:
+    build(header_lab, 1)
+    assert not any(counts(header_lab).values())
+    for number in range(2, 2 + ENOUGH):
+        build(header_lab, number)
+        checked = (number - 1) * BOTH
+        assert counts(header_lab) == {"used": 0, "made": BOTH, "checked": checked, "different": 0}
+    build(header_lab, 9)
+    assert counts(header_lab)["used"] == BOTH
+    assert "precompiled" in header_lab.hipcache("stats").out.decode()
+    assert build(header_lab, 9).outcome == HIT
+
+
+def test_an_edit_of_the_host_code_runs_no_back_end(header_lab: Lab) -> None:
+    """The bitcode is the same with the header and without, whichever pass made it."""
+    build(header_lab, 1)
+    prepare(header_lab)
+    done = build(header_lab, 1, body="int more() { return 1; }\n")
+    assert (counts(header_lab)["used"], done.counted.back_ends) == (BOTH, 0)
+
+
+def test_the_users_macros_and_directories_need_no_other_one(header_lab: Lab) -> None:
+    prepare(header_lab)
+    header_lab.write("mine/mine.hpp", "#define MINE 7\n")
+    build(header_lab, 1, "-DOWN=3", "-DF(x)=x", "-Imine", body='#include "mine.hpp"\nint mine = MINE + OWN + F(1);\n')
+    assert counts(header_lab)["used"] == BOTH
+
+
+@pytest.mark.parametrize("flag", ["-Dtwice=thrice", "-D_DOUBLED", "-Iother", "-g", "-std=c++20", "-include mine.hpp"])
+def test_passes_with_another_header_go_without(header_lab: Lab, flag: str) -> None:
+    """Or with one of their own."""
+    header_lab.write("other/value.hpp", "#pragma once\ninline int twice(int x) { return 3 * x; }\n")
+    header_lab.write("mine.hpp", "#define __HIP_MINE\n")
+    prepare(header_lab)
+    build(header_lab, 1, *flag.split())
+    assert counts(header_lab)["used"] == 0
+
+
+@pytest.mark.parametrize("flag", ["-Dtwice_l=thrice_l", "-Dtwice of=3"])
+def test_a_macro_may_be_named_by_a_paste_or_before_a_blank(header_lab: Lab, flag: str) -> None:
+    pasted = "#define LONG(name) name##_l\nextern long LONG(twice)(long);\n"
+    header_lab.write("own/value.hpp", f"#pragma once\ninline int twice(int x) {{ return 2 * x; }}\n{pasted}")
+    prepare(header_lab)
+    body = 'extern "C" int of; extern "C" long twice_l(long); int more() { return (int)twice_l(1); }\n'
+    header_lab.write("more.hip", body)
+    argv = header_lab.words(*words(header_lab), flag, source="more.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+    assert counts(header_lab)["used"] == 0
+
+
+def test_the_users_dependency_file_is_the_same_without_system_headers(header_lab: Lab) -> None:
+    header_lab.write("mine/mine.hpp", "")
+    for number in range(1, 7):
+        build(header_lab, number, "-MMD", "-Imine", body='#include "mine.hpp"\n')
+    assert counts(header_lab)["used"]
+
+
+def test_an_edit_of_a_header_in_it_is_noticed(header_lab: Lab) -> None:
+    prepare(header_lab)
+    build(header_lab, 1)
+    path = header_lab.root / "own/value.hpp"
+    path.write_text(path.read_text().replace("2 * x", "4 * x"))
+    settle()
+    assert build(header_lab, 1).counted.missed == {"host"}
+
+
+def test_a_header_that_appears_before_one_of_it_is_noticed(header_lab: Lab) -> None:
+    prepare(header_lab)
+    header_lab.write("first/other.hpp", "")
+    build(header_lab, 1)
+    assert counts(header_lab)["used"] == BOTH
+    header_lab.write("first/value.hpp", "#pragma once\ninline int twice(int x) { return 5 * x; }\n")
+    settle()
+    assert build(header_lab, 1).counted.missed == {"host"}
+
+
+def test_an_error_that_clang_puts_off_is_no_less_one(header_lab: Lab) -> None:
+    prepare(header_lab)
+    body = "__global__ void bad(int* p) { p[0] = below(p[1]); }\n"
+    header_lab.write("bad.hip", body)
+    ended = header_lab.run(header_lab.words(*words(header_lab), source="bad.hip"))
+    cached = header_lab.hipcache(*header_lab.words(*words(header_lab), source="bad.hip"))
+    assert (cached.status, cached.err) == (ended.status, ended.err)
+    assert b"for_host_alone" in cached.err
+
+
+@pytest.mark.parametrize("text", ["inline int string_view;", 'int f() { return sizeof ""sv; }'])
+def test_an_error_that_is_put_off_in_dead_code_is_no_less_one(header_lab: Lab, text: str) -> None:
+    """Nothing of the call is left in the module: the words of the source tell that there may be one."""
+    prepare(header_lab)
+    header_lab.write("own_view.hpp", f"#if 0\n{text}\n#endif\n")
+    body = '#include "own_view.hpp"\n__device__ int bad() { if (false) return below(1); return 1; }\n'
+    header_lab.write("bad.hip", body)
+    argv = header_lab.words(*words(header_lab), source="bad.hip")
+    plain, cached = header_lab.run(argv), header_lab.hipcache(*argv)
+    assert plain.status
+    assert (cached.status, cached.err) == (plain.status, plain.err)
+
+
+def test_messages_are_those_of_a_plain_pass(header_lab: Lab) -> None:
+    prepare(header_lab)
+    build(header_lab, 1, "-Wall", body="#warning once\nstatic int unused;\nint f(int x) { int y; return twice(x); }\n")
+    build(header_lab, 2, body="#pragma GCC diagnostic pop\n")
+
+
+def test_one_that_is_lost_or_damaged_is_made_again(header_lab: Lab) -> None:
+    prepare(header_lab)
+    for path in [path for path in header_lab.store.rglob("*") if path.is_file() and path.stat().st_size > 100_000]:
+        path.chmod(0o600)
+        path.write_bytes(b"CPCH")
+    for number in range(3):
+        build(header_lab, number)
+    assert counts(header_lab)["made"] == 2 * BOTH
+
+
+class Spoiling(SubprocessRunner):
+    """Gives passes with a precompiled header another output."""
+
+    def group(self) -> SubprocessRunner:
+        return self
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        traced = super().trace(argv, **how)
+        if "-include-pch" in argv:
+            with open(argv[argv.index("-o") + 1], "ab") as output:
+                output.write(b"spoilt")
+        return traced
+
+
+@only_19
+def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: Lab) -> None:
+    prepare(header_lab)
+    assert build_with(header_lab, Spoiling(), 1) == {"different": BOTH}
+    assert build_with(header_lab, Spoiling(), 2) == {"without switched off": BOTH}
+    build(header_lab, 1)
+    assert counts(header_lab)["used"] == 0
+
+
+@only_19
+def test_one_that_makes_a_difference_when_it_is_made_switches_it_off(header_lab: Lab) -> None:
+    build(header_lab, 1)
+    assert build_with(header_lab, Spoiling(), 1) == {"made": BOTH, "different": BOTH}
+    build(header_lab, 2)
+    assert counts(header_lab)["used"] == 0
+
+
+def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Session:
+        class engine:
+            preambles = 64
+            recache = False
+
+    monkeypatch.setattr(features, "doors", tuple)
+    assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("words", "fits"),
+    [
+        ('"-include" "__clang_hip_runtime_wrapper.h"', True),
+        ("", False),
+        ('"-include" "mine.h" "-include" "__clang_hip_runtime_wrapper.h"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-include" "mine.h"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-debug-info-kind=constructor"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-std=c++20"', False),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "--std=gnu++14"', True),
+        ('"-include" "__clang_hip_runtime_wrapper.h" "-nostdsysteminc"', False),
+    ],
+)
+def test_which_passes_may_use_it(words: str, fits: bool) -> None:
+    plan = recording("clang15-one-arch").replace('"-fcuda-is-device"', f'"-fcuda-is-device" {words}'.rstrip())
+    front = cut(plan).devices[0].front
+    assert (header.why_not(front, bitcode=True) == "") == fits
+    assert header.why_not(front, bitcode=False)
+
+
+@pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])
+def test_a_damaged_record_counts_for_none(record: bytes) -> None:
+    assert Entry.unpack(record) == Entry()
+    known = Entry(2, ("x", "y"), "why", compared=True)
+    assert Entry.unpack(known.pack()) == known
+
+
+def test_one_that_could_not_be_made_is_tried_again_much_later() -> None:
+    assert not Entry().is_due
+    assert Entry().missed().is_due
+    assert not Entry(1, (), "why").is_due
+    assert Entry(64, (), "why").is_due
+
+
+def test_what_was_made_is_read_as_it_was_written() -> None:
+    made = Made(("/a", "/b"), Observed({"/a"}, {"/b"}, {"/d"}, {"/e"}, {"/f"}), ("a", "b"))
+    assert Made.unpack(made.pack()) == made
+    for packed in (b"", b"x", made.pack()[:-1]):
+        with pytest.raises(ValueError, match=r".*"):
+            Made.unpack(packed)
+
+
+def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
+    words = entry.pack_words(entry.words_of([b"#if defined(A1) || B\n#define C$ 1", b"x\xc3\xa4 d9"]))
+    for name in ("A1", "B", "C$", "d9", "if", "xä"):
+        assert entry.asks_for(words, [name]), name
+    assert not entry.asks_for(words, ["A", "1", "D", "efined"])
+    assert entry.asks_for(None, ["A"])
+    assert entry.asks_for(b"damaged", [])
+
+
+def test_records_are_json() -> None:
+    assert json.loads(Entry(1, ("a",)).pack()) == {"wanted": 1, "outputs": ["a"], "why": "", "compared": False}
+    assert Path(header.NAME).suffix == ".h"

@@ -1,0 +1,338 @@
+"""An edit that changes nothing of what the compiler sees is a hit: lines without text, macros that nobody uses. What
+lines and macros do change is never a stale object.
+
+Each test first shows a hit, then makes an edit, and compares with a fresh compile of plain clang.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hip import HIT, Lab, kernel
+
+pytestmark = [pytest.mark.takes_turns("lab"), pytest.mark.archs(1)]
+
+
+@pytest.mark.archs(2)
+@pytest.mark.parametrize(
+    "inserted", ["// a line\n", "\n\n", "/* a\n * comment\n */\n", "  \t\n// one\n\n/* two */ // three\n"]
+)
+@pytest.mark.parametrize("name", ["k.hip", "x.hpp"])
+def test_lines_without_text_before_code_are_a_hit(lab: Lab, name: str, inserted: str) -> None:
+    texts = {
+        "x.hpp": "#pragma once\n#define X 3\ninline int x() {\n  return X;\n}\n",
+        "k.hip": kernel("3", '#include "x.hpp"'),
+    }
+    for path, text in texts.items():
+        lab.write(path, text)
+    lab.warm()
+    lab.write(name, inserted + texts[name])
+    assert lab.compile().outcome == HIT
+    lab.write(name, texts[name].replace("{\n", "{\n" + inserted))
+    assert lab.compile().outcome == HIT
+    lab.write(name, texts[name])
+    assert lab.compile().outcome == HIT
+
+
+def test_after_such_an_edit_the_next_compile_is_a_direct_hit(lab: Lab) -> None:
+    lab.warm()
+    lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())
+    lab.compile()
+    assert lab.compile().outcome == HIT
+
+
+def test_a_comment_line_and_an_edit_of_code_are_no_hit(lab: Lab) -> None:
+    lab.write("k.hip", kernel("3"))
+    before = lab.warm()
+    lab.write("k.hip", "// a line\n" + kernel("4"))
+    lab.changed(before)
+
+
+LOOP = "__global__ void l(int* p) {{\n{}\nfor (int i = 0; i < 64; ++i) p[i * p[i]] = i;\n}}\n"
+ONE = "#ifdef {}\n#define ONE {}\n#else\n#define ONE {}\n#endif"
+NAMED = "#define CAT(a, b) a##b\n#define NAME(a, b) CAT(a, b)\nint NAME(name, {});\n"
+TEXT = "#define S(x) #x\n#define TEXT(x) S(x)"
+DEFAULT = "__host__ __device__ constexpr int here(int n = __builtin_LINE()) { return n; }"
+PRETTY = "template <class T> const char* name(T) { return __PRETTY_FUNCTION__; }\nconst char* n = name([] {});\n"
+ASSERT = "#define assert(x) ((x) ? 0 : fail(__LINE__))\nint fail(int);\nint a(int n) { return assert(n); }\n"
+LINE_SHOWN = {
+    "__LINE__": kernel("__LINE__"),
+    "__LINE__ in a macro of the file": kernel("HERE", "#define HERE __LINE__"),
+    "__LINE__ in a macro of another file": kernel("HERE", '#include "here.hpp"'),
+    "__LINE__ put together": kernel("CAT(__LI, NE__)", "#define CAT(a, b) a##b"),
+    "a macro with __LINE__ put together": kernel("CAT(HE, RE)", '#include "here.hpp"\n#define CAT(a, b) a##b'),
+    "__LINE__ in a text": kernel("sizeof(TEXT(__LINE__))", "\n" * 5 + TEXT),
+    "a condition": kernel("1", "\n" * 3 + "#if __LINE__ > 6\nint v;\n#endif"),
+    "a name": kernel("1") + NAMED.format("__LINE__"),
+    "one architecture alone": kernel("ONE", ONE.format("__gfx906__", "__LINE__", 1)),
+    "the host alone": kernel("ONE", ONE.format("__HIP_DEVICE_COMPILE__", 1, "__LINE__")),
+    "a pragma": kernel("1", "#define TIMES __LINE__") + LOOP.format("#pragma unroll TIMES"),
+    "a pragma put together": kernel("1", "#define DO(x) _Pragma(#x)") + LOOP.format("DO(unroll __LINE__)"),
+    "__builtin_LINE": kernel("__builtin_LINE()"),
+    "the default of a parameter": kernel("here()", DEFAULT),
+    "the default of a member": kernel("Here{}.line", "struct Here { int line = __builtin_LINE(); };"),
+    "a type without a name": kernel("1") + PRETTY,
+    "an assertion": kernel("1") + ASSERT,
+}
+
+
+@pytest.mark.parametrize("shown", LINE_SHOWN)
+def test_the_number_of_a_line_that_is_shown_is_never_stale(lab: Lab, shown: str) -> None:
+    lab.write("here.hpp", "#define HERE __LINE__\n")
+    lab.write("k.hip", LINE_SHOWN[shown])
+    before = lab.warm()
+    lab.write("k.hip", "// a line\n" * 4 + LINE_SHOWN[shown])
+    lab.changed(before)
+
+
+@pytest.mark.archs(2)
+def test_a_line_that_one_architecture_shows_leaves_the_others_hits(lab: Lab) -> None:
+    text = kernel("1") + "#ifdef __gfx906__\n__global__ void l(int* p) { *p = __LINE__; }\n#endif\n"
+    lab.write("k.hip", text)
+    before = lab.warm()
+    lab.write("k.hip", "// a line\n" + text)
+    assert lab.changed(before).counted.missed == {"gfx906"}
+
+
+def test_lines_of_a_file_that_shows_none_move_beside_one_that_does(lab: Lab) -> None:
+    lab.write("x.hpp", "inline int x() { return 1; }\n")
+    lab.write("k.hip", kernel("__LINE__", '#include "x.hpp"'))
+    before = lab.warm()
+    for inserted in ("// one\n", "// one\n// two\n"):
+        lab.write("x.hpp", inserted + "inline int x() { return 1; }\n")
+        assert lab.compile().outcome == HIT
+    lab.write("k.hip", "// a line\n" + kernel("__LINE__", '#include "x.hpp"'))
+    lab.changed(before)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *("-g", "-gline-tables-only", "-fprofile-instr-generate -fcoverage-mapping"),
+        "-fsanitize=undefined -fno-gpu-sanitize",
+    ],
+)
+def test_lines_that_an_option_shows_are_never_stale(lab: Lab, flags: str) -> None:
+    text = kernel("3") + "int f(int n) { return n + 1; }\n"
+    lab.write("k.hip", text)
+    before = lab.warm(*flags.split())
+    lab.write("k.hip", "// a line\n" + text)
+    lab.changed(before, *flags.split())
+
+
+@pytest.mark.parametrize(
+    "flags", ["-Rpass=inline", "-fsave-optimization-record", "-Wall", "-save-temps=obj", "-fopenmp"]
+)
+def test_messages_and_files_beside_the_object_have_the_present_lines(lab: Lab, flags: str) -> None:
+    text = kernel("3") + "static int f(int n) { return n + 1; }\nint g(int n) { int unused; return f(n); }\n"
+    lab.write("k.hip", text)
+    lab.compile(*flags.split())
+    for inserted in ("// a line\n", "// a line\n\n"):
+        lab.write("k.hip", inserted + text)
+        lab.compile(*flags.split(), "-MD")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('int v = sizeof(R"(a\nb)");', 'int v = sizeof(R"(a\n\nb)");'),
+        ("#define V \\\n\nint v;", "#define V \\\nint v;"),
+        ('int v = sizeof("a\\\n#define X 1");', 'int v = sizeof("a\\\n#define X 22");'),
+        ('int v = sizeof(R"(\n#define X 1\n)");', 'int v = sizeof(R"(\n#define X 22\n)");'),
+        ("#line 7\nint v = __LINE__;", "#line 7\n\nint v = __LINE__;"),
+        ("#define V 1\nint v = V;", "#define V 2\nint v = V;"),
+    ],
+)
+def test_a_line_counts_where_it_is_part_of_a_token_or_a_directive(lab: Lab, old: str, new: str) -> None:
+    lab.write("k.hip", kernel("3") + old + "\n")
+    before = lab.warm()
+    lab.write("k.hip", kernel("3") + new + "\n")
+    lab.changed(before)
+
+
+@pytest.mark.archs(2)
+def test_another_value_of_a_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
+    for commit in ("1234", "abcd"):
+        lab.write("k.hip", kernel("USED"))
+        flags = ("-DUSED=3", f'-DCOMMIT="{commit}"', f"-DBUILD={commit}")
+        outcome = lab.compile(*flags).outcome
+    assert outcome == HIT
+
+
+OF_CUIDS = {
+    "kernels": kernel("3"),
+    "no kernel": "int more() { return 1; }\n",
+    "a static variable": kernel("3", "static __device__ int kept;") + "__global__ void l() { kept = 1; }\n",
+    "a static variable that the host names": kernel("3", "static __device__ int kept;")
+    + "__global__ void l() { kept = 1; }\nvoid* address() { return &kept; }\n",
+    "a static kernel": kernel("3") + "static __global__ void l() {}\nvoid start() { l<<<1, 1>>>(); }\n",
+    "sections for each": kernel("3")
+    + "int a, b = 1;\nvoid f() {}\ntemplate <class T> void t() {}\nvoid g() { t<int>(); }\n",
+}
+
+
+@pytest.mark.parametrize("text", OF_CUIDS)
+def test_the_same_with_another_cuid_is_what_plain_clang_makes(lab: Lab, text: str) -> None:
+    """The CUID counts the macros of the command line."""
+    lab.write("k.hip", OF_CUIDS[text])
+    for number in range(6):
+        compiled = lab.compile(
+            f"-cuid={number}{number}", f"-DCOMMIT={number}", "-fdata-sections", "-ffunction-sections"
+        )
+        assert compiled.counted.front_ends == (0 if number else 1) or "static" in text
+
+
+def test_another_value_and_a_comment_line_are_a_hit(lab: Lab) -> None:
+    lab.warm("-DCOMMIT=1")
+    lab.write("k.hip", "// a line\n" + (lab.root / "k.hip").read_text())
+    assert lab.compile("-DCOMMIT=2").outcome == HIT
+
+
+@pytest.mark.parametrize(
+    "shown", ["text", "in stages", "string", "condition", "pasted", "named", "pragma", "header", "host"]
+)
+def test_a_macro_of_the_command_line_that_is_used_is_never_stale(lab: Lab, shown: str) -> None:
+    lab.write("one.hpp", "#define FROM 1\n")
+    lab.write("two.hpp", "#define FROM 2\n")
+    given = ('V="one.hpp"', 'V="two.hpp"') if shown == "header" else ("V=1", "V=2")
+    stages = "#define LATER V"
+    text = {
+        "text": kernel("V"),
+        "in stages": kernel("LATER", stages),
+        "string": kernel("*TEXT(V)", TEXT),
+        "condition": kernel("1", "#if V > 1\nint v;\n#endif"),
+        "pasted": kernel("1") + NAMED.format("V"),
+        "named": kernel("CAT(V,)", "#define CAT(a, b) a##b"),
+        "pragma": kernel("1", stages) + LOOP.format("#pragma unroll LATER"),
+        "header": kernel("FROM", "#include V"),
+        "host": kernel("ONE", ONE.format("__HIP_DEVICE_COMPILE__", 1, "V")),
+    }[shown]
+    lab.write("k.hip", text)
+    before = lab.warm(f"-D{given[0]}")
+    lab.changed(before, f"-D{given[1]}")
+
+
+def test_a_value_that_differs_from_that_of_a_header_makes_a_message(lab: Lab) -> None:
+    lab.write("k.hip", kernel("1", "#define V 1"))
+    lab.warm("-DV=1")
+    assert "redefined" in lab.compile("-DV=2").messages
+
+
+def test_a_macro_that_is_given_two_values_makes_a_message(lab: Lab) -> None:
+    lab.warm("-DV=1", "-DV=1")
+    assert "redefined" in lab.compile("-DV=1", "-DV=2").messages
+
+
+def test_debug_information_of_macros_has_their_values(lab: Lab) -> None:
+    before = lab.warm("-g", "-fdebug-macro", "-DV=1")
+    lab.changed(before, "-g", "-fdebug-macro", "-DV=2")
+
+
+# Macros of headers
+
+
+VERSION = '#ifndef VERSION_H\n#define VERSION_H\n#define COMMIT "{}" // of today\n#define MAJOR {}\n#endif\n'
+
+
+@pytest.mark.archs(2)
+def test_another_value_of_a_headers_macro_that_nobody_uses_is_a_hit(lab: Lab) -> None:
+    lab.write("k.hip", kernel("MAJOR", '#include "sub/../version.hpp"\n#include "version.hpp"'))
+    lab.write("sub/x.hpp", "")
+    for commit in ("1234", "abcd", "another"):
+        lab.write("version.hpp", VERSION.format(commit, 3))
+        outcome = lab.compile().outcome
+    assert outcome == HIT
+
+
+def test_a_headers_macro_that_is_used_is_never_stale(lab: Lab) -> None:
+    lab.write("k.hip", kernel("MAJOR", '#include "version.hpp"'))
+    lab.write("version.hpp", VERSION.format("1234", 3))
+    before = lab.warm()
+    lab.write("version.hpp", VERSION.format("1234", 4))
+    lab.changed(before)
+
+
+def test_a_header_under_two_names_is_never_stale(lab: Lab) -> None:
+    lab.write("here/version.hpp", "#define V 1\n")
+    (lab.root / "there").symlink_to("here")
+    lab.write("k.hip", kernel("V", '#include "here/version.hpp"\n#undef V\n#include "there/version.hpp"'))
+    before = lab.warm()
+    lab.write("here/version.hpp", "#define V 2\n")
+    lab.changed(before)
+
+
+def test_a_copy_of_a_header_is_another_file(lab: Lab) -> None:
+    for name in ("one.hpp", "two.hpp"):
+        lab.write(name, "#pragma once\n#undef V\n#define V 1\n")
+    lab.write("k.hip", kernel("V", '#include "one.hpp"\n#include "two.hpp"'))
+    before = lab.warm()
+    lab.write("one.hpp", "#pragma once\n#undef V\n#define V 2\n")
+    assert lab.compile().outcome == HIT
+    lab.write("two.hpp", "#pragma once\n#undef V\n#define V 2\n")
+    lab.changed(before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("#define A\n#define B 1\n", "#define A 1\n#define B\n"),
+        ("#define A 1\n#define B 2\n", "#define A 2\n#define B 1\n"),
+        ("#define B 1\n#define A B\n", "#define B 2\n#define A B\n"),
+        (
+            "#define B 1\n#define A 2\n#if B > 1\n#undef A\n#endif\n",
+            "#define B 2\n#define A 2\n#if B > 1\n#undef A\n#endif\n",
+        ),
+    ],
+)
+def test_values_that_move_between_macros_count(lab: Lab, old: str, new: str) -> None:
+    lab.write("v.hpp", old)
+    lab.write("k.hip", kernel("1") + '#include "v.hpp"\n#define S(x) #x\n#define T(x) S(x)\nchar t[] = T(A);\n')
+    before = lab.warm()
+    lab.write("v.hpp", new)
+    lab.changed(before)
+
+
+def test_a_macro_that_gets_two_values_makes_a_message(lab: Lab) -> None:
+    lab.write("v.hpp", "#define V 1\n#define V 1\n")
+    lab.write("k.hip", kernel("1", '#include "v.hpp"'))
+    lab.warm()
+    lab.write("v.hpp", "#define V 2\n#define V 3\n")
+    assert "redefined" in lab.compile().messages
+
+
+# Dates
+
+
+NEVER_SHOWN = [
+    '#define BUILT() (__DATE__ " " __TIME__)\n',
+    "#ifdef WITH_DATE\ninline const char* built() { return __TIMESTAMP__; }\n#endif\n",
+    'inline const char* help() { return "%s stands for __DATE__"; }\n',
+]
+
+
+@pytest.mark.parametrize("text", NEVER_SHOWN)
+def test_a_date_that_nobody_expands_is_a_hit(lab: Lab, text: str) -> None:
+    lab.write("k.hip", kernel("3", text))
+    lab.warm()
+    lab.warm("-DALSO=__TIME__")
+
+
+@pytest.mark.parametrize("flag", ["-dM", "-dD", "-fdirectives-only", "-C", "-P"])
+def test_an_option_of_preprocessed_text_hides_no_date(lab: Lab, flag: str) -> None:
+    lab.write("k.hip", kernel("3") + "const char* built() { return __TIME__; }\n")
+    for _ in range(2):
+        assert lab.hipcache(*lab.words(flag)).status == 0
+        assert lab.counted().outcome != HIT
+
+
+@pytest.mark.parametrize(
+    ("directive", "missed"),
+    [("#ifdef __gfx906__", "gfx906"), ("#ifndef __HIP_DEVICE_COMPILE__", "host"), ("#if 1", "gfx906 host")],
+)
+def test_a_date_that_one_pass_expands_is_not_stored_for_that_one(lab: Lab, directive: str, missed: str) -> None:
+    text = f'{directive}\n#define BUILT __TIME__\n#else\n#define BUILT ""\n#endif\n'
+    shows = "__device__ const char* built() { return BUILT; }\nconst char* host_built() { return BUILT; }\n"
+    lab.write("k.hip", kernel("3", text) + shows)
+    for _ in range(2):
+        assert lab.hipcache(*lab.words()).status == 0
+        counted = lab.counted()
+    assert counted.missed == set(missed.split())

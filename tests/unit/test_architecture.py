@@ -1,0 +1,250 @@
+"""The shape of the program: who imports whom, who touches the outside world, that every ending has a sentence, and how
+long a Python file may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import hipcache
+import pytest
+from hipcache.loop.kinds import KINDS
+from hipcache.planning.cc1 import _REASONS as REFUSED
+from hipcache.planning.driver_options import _PREFIXES, PASSED_THROUGH, why_passed_through
+from hipcache.report.advice import ADVICE
+from hipcache.report.outcome import OUTCOMES, REASONS
+
+ROOT = Path(hipcache.__file__).parent
+
+# The packages, from the entries down to what stands on nothing. One imports only from those behind it, in its row and
+# below.
+LAYERS = """
+    iree verify executor remote driver_header
+    __main__ cli launcher
+    loop planners direct execution
+    delivery cache storage model making
+    planning engine
+    report store
+    config settings_files inputs processes disk
+    native settings errors values patterns shared features hipcache
+"""
+ORDER = LAYERS.split()
+
+MOST_LINES = 600
+
+# `runner` starts processes, `watch` those for it that are watched. `ending` takes the user's own command over where the
+# engine cannot go on.
+STARTS_PROCESSES = {"processes.runner", "launcher.ending"}
+READS_ENVIRONMENT = {"__main__"}
+KNOWS_WORKING_DIRECTORY = {
+    "launcher.launch",
+    "cli.explain",
+    "cli.config",
+    "remote.prefetch",
+    "config",
+    "processes.builders",
+}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__") or "hipcache"
+
+
+SOURCES = {_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+CHECKOUT = Path(__file__).parents[2]
+FOLDERS = ("bench", "meson", "packaging", "plugins", "scripts", "tests")
+FILES = {
+    path.relative_to(CHECKOUT).as_posix(): path
+    for pattern in ("*.py", *(f"{folder}/**/*.py" for folder in FOLDERS))
+    for path in sorted(CHECKOUT.glob(pattern))
+}
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(SOURCES[module].read_text())
+
+
+@cache
+def _nodes(module: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_tree(module)))
+
+
+def _imports(module: str) -> Iterator[str]:
+    """Full names of all that is imported, in functions and under TYPE_CHECKING too."""
+    for node in _nodes(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def _imported_modules(module: str) -> frozenset[str]:
+    """The modules of hipcache that `module` imports: `hipcache.store.StoreSize` is a name of `store`."""
+    found = set()
+    for full in _imports(module):
+        if full.split(".")[0] != "hipcache":
+            continue
+        inner = full.removeprefix("hipcache").lstrip(".")
+        while inner and inner not in SOURCES:
+            inner = inner.rpartition(".")[0]
+        found.add(inner or "hipcache")
+    return frozenset(found - {module})
+
+
+def _strings(node: ast.expr) -> Iterator[str]:
+    """The texts that an expression can be: a constant, or the two of `a if b else c`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from _strings(node.body)
+        yield from _strings(node.orelse)
+
+
+@cache
+def _reasons_given() -> dict[str, str]:
+    """Each reason that the code gives -> a module that gives it."""
+    given = dict.fromkeys([*PASSED_THROUGH.values(), *(reason for _, reason in _PREFIXES)], "planning.driver_options")
+    given |= dict.fromkeys(REFUSED, "planning.cc1")
+    nodes = {name: _nodes(name) for name in SOURCES}
+    for path in (ROOT.parent / "hipcache_scons").glob("*.py"):
+        nodes[f"hipcache_scons.{path.stem}"] = tuple(ast.walk(ast.parse(path.read_text())))
+    for name, of_module in nodes.items():
+        for node in of_module:
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id == "PassThrough" and node.args:
+                given |= dict.fromkeys(_strings(node.args[0]), name)
+            for keyword in node.keywords:
+                if keyword.arg == "reason":
+                    given |= dict.fromkeys(_strings(keyword.value), name)
+    return given
+
+
+def _package(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
+def test_each_package_has_its_place_among_the_layers() -> None:
+    assert sorted(ORDER) == sorted(set(map(_package, SOURCES)))
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_imports_run_only_downwards(module: str) -> None:
+    above = set(ORDER[: ORDER.index(_package(module))])
+    wrong = [other for other in _imported_modules(module) if _package(other) in above]
+    assert not wrong, f"{module} imports {', '.join(wrong)}, which does not stand below it"
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_imports_no_feature_but_its_own(module: str) -> None:
+    """It asks `features` for what their doors add; only the executors stand on another one."""
+    doors = {name.removesuffix(".door") for name in SOURCES if name.endswith(".door")}
+    own = {"executor": {"executor", "remote"}}.get(_package(module), {_package(module)})
+    assert not {_package(other) for other in _imported_modules(module)} & (doors - own)
+
+
+@pytest.mark.parametrize("module", [name for name in SOURCES if name.endswith(".door")])
+def test_a_door_imports_nothing_of_the_program_until_it_is_asked(module: str) -> None:
+    first = [node for node in _tree(module).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [one for one in first if isinstance(one, ast.Import) or str(one.module).startswith("hipcache")]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    tuple(TopologicalSorter({module: _imported_modules(module) for module in SOURCES}).static_order())
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_module_says_first_what_it_owns(module: str) -> None:
+    assert ast.get_docstring(_tree(module))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_module_has_600_lines_at_most(file: str) -> None:
+    assert len(FILES[file].read_text().splitlines()) <= MOST_LINES, "look for its second noun"
+
+
+def test_each_kind_of_command_has_its_planner() -> None:
+    """They are imported by their names, which `_imports` does not see."""
+    for kind in KINDS:
+        assert not kind.program or kind.parser.removeprefix("hipcache.") in SOURCES
+        assert callable(kind.planner)
+
+
+def test_only_the_runner_starts_processes_and_the_launcher_as_the_last_resort() -> None:
+    wrong = {
+        name
+        for name in SOURCES
+        if any(full.split(".")[0] in ("subprocess", "multiprocessing", "pty") for full in _imports(name))
+    }
+    assert wrong == STARTS_PROCESSES
+
+
+def _uses(module: str, attributes: set[str]) -> bool:
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in attributes
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        for node in _nodes(module)
+    )
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"__main__", "launcher.ending", "processes.watch"}))
+def test_no_module_starts_a_process_through_os(module: str) -> None:
+    assert not _uses(module, {"system", "popen", "fork", "execvp", "execv", "execve", "posix_spawn", "spawnv"})
+
+
+def test_only_the_entry_reads_the_environment() -> None:
+    assert {name for name in SOURCES if _uses(name, {"environ", "getenv", "environb"})} == READS_ENVIRONMENT
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - KNOWS_WORKING_DIRECTORY))
+def test_the_engine_does_not_know_the_working_directory_of_its_process(module: str) -> None:
+    assert not _uses(module, {"getcwd", "getcwdb"})
+
+
+@pytest.mark.parametrize("module", [*SOURCES, "hipcache_scons.cached"])
+def test_a_reason_that_a_module_gives_is_listed(module: str) -> None:
+    given = {reason for reason, giver in _reasons_given().items() if giver == module}
+    assert given <= set(REASONS), f"{module} gives reasons that outcome.REASONS does not have: {given - set(REASONS)}"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_that_is_listed_is_given_somewhere(reason: str) -> None:
+    assert reason in _reasons_given()
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_has_a_sentence(reason: str) -> None:
+    sentence = REASONS[reason]
+    assert sentence
+    assert not sentence.endswith(".")
+
+
+def test_each_reason_has_an_advice() -> None:
+    assert list(ADVICE) == list(REASONS)
+
+
+def test_no_two_reasons_say_the_same() -> None:
+    assert len(set(REASONS.values())) == len(REASONS)
+
+
+def test_endings_are_named_once() -> None:
+    assert len(set(OUTCOMES)) == len(OUTCOMES)
+
+
+@pytest.mark.parametrize("option", ["-save-temps=obj", "-fplugin=x.so", "-fmodules-ts", "-print-search-dirs"])
+def test_an_option_with_a_value_is_left_for_its_prefix(option: str) -> None:
+    assert why_passed_through(option) in REASONS
+
+
+@pytest.mark.parametrize("option", ["-c", "-O2", "-Sx", "-Ex", "-fgpu-rdc-not", "-MD", "-MMD", "-MT", "-g", "-flto"])
+def test_an_option_that_only_begins_like_one_that_is_left_is_not_left(option: str) -> None:
+    assert why_passed_through(option) == ""
