@@ -524,9 +524,9 @@ function(_hipcache_store out program)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Warn of each condition that prevents caching here, in hipcache's words: one line each.
-function(_hipcache_warn_of_conditions program)
-  execute_process(COMMAND "${program}" doctor --brief
+# Warn of each condition that prevents caching here, also by that compiler, in hipcache's words: one line each.
+function(_hipcache_warn_of_conditions program compiler)
+  execute_process(COMMAND "${program}" doctor --brief --compiler "${compiler}"
     RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_QUIET TIMEOUT 60 OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(status EQUAL 1 AND said)
     string(REPLACE "\n" "\nHipCache: " said "${said}")
@@ -652,7 +652,12 @@ function(_hipcache_finish last)
     message(STATUS "HipCache: no target has HIP sources")
   endif()
   if(covered OR cxx_covered)
-    _hipcache_warn_of_conditions("${program}")
+    set(language CXX)
+    if(covered)
+      set(language HIP)
+    endif()
+    _hipcache_definition(compiler "${directory}" CMAKE_${language}_COMPILER)
+    _hipcache_warn_of_conditions("${program}" "${compiler}")
     _hipcache_warn("${covered}" "${cxx_covered}")
     _hipcache_ask_for_targets()
     _hipcache_prefetch("${program}" "${all}")

@@ -21,7 +21,7 @@ complete -c hipcache -n '__fish_seen_subcommand_from inspect' -l unit -r -d 'onl
 complete -c hipcache -n '__fish_seen_subcommand_from inspect' -l json -d 'print JSON, with full digests and all paths'
 complete -c hipcache -n __fish_use_subcommand -a doctor -d 'check compiler, HIP, device libraries, store and settings'
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l compiler -r -d 'check this one (may be repeated)'
-complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l brief -d 'print only problems that prevent caching; check only the settings and the store'
+complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l brief -d 'print only problems that prevent caching; check only the settings, the store and the named compilers'
 complete -c hipcache -n '__fish_seen_subcommand_from doctor' -l build -r -d 'also check the architectures in this build directory'\''s CMakeCache.txt'
 complete -c hipcache -n __fish_use_subcommand -a gc -d 'remove the least recently used entries'
 complete -c hipcache -n '__fish_seen_subcommand_from gc' -l max-size -r -d 'for example 5GiB (default: HIPCACHE_MAX_SIZE)'

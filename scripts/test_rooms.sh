@@ -11,8 +11,11 @@ cd "$(dirname "$0")/.."
 # HIP 6.4, LLVM 23; ROCm 7.2, a snapshot of LLVM 24.
 MATRIX=(sid:21 sid:23 experimental:22 experimental:24)
 [ $# -eq 0 ] || MATRIX=("$@")
-COMPILES=(tests/compile/test_identity.py tests/unit/test_units.py tests/unit/test_offload_plan.py)
-# With HIP's own clang: Debian has no device libraries for the others, and links of theirs pass through.
+COMPILES=(
+    tests/compile/test_identity.py tests/unit/test_units.py tests/unit/test_offload_plan.py
+    tests/compile/test_link_new_driver.py
+)
+# With HIP's own clang: Debian has no device libraries for the others.
 MORE=(
     tests/compile/test_link.py tests/compile/test_links.py tests/compile/test_hipcc.py tests/compile/test_hazards_driver.py tests/compile/test_hazards_headers.py
     tests/compile/test_hazards_files.py tests/compile/test_hazards_device_linker.py tests/compile/test_backend.py
@@ -25,7 +28,7 @@ shift 2
 scripts/setup.sh --required test
 why=$(.venv/bin/python -c "
 import os, sys
-from hipcache.cli.trial import why_passed_through
+from hipcache.launcher.trial import why_passed_through
 words = [\"-x\", \"hip\", \"--offload-arch=gfx90a\", \"-nogpuinc\", \"-nogpulib\"]
 print(why_passed_through([sys.argv[1], *words], os.environ))" "/usr/lib/llvm-$clang/bin/clang++")
 if [ -n "$why" ]; then

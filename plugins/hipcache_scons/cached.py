@@ -158,6 +158,10 @@ def _guarded(
         if left.reason == "internal":
             telling.log_fault(cache.config, error)
         _notice(conditions.of_left(cache.config, left))
+        if left.reason == "plan":
+            from hipcache.launcher import trial  # once in a build
+
+            trial.tell_of_plan(argv, cache.environ)
         return Ended(left=left)
 
 

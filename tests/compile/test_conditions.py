@@ -294,3 +294,15 @@ def test_what_was_said_is_noted_outside_of_the_store_in_a_place_of_the_users(lab
     assert lab.hipcache(*lab.words(), env={**env, "HIPCACHE_MAX_SIZE": "more"}).status == 0
     assert list(ours.glob("said-*"))
     assert ours.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_compiler_whose_plan_is_not_understood_is_told_once(lab: Lab, tmp_path: Path) -> None:
+    compiler = tmp_path / "clang++"
+    shutil.copy("/bin/true", compiler)
+    told = lab.hipcache("doctor", "--brief", "--compiler", str(compiler))
+    assert told.status == 1
+    assert told.out.startswith(f"compiles pass through: '{compiler}' is not understood (plan: ".encode())
+    words = [str(compiler), "-x", "hip", "-c", "k.hip", "-o", "k.o"]
+    for times in (1, 0):
+        assert lab.hipcache(*words).err.count(b"is not understood") == times
+        assert lab.counted().reason == "plan"

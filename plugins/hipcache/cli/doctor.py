@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--brief",
         action="store_true",
-        help="print only problems that prevent caching; check only the settings and the store",
+        help="print only problems that prevent caching; check only the settings, the store and the named compilers",
     )
     parser.add_argument(
         "--build",
@@ -50,6 +50,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             found = conditions.of_settings(config.load(session.environ))
         except ConfigError as error:
             found = (conditions.of_wrong_settings(error),)
+        found += tuple(filter(None, (trial.condition(name, session.environ) for name in options.compiler)))
         for condition in found:
             print(f"{condition.describe()}; {condition.hint}", file=session.out)
         return 1 if found else 0

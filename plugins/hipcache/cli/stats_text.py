@@ -39,7 +39,9 @@ def show(numbers: Statistics, size: StoreSize, place: str, screen: Screen) -> No
         _show_remote_units(numbers, screen)
         left_out = {"passed through": numbers.passed_through, "compiled but not stored": numbers.not_kept}
         for what, reasons in left_out.items():
-            _table([f"{what}, by reason", ""], [[f"  {name}", str(count)] for name, count in reasons.items()], screen)
+            # No compile by a compiler whose plan is not understood is cached.
+            named = {name: screen.paint("red", f"  {name}") if name == "plan" else f"  {name}" for name in reasons}
+            _table([f"{what}, by reason", ""], [[named[name], str(count)] for name, count in reasons.items()], screen)
         screen.line()
         _show_verified(numbers, screen)
         _show_preambles(numbers, screen)

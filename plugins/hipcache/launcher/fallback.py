@@ -33,6 +33,10 @@ def after(error: Exception, call: Call, commands: Sequence[Command]) -> int:
     if left.reason == "internal":
         telling.log_fault(call.config, error)
     notices.tell(conditions.of_left(call.config, left), call.environ)
+    if left.reason == "plan":
+        from hipcache.launcher import trial  # once in a build
+
+        trial.tell_of_plan(call.argv, call.environ)
     leave(call, left)
 
 

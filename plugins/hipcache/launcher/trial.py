@@ -1,4 +1,5 @@
-"""A compile that is planned and not run: would hipcache cache it?"""
+"""A compile that is planned and not run: would hipcache cache it? And a word, once in a build, about a compiler of
+which it would cache none."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from hipcache.errors import JobFailed, LibraryError, PassThrough, StoreError
 from hipcache.execution.session import Session
 from hipcache.loop import kinds
 from hipcache.planning import wrapper
+from hipcache.report import conditions, notices
 
+# With these every clang compiles a source that includes nothing.
+_BARE = ("-x", "hip", "--offload-arch=gfx90a", "-nogpuinc", "-nogpulib")
+_CHOOSE_DRIVER = frozenset(["--offload-new-driver", "--no-offload-new-driver"])
 _SOURCE, _OBJECT, _SETTINGS = "source.hip", "object.o", "settings.yaml"
 
 
@@ -39,3 +44,17 @@ def why_passed_through(compiler: Sequence[str], environ: Mapping[str, str]) -> s
         except (JobFailed, LibraryError, StoreError, OSError):
             return ""
         return ""
+
+
+def condition(compiler: str, environ: Mapping[str, str], options: Sequence[str] = ()) -> conditions.Condition | None:
+    """None if a bare compile would be cached. `options`: of a command; of them those that choose the offload driver."""
+    chosen = [word for word in options if word in _CHOOSE_DRIVER]
+    why = why_passed_through([compiler, *chosen, *_BARE], environ)
+    return conditions.of_plan(compiler, why) if why else None
+
+
+def tell_of_plan(argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Say it once in a build, if a compile passed through because its plan is not understood, and each would."""
+    if notices.is_first(f"plan of {argv[0]}", environ):
+        found = condition(argv[0], environ, argv)
+        notices.tell([found] if found else [], environ)

@@ -15,7 +15,7 @@ ADVICE = {
     "no_object": _NOTHING,
     "asks_driver": _NOTHING,
     "save_temps": "leave out -save-temps in cached builds",
-    "new_driver": "link with clang 19 or 22, or (up to clang 23) with --no-offload-new-driver",
+    "new_driver": "link with clang 19 or 21 to 24, or (up to clang 23) with --no-offload-new-driver",
     "target_id": "do not mix such target IDs in one link (gfx90a and gfx90a:xnack+)",
     "lto": "use device LTO (-foffload-lto): hipcache caches it, but not host LTO",
     "side_output": "leave out the option that 'hipcache explain' names",

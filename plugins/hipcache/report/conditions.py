@@ -29,6 +29,7 @@ KINDS = {
     "store_full": "nothing new is cached, and compiles may not be counted",
     "store_divided": "nothing new is cached",
     "native": "nothing is cached",
+    "plan": "compiles pass through",
     "remote": "results are not shared",
     "executor": "everything is compiled on this machine",
     "locked": "compiles wait, and some units are compiled twice",
@@ -39,6 +40,10 @@ _TARGET = "create it, or set HIPCACHE_DIR to another directory"
 _NO_LINK = "remove the link, or set HIPCACHE_DIR to another directory"
 _ELSEWHERE = "set HIPCACHE_DIR to a directory that can be created, and that you can write to"
 _NO_MOUNT = "mount the whole store instead, or set HIPCACHE_DIR to another directory"
+_PLAN = (
+    "they work, and are not cached: update hipcache ('hipcache --version', docs/versions.md), or try"
+    " --no-offload-new-driver with clang 20 to 23"
+)
 _LOCKED = "a stopped process, or one of another user or container, holds it ('lslocks' shows which)"
 
 
@@ -92,6 +97,11 @@ def of_addresses(settings: Config) -> Iterator[Condition]:
 
 def of_wrong_settings(error: ConfigError) -> Condition:
     return Condition("settings", error.message, error.hint)
+
+
+def of_plan(compiler: str, why: str) -> Condition:
+    """Of a compiler whose plans are not understood."""
+    return Condition("plan", f"'{compiler}' is not understood ({why})", _PLAN, compiler)
 
 
 def of_key(settings: Config) -> Iterator[Condition]:

@@ -50,9 +50,14 @@ def tell(those: Iterable[Condition], environ: Mapping[str, str]) -> None:
     found = tuple(those)
     if found:
         build = build_of_this_process()
-        text = "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one, environ))
+        text = "".join(f"hipcache: {one}\n" for one in found if _is_first(build, one.identity, environ))
         with suppress(OSError):
             telling.say(text)
+
+
+def is_first(identity: str, environ: Mapping[str, str]) -> bool:
+    """Has nobody in this build asked that of this identity? Also true if no mark can be made."""
+    return _is_first(build_of_this_process(), identity, environ)
 
 
 def build_of_this_process() -> str:
@@ -78,9 +83,9 @@ def tell_of_lock(config: Config, environ: Mapping[str, str], seconds: float) -> 
     tell([conditions.locked(config, seconds)], environ)
 
 
-def _is_first(build: str, condition: Condition, environ: Mapping[str, str]) -> bool:
+def _is_first(build: str, identity: str, environ: Mapping[str, str]) -> bool:
     """Also true if no mark can be made: rather too often than never."""
-    name = f"said-{build}-{binascii.crc32(os.fsencode(condition.identity)):08x}"
+    name = f"said-{build}-{binascii.crc32(os.fsencode(identity)):08x}"
     for directory in places_for_marks(environ):
         try:
             os.close(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

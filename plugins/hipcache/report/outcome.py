@@ -92,7 +92,7 @@ REASONS = {
     "no_object": "it makes no object",
     "asks_driver": "it asks the driver something",
     "save_temps": "it keeps intermediate files",
-    "new_driver": "it links with the new offload driver, and the clang is not version 19 or 22",
+    "new_driver": "it links with the new offload driver, and the clang is not version 19 or 21 to 24",
     "target_id": "it links with the new offload driver, and its target IDs are linked together",
     "lto": "it is a link with host LTO, or one step of it",
     "side_output": "it writes a second output that hipcache does not cache, or lists headers",
