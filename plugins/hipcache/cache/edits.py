@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from hipcache.cache import entries
 from hipcache.cache.content import Shelf
 from hipcache.cache.entries import Entry
-from hipcache.cache.manifest import loose_key
 from hipcache.cache.read_sets import ReadSets
 from hipcache.cache.spelled import for_cuid, has_cuid
 from hipcache.disk import changed
@@ -28,7 +27,7 @@ from hipcache.inputs.preprocessed import EVERYWHERE, LINE
 from hipcache.inputs.quoted import plain
 from hipcache.inputs.trace import Files
 from hipcache.making.renaming import renamed
-from hipcache.model import Bound, pass_of
+from hipcache.model import Bound, loose_key, pass_of
 from hipcache.planning.cuid import clangs_hash
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, replace

@@ -18,7 +18,7 @@ from hipcache.cache.read_sets import ReadSets
 from hipcache.inputs import quoted
 from hipcache.inputs.readset import Quote, ReadSet
 from hipcache.inputs.trace import Files, Untraceable
-from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, pass_of
+from hipcache.model import ActionResult, Bound, Dependency, Digest, Missing, Ran, loose_key, pass_of
 from hipcache.patterns import pattern
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
@@ -170,14 +170,6 @@ class ManifestCache:
             return quoted.quotes(text, reads.files, self.files.basedir.local, self.files.bare)
         except (OSError, Untraceable):
             return None  # it changed since the pass read it
-
-
-def loose_key(bound: Bound) -> str:
-    """The key for other values of macros (`edits`); empty if there is none."""
-    work = pass_of(bound)
-    front = work.front
-    is_kept = work.shared and front.values and bound.key.digest == front.key.digest and not front.numbers_lines
-    return front.loose if is_kept else ""
 
 
 def _is_exact(front: FrontEnd, entry: Entry) -> bool:
