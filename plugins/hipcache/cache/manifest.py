@@ -146,11 +146,15 @@ class ManifestCache:
             quotes=quotes,
             source=(source.digest, source.bare),
         )
+        if ran.text and quotes is not None and not base:
+            from hipcache.cache import edits
+
+            entry = replace(entry, places=edits.places(self.files, entry, trace.reads))
         entries.put(self.shelf, bound.key.digest, entry)
         made = ran.outputs[bound.action.outputs[0]].read()
         if pass_of(bound).shared:
             self._spelled.publish(bound, entry, trace.reads, made)
-        if not text and loose_key(bound):
+        if not (ran.text and entry.places is None) and loose_key(bound):
             from hipcache.cache import edits
 
             edits.publish(self.shelf, bound, entry, made)
