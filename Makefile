@@ -71,6 +71,7 @@ test-full: check
 	TEST_RESIDENT=1 $(PYTEST) $(addprefix tests/compile/test_, hazards_*.py direct.py direct_damage.py direct_library.py \
 	    direct_settings.py)
 	.venv/bin/python scripts/native.py sanitizers
+	.venv/bin/python scripts/native.py fuzz $(SECONDS)
 
 test-sanitizers: setup
 	.venv/bin/python scripts/native.py sanitizers

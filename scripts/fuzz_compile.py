@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import fuzz_labels
 from fuzz_case import BARE, FULL_HEADER, LEVELS, REAL, SHORT_HEADER, Case, Difference
 from fuzz_flags import ARCHS, CHOICES, ENDS, LEAVING, LINKING, ODD_ARCHS, OUTPUTS, RULES, SEVERAL, SOURCES, VARIABLES
+from hip_toolchain import hips_own
 
 BODY = """\
 #include "value.h" /* the number */
@@ -113,7 +114,7 @@ class Compile(Case):
 
     def _write_profile(self, count: int) -> None:
         text = f"host\n# Func Hash:\n24\n# Num Counters:\n1\n# Counter Values:\n{count}\n"
-        words = ["llvm-profdata-15", "merge", "-o", "data.profdata", "-"]
+        words = [str(hips_own().root / "bin/llvm-profdata"), "merge", "-o", "data.profdata", "-"]
         subprocess.run(words, cwd=self.work, input=text.encode(), check=True)
 
     def _profile(self) -> str:

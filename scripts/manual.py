@@ -1,6 +1,5 @@
-"""Writes the manual pages (docs/man), three pages of the manual (settings, reasons, glossary) and the completions of
-shells (completions/) from what `hipcache --help`, the tables of settings and reasons and ARCHITECTURE.md say. A test
-holds the files to it.
+"""Writes the manual pages (docs/man), two pages of the manual (settings, reasons) and the completions of shells
+(completions/) from what `hipcache --help` and the tables of settings and reasons say. A test holds the files to it.
 
     .venv/bin/python scripts/manual.py
 """
@@ -35,7 +34,6 @@ def files() -> Mapping[Path, str]:
         ROOT / "docs/man/hipcache.yaml.5": settings_page(),
         ROOT / "docs/settings.md": settings_manual(),
         ROOT / "docs/reasons.md": reasons_manual(),
-        ROOT / "docs/glossary.md": glossary(),
         ROOT / "completions/hipcache.bash": bash(),
         ROOT / "completions/_hipcache": zsh(),
         ROOT / "completions/hipcache.fish": fish(),
@@ -49,8 +47,7 @@ _REASONS = """\
 # Reasons
 
 hipcache passes a command that it does not understand to the compiler unchanged, and counts the reason. `hipcache stats`
-shows the counts, and `hipcache explain OBJECT` shows the reason for one object. [Options](options.md) lists the
-options.
+shows the counts, and `hipcache explain OBJECT` shows the reason for one object.
 
 | in `stats` | why hipcache did not cache it | what to do |
 |---|---|---|
@@ -61,12 +58,6 @@ def reasons_manual() -> str:
     return _REASONS + "".join(
         f"| `{name}` | {cell(sentence)} | {cell(ADVICE[name])} |\n" for name, sentence in REASONS.items()
     )
-
-
-def glossary() -> str:
-    """The words of ARCHITECTURE.md."""
-    text = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Words\n")[2].partition("\n## ")[0]
-    return f"# Glossary\n\n{text.strip()}\n"
 
 
 # Completions: the first word is a subcommand, an option or a compiler.

@@ -1,6 +1,6 @@
 """Checks of the C sources, apart from the tests of what they do.
 
-    scripts/native.py warnings                every file, with warnings as errors
+    scripts/native.py warnings                warnings as errors; the layout of FORMATTED, by clang-format
     scripts/native.py fuzz [SECONDS]          libFuzzer over tests/native/fuzz_*.c, SECONDS for all together (60)
     scripts/native.py sanitizers [ARGS...]    the tests of the C code (below, or pytest's ARGS) with ASan and UBSan
 
@@ -11,13 +11,17 @@ runs found, in build/fuzz/TARGET. A fault leaves its input there. `sanitizers` w
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hip_toolchain import hips_own
+from hipcache.direct.record import DirectRecord, Output, Rule, pack_list
+from hipcache.inputs.watched import Watched
 
 ROOT = Path(__file__).parent.parent
 NATIVE = ROOT / "plugins/hipcache/native"
@@ -25,10 +29,10 @@ BUILD = ROOT / "build"
 # hatch_build.py gives them their values.
 DEFINED = ("HIPCACHE_VERSION", "SUBCOMMANDS", "NOT_HIP_CRC", "NOT_HIP_CHECK_CRC")
 COMPILE = ["-std=gnu11", "-pthread", *(f'-D{name}=""' for name in DEFINED)]
+# By .clang-format. The other files will be, when nobody works on them.
+FORMATTED = "tests/native/*.c"
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-# The launcher alone is a program; a target that needs a function of these takes the file itself.
-OF_PROGRAMS = ("launcher.c",)
 TESTS = ("bitcode", "direct*", "hashing", "lexer", "masquerade", "observer", "places", "reach_native", "resident*")
 SOURCE = """\
 #include <hip/hip_runtime.h> // a comment
@@ -58,31 +62,31 @@ readonly: yes
 
 def warnings() -> None:
     """Raises CalledProcessError."""
-
-    def compile_one(source: Path) -> None:
-        words = [*_compiler(), *COMPILE, *WARNINGS, "-O2", "-fPIC", *_includes(), "-c", str(source), "-o", os.devnull]
-        subprocess.run(words, check=True)
-
-    sources = [*sorted(NATIVE.rglob("*.c")), *sorted((ROOT / "tests/native").glob("*.c"))]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(compile_one, sources))
+    sources = [*NATIVE.rglob("*.c"), *(ROOT / "tests/native").glob("*.c")]
+    _compile([*_compiler(), *WARNINGS, "-O2", "-fPIC"], {source: Path(os.devnull) for source in sources})
+    formatter = shutil.which("clang-format", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if formatter:
+        subprocess.run([formatter, "--dry-run", "-Werror", *map(str, ROOT.glob(FORMATTED))], check=True)
 
 
 def fuzz(seconds: int) -> None:
     """Raises CalledProcessError."""
+    clang = [str(hips_own().root / "bin/clang"), *SANITIZED, "-fsanitize=fuzzer-no-link"]
     targets = sorted((ROOT / "tests/native").glob("fuzz_*.c"))
+    (BUILD / "fuzz").mkdir(parents=True, exist_ok=True)
+    objects = {path: BUILD / "fuzz" / f"{path.stem}.o" for path in (*NATIVE.rglob("*.c"), *targets)}
+    _compile(clang, objects)
     for target in targets:
         name = target.stem.removeprefix("fuzz_")
         corpus = BUILD / "fuzz" / name
-        corpus.mkdir(parents=True, exist_ok=True)
+        corpus.mkdir(exist_ok=True)
         (corpus / "seed").write_bytes(seed(name))
+        # A source that the target includes is in it already; the launcher is a program.
+        included = re.findall(r'^#include "(.*)"', target.read_text(), re.MULTILINE)
+        linked = [objects[path] for path in objects if path.name not in ("launcher.c", *included)]
+        linked = [path for path in linked if not path.name.startswith("fuzz_") or path == objects[target]]
         program = BUILD / "fuzz" / target.stem
-        clang = str(hips_own().root / "bin/clang")
-        # A source that the target includes is in it already.
-        included = [line.split('"')[1] for line in target.read_text().splitlines() if line.startswith('#include "')]
-        sources = [path for path in sorted(NATIVE.rglob("*.c")) if path.name not in (*OF_PROGRAMS, *included)]
-        words = [clang, *COMPILE, *SANITIZED, "-fsanitize=fuzzer", *_includes(), str(target), *map(str, sources)]
-        subprocess.run([*words, "-o", str(program)], check=True)
+        subprocess.run([*clang, "-fsanitize=fuzzer", "-pthread", *linked, "-o", program], check=True)
         limits = [f"-max_total_time={max(1, seconds // len(targets))}", "-timeout=10", "-max_len=65536", "-verbosity=0"]
         print(f"==> {name}", flush=True)
         found = f"-artifact_prefix={corpus.parent}/{name}-"
@@ -91,9 +95,6 @@ def fuzz(seconds: int) -> None:
 
 def seed(name: str) -> bytes:
     """An input of that target which is as it should be."""
-    from hipcache.direct.record import DirectRecord, Output, Rule, pack_list
-    from hipcache.inputs.watched import Watched
-
     watched = tuple(Watched("f", f"/base/{part}.h") for part in ("a", "ab", "abc"))
     if name == "lexer":
         return SOURCE.encode()
@@ -128,10 +129,9 @@ def seed(name: str) -> bytes:
 def sanitizers(arguments: list[str]) -> None:
     """Raises CalledProcessError."""
     copy = BUILD / "sanitizers"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+    copy.mkdir(parents=True, exist_ok=True)
+    packed = 'git ls-files -z | tar --null --files-from=- -c | tar -x -C "$1"'
+    subprocess.run(["sh", "-c", packed, "sh", str(copy)], cwd=ROOT, check=True)
     python = copy / ".venv/bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", copy / ".venv"], check=True)
@@ -139,17 +139,7 @@ def sanitizers(arguments: list[str]) -> None:
         (own,) = (ROOT / ".venv").glob("lib/python*/site-packages")
         (packages / "tools.pth").write_text(f"{own}\n")
     built = {**os.environ, "CC": _compiler()[0], "CFLAGS": " ".join([*SANITIZED, "-fno-omit-frame-pointer"])}
-    install: list[str | Path] = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--disable-pip-version-check",
-        "-e",
-        ".",
-    ]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "-e", "."]
     subprocess.run(install, cwd=copy, env=built, check=True)
     asked = [*_compiler(), "-print-file-name=libasan.so"]
     library = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -159,25 +149,23 @@ def sanitizers(arguments: list[str]) -> None:
         "TEST_AS_USERS": "1",
     }
     tests = [str(path) for name in TESTS for path in sorted((copy / "tests").rglob(f"test_{name}.py"))]
-    words: list[str | Path] = [
-        python,
-        "-m",
-        "pytest",
-        "-n",
-        str(os.cpu_count()),
-        "--dist",
-        "worksteal",
-        *(arguments or tests),
-    ]
+    words = [str(python), "-m", "pytest", "-n", str(os.cpu_count()), "--dist", "worksteal", *(arguments or tests)]
     subprocess.run(words, cwd=copy, env=environ, check=True)
+
+
+def _compile(command: list[str], objects: Mapping[Path, Path]) -> None:
+    """Each source to its object. Raises CalledProcessError."""
+    includes = [f"-I{folder}" for folder in sorted({path.parent for path in NATIVE.rglob("*.[ch]")})]
+
+    def compile_one(source: Path) -> None:
+        subprocess.run([*command, *COMPILE, *includes, "-c", str(source), "-o", str(objects[source])], check=True)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, objects))
 
 
 def _compiler() -> list[str]:
     return [os.environ.get("CC") or "cc"]
-
-
-def _includes() -> list[str]:
-    return [f"-I{folder}" for folder in sorted({path.parent for path in NATIVE.rglob("*.[ch]")})]
 
 
 def main() -> int:

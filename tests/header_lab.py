@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hip import Compiled, Lab
+from hip import MISS, Compiled, Lab, settle
+from hipcache import config
 from hipcache.driver_header import header
 from hipcache.driver_header.trust import ENOUGH
+from hipcache.engine.opening import open_engine
+from hipcache.loop.front import make
+from hipcache.planning import command
+from hipcache.processes.runner import Runner
+from hipcache.values import replace
 from kernels import HIP_IN_SHORT
 
 # One device and the host.
@@ -71,3 +77,18 @@ def prepare(lab: Lab, *flags: str) -> None:
         if counts(lab)["checked"] >= ENOUGH * BOTH:
             return
     raise AssertionError(counts(lab))
+
+
+def build_with(lab: Lab, runner: Runner, number: int) -> dict[str, int]:
+    """What became of headers when a new source was compiled in this process, its compilers run by that runner and each
+    use of a header compared."""
+    settle()
+    opened = open_engine(config.load(lab.environ), lab.environ, racy=0.03)
+    lab.write("own_runner.hip", f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE + {number}; }}\n')
+    argv = tuple(lab.words(*words(lab), source="own_runner.hip"))
+    plain = lab.run(list(argv))
+    before = (lab.root / "out.o").read_bytes()
+    made = make(replace(opened, runner=runner, preambles=1), command.parse(argv, str(lab.root), lab.environ), None)
+    assert made.outcome.outcome == MISS
+    assert (plain.status, (lab.root / "out.o").read_bytes()) == (0, before)
+    return dict(made.outcome.preambles)

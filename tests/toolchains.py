@@ -26,9 +26,10 @@ DEVICE_LIBRARIES = hips_own().device_libraries or Path("/nonexistent")
 BY_NEW_DRIVER = "-new"
 #: With which HIP's own clang finds HIP.
 HIP_FLAGS = hips_own().flags
-#: (version of clang, flags that choose the driver) for relocatable device code. Links by the new driver are cached with
-#: clang 19.
-OLD, OLD_19, NEW = (COMPILERS[0], ()), (COMPILERS[-1], ()), ("19", ("--offload-new-driver",))
+#: Versions whose links by the new offload driver are cached.
+LINKING = tuple(version for version in (*COMPILERS, "22") if int(version) >= 19)
+#: (version of clang, flags that choose the driver) for relocatable device code.
+OLD, OLD_19, NEW = (COMPILERS[0], ()), (COMPILERS[-1], ()), (LINKING[0], ("--offload-new-driver",))
 
 
 def another(version: str) -> str:

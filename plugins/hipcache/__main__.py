@@ -32,9 +32,9 @@ def main(argv: list[str] | None = None) -> int:
         _open_standard_streams()
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == [STORAGE_HELPER]:
-        from hipcache.remote.helper.start import serve
+        from hipcache import features
 
-        return serve(argv[1:], os.environ)
+        return next((helper.serve(argv[1:], os.environ) for helper in features.modules("STORAGE_HELPER")), 1)
     if argv[:1] == [SERVED]:
         from hipcache.launcher.launch import check_served
 

@@ -1,18 +1,26 @@
 """The features: packages that can be deleted, each with a door that says what it adds to the program.
 
 A feature is a package with a module `door`. No module outside imports one: it asks here for what their doors add, by
-the name that it has there. Modules are named as text, and imported when they are needed.
+the name that it has there: a function, or modules named as text, which are imported when they are needed. A door itself
+imports nothing.
 
-    KINDS       `loop.kinds.Kind` of commands of another compiler
-    CACHES      a policy's `Cache` -> the module whose `result_cache(session, content)` has its results
-    VERBS       a subcommand of `hipcache.VERBS` -> its module
-    HIT_CHECK   the module whose `compare` confirms what a hit has delivered
-    ADDRESSES   a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
-    CHECKS      the module whose `check` gives lines of the doctor for the settings
-    EXECUTIONS  the module whose `Executions` runs actions in the storage helper, and `examine` checks an executor
-    executions  the function that gives the executors of the settings, when they are needed
-    executor    the function that gives the executor of processes, where not only this machine runs them
-    STANDS_ON   another feature, without which it adds nothing
+    kinds            gives the kinds (`loop.kinds.Kind`) of another compiler's commands
+    CACHES           a policy's name -> the module whose `result_cache(session, content)` has its results
+    shared_cache     gives a cache of results together with that of a team
+    remote           gives the client of the remotes, when it is needed, and takes keys of records to upload
+    front_end        gives a way (`execution.front_ends.FrontEndWay`) to run the front ends of a compile
+    executions       gives the executors, when they are needed
+    executor         gives an executor of processes that may run them elsewhere, too
+    HIT_CHECK        the module whose `compare` confirms what a hit has delivered
+    WHOLE_COMPILE    the module whose `Made` keeps the record of a whole compile for a team
+    STORAGE_HELPER   the module whose `serve` is the process that holds connections
+    EXECUTIONS       the module whose `Executions` runs actions in it, and `examine` checks an executor
+    RECORDS          the module whose `outputs` names the contents of a record of its own
+    QUEUE            the module whose `empty` removes what waits in a store
+    ADDRESSES        a setting -> the module whose `parse` reads one of its addresses, which has `files` that it names
+    CHECKS           the module whose `check` gives lines of the doctor for the settings
+    VERBS            a subcommand of `hipcache.VERBS` -> its module
+    STANDS_ON        another feature, without which it adds nothing
 """
 
 from __future__ import annotations

@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from header_lab import BOTH, build, counts, header_lab, prepare, words
-from hip import HIT, MISS, Lab, only_19, settle
-from hipcache import config
+from header_lab import BOTH, build, build_with, counts, header_lab, prepare, words
+from hip import HIT, Lab, only_19, settle
+from hipcache import features
 from hipcache.driver_header import entry, header
 from hipcache.driver_header.entry import Entry, Made
 from hipcache.driver_header.trust import ENOUGH
-from hipcache.engine.opening import open_engine
 from hipcache.execution import front_ends
 from hipcache.inputs.observing import Observed
-from hipcache.loop.front import make
-from hipcache.planning import command
 from hipcache.processes.runner import SubprocessRunner, Traced
-from hipcache.values import replace
 from recordings import text as recording
 from test_units import cut
 
@@ -159,30 +155,19 @@ class Spoiling(SubprocessRunner):
         return traced
 
 
-def spoilt(lab: Lab, number: int) -> dict[str, int]:
-    """What became of headers when a new source was compiled, each use of one compared, and each one different."""
-    settle()
-    opened = open_engine(config.load(lab.environ), lab.environ, racy=0.03)
-    lab.write("spoilt.hip", f'extern "C" __global__ void k(int* p) {{ p[0] = VALUE + {number}; }}\n')
-    argv = tuple(lab.words(*words(lab), source="spoilt.hip"))
-    made = make(replace(opened, runner=Spoiling(), preambles=1), command.parse(argv, str(lab.root), lab.environ), None)
-    assert made.outcome.outcome == MISS
-    return dict(made.outcome.preambles)
-
-
 @only_19
 def test_a_difference_switches_it_off_for_the_compiler_and_is_told(header_lab: Lab) -> None:
     prepare(header_lab)
-    assert spoilt(header_lab, 1) == {"different": BOTH}
-    assert spoilt(header_lab, 2) == {"without switched off": BOTH}
+    assert build_with(header_lab, Spoiling(), 1) == {"different": BOTH}
+    assert build_with(header_lab, Spoiling(), 2) == {"without switched off": BOTH}
     build(header_lab, 1)
     assert counts(header_lab)["used"] == 0
 
 
 @only_19
-def test_one_that_makes_a_difference_when_it_is_made_is_not_kept(header_lab: Lab) -> None:
+def test_one_that_makes_a_difference_when_it_is_made_switches_it_off(header_lab: Lab) -> None:
     build(header_lab, 1)
-    assert spoilt(header_lab, 1) == {"made": BOTH, "without none yet": BOTH}
+    assert build_with(header_lab, Spoiling(), 1) == {"made": BOTH, "different": BOTH}
     build(header_lab, 2)
     assert counts(header_lab)["used"] == 0
 
@@ -193,7 +178,7 @@ def test_hipcache_compiles_without_that_feature(header_lab: Lab, monkeypatch: py
             preambles = 64
             recache = False
 
-    monkeypatch.setattr(front_ends, "_FEATURES", ("hipcache.no_such_feature",))
+    monkeypatch.setattr(features, "doors", tuple)
     assert front_ends.FrontEndWays(Session()).run("", None, None, lambda: "plainly") == "plainly"  # type: ignore
 
 
@@ -220,7 +205,7 @@ def test_which_passes_may_use_it(words: str, fits: bool) -> None:
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b'{"wanted": null}', b'{"outputs": 1}'])
 def test_a_damaged_record_counts_for_none(record: bytes) -> None:
     assert Entry.unpack(record) == Entry()
-    known = Entry(2, ("x", "y"), "why")
+    known = Entry(2, ("x", "y"), "why", compared=True)
     assert Entry.unpack(known.pack()) == known
 
 
@@ -240,7 +225,7 @@ def test_what_was_made_is_read_as_it_was_written() -> None:
 
 
 def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
-    words = entry.words_of([b"#if defined(A1) || B\n#define C$ 1", b"x\xc3\xa4 d9"])
+    words = entry.pack_words(entry.words_of([b"#if defined(A1) || B\n#define C$ 1", b"x\xc3\xa4 d9"]))
     for name in ("A1", "B", "C$", "d9", "if", "xä"):
         assert entry.asks_for(words, [name]), name
     assert not entry.asks_for(words, ["A", "1", "D", "efined"])
@@ -249,5 +234,5 @@ def test_a_macro_that_stands_in_a_header_may_be_asked_for() -> None:
 
 
 def test_records_are_json() -> None:
-    assert json.loads(Entry(1, ("a",)).pack()) == {"wanted": 1, "outputs": ["a"], "why": ""}
+    assert json.loads(Entry(1, ("a",)).pack()) == {"wanted": 1, "outputs": ["a"], "why": "", "compared": False}
     assert Path(header.NAME).suffix == ".h"

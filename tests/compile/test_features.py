@@ -21,13 +21,15 @@ DELETED = {**{name: (name,) for name in FEATURES}, "all": tuple(FEATURES)}
 # Compiles twice, and runs the subcommands to which features may add something.
 CORE = """
 import os, sys
+from importlib.util import find_spec
 import hipcache
 from hipcache import cli
 from hipcache.launcher.launch import launch
 
 assert hipcache.__file__.startswith(os.environ["PYTHONPATH"])
 for _ in range(2):
-    assert launch(sys.argv[1:], os.environ) == 0
+    remote = {"HIPCACHE_REMOTE": "grpc://127.0.0.1:1"} if find_spec("hipcache.remote") is None else {}
+    assert launch(sys.argv[1:], {**os.environ, **remote}) == 0
 for verb in ("--help", "stats", "doctor --brief", "config", "explain out.o"):
     assert cli.run(verb.split(), os.environ, sys.stdout, sys.stderr) == 0, verb
 """
@@ -45,8 +47,9 @@ def test_what_a_door_adds_is_asked_for() -> None:
 
 
 def _is_own(door: ModuleType, name: str, value: object) -> bool:
-    constants = name.isupper() and name != "TYPE_CHECKING"
-    return constants or (callable(value) and value.__module__ == door.__name__)
+    if name.startswith("_") or name == "TYPE_CHECKING":
+        return False
+    return name.isupper() or (callable(value) and value.__module__ == door.__name__)
 
 
 def test_the_modules_that_a_door_names_are_there() -> None:
@@ -61,6 +64,7 @@ def test_without_a_feature_the_core_compiles(lab: Lab, tmp_path: Path, deleted: 
     copy = tmp_path / "copy/hipcache"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", *DELETED[deleted]))
     environ = {"PYTHONPATH": os.fspath(copy.parent), "PYTHONDONTWRITEBYTECODE": "1", "HIPCACHE_VERIFY": "1"}
+    environ["HIPCACHE_PREAMBLES"] = "1"
     words = lab.words("--offload-arch=gfx906", "-O0")
     assert lab.run(words).status == 0
     plain = (lab.root / "out.o").read_bytes()

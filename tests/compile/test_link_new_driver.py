@@ -7,15 +7,16 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from hip import HIT, PASSED_THROUGH, Lab, only_15, only_19, script
+from hip import HIT, PASSED_THROUGH, Lab, script, with_15, with_19
 from programs import ALL, MAIN, Program, left, linking_toolchain, pack
+from toolchains import LINKING
 
 pytestmark = pytest.mark.takes_turns("built")
 
 NEW = ("--offload-new-driver",)
 
 
-@pytest.fixture(scope="module", params=["19", "22"])
+@pytest.fixture(scope="module", params=dict.fromkeys(LINKING))
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The place with the objects."""
     lab = Lab.make(tmp_path_factory.mktemp("clang"), request.param)
@@ -120,7 +121,8 @@ def test_what_of_a_library_is_linked_is_as_the_wrapper_has_it(program: Program) 
         assert lab.run([*words, "-c", f"{name}.hip", "-o", f"{name}.o"]).status == 0
     pack(lab, "four.o", "two.o", "three.o")
     program.warm("one.o", "main.o", "libtwo.a")
-    program.warm("one.o", "main.o", "libtwo.a", "libtwo.a")
+    if lab.version in ("19", "22"):  # the others link a member of a library that stands twice, twice
+        program.warm("one.o", "main.o", "libtwo.a", "libtwo.a")
     if lab.version == "19":  # 22 links all members of a whole library twice
         program.warm("one.o", "main.o", "-Wl,--whole-archive", "libtwo.a", "-Wl,--no-whole-archive")
 
@@ -229,12 +231,15 @@ def test_what_is_not_cached_is_left_to_the_compiler(program: Program, more: list
 
 
 FEATURES = ("gfx90a:xnack+", "gfx90a:xnack-", "gfx906:sramecc+:xnack-", "gfx1030")
+# Clang 23's own objects differ each time with two features of one target ID: stray bytes are in the package.
+FEATURES_OF_NEW = (*FEATURES[:2], "gfx906:xnack-", "gfx1030")
 
 
 @pytest.fixture
 def featured(edited: Program) -> Program:
     """For target IDs with features."""
-    program = with_changes(edited, archs=tuple(f"--offload-arch={arch}" for arch in FEATURES))
+    features = FEATURES if int(edited.lab.version) < 23 else FEATURES_OF_NEW
+    program = with_changes(edited, archs=tuple(f"--offload-arch={arch}" for arch in features))
     program.one()
     program.two()
     return program
@@ -282,7 +287,7 @@ def test_target_ids_that_are_linked_together_are_left_to_the_compiler(featured: 
     assert left(any_xnack, "one.o", "two.o", "main.o", "three.o") == "target_id"
 
 
-@only_19
+@with_19
 def test_objects_of_finished_device_code_are_only_linked(lab: Lab) -> None:
     program = Program(lab, NEW)
     program.build()
@@ -291,7 +296,7 @@ def test_objects_of_finished_device_code_are_only_linked(lab: Lab) -> None:
     assert left(program, "k.o", "main.o", "-fno-gpu-rdc", "-Wl,--unresolved-symbols=ignore-all") == "link"
 
 
-@only_15
+@with_15
 def test_another_clang_is_left_to_itself(lab: Lab) -> None:
     program = Program(lab, NEW, ("--offload-arch=gfx906",))
     program.build()

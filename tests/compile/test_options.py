@@ -1,4 +1,4 @@
-"""The tables of docs/options.md say what happens: each line is run beside plain clang, and once more."""
+"""The tables of docs/design/options.md say what happens: each line is run beside plain clang, and once more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hip import ARCHS, BARE, CUID, FULL, HIT, LAUNCHER, LLVM, Lab, kernel, settle
 
-PAGE = Path(__file__).parents[2] / "docs/options.md"
+PAGE = Path(__file__).parents[2] / "docs/design/options.md"
 CACHED, LEFT = PAGE.read_text().split("## Passed through")
 _ROW = re.compile(r"^\| (`-.*?) \|(?: ([a-z_]+) \|)?", re.MULTILINE)
 

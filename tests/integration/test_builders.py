@@ -49,7 +49,7 @@ def package(lab: Lab) -> Package:
 
 DPKG = {"DEB_BUILD_ARCH": "amd64", "SOURCE_DATE_EPOCH": "1793491200"}
 # dpkg-buildflags of Debian 12 and 13, rpm --eval %optflags of Fedora 41 with clang (ROCm packages leave out LTO; the
-# hardening that --config adds; without -grecord-gcc-switches, see docs/options.md), makepkg.conf of Arch, and a
+# hardening that --config adds; without -grecord-gcc-switches, see docs/design/options.md), makepkg.conf of Arch, and a
 # hardened profile of Gentoo. -fcf-protection is an error for amdgcn, so ROCm packages give it to the host alone.
 DEBIAN = "-g -O2 -ffile-prefix-map=@=. -fstack-protector-strong -Wformat -Werror=format-security"
 FLAGS = {

@@ -18,6 +18,7 @@ from typing import Any
 
 import hipcache
 import pytest
+import version
 import yaml
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
@@ -160,18 +161,10 @@ def test_perl_reads_sbuilds_configuration() -> None:
 
 
 def test_each_recipe_is_of_this_version() -> None:
-    version = re.escape(hipcache.__version__)
-    for name, pattern in {
-        "arch/PKGBUILD": "pkgver={}",
-        "conda/recipe.yaml": "version: {}",
-        "debian/debian/changelog": r"hipcache \({}-",
-        "fedora/hipcache.spec": r"Version: +{}",
-        "guix/hipcache.scm": r'version "{}"',
-        "nix/package.nix": 'version = "{}"',
-        "spack/hipcache/package.py": r'version\("{}"',
-        "spack/packages.yaml": "hipcache@{}",
-    }.items():
-        assert re.search(pattern.format(version), (PACKAGING / name).read_text()), name
+    assert version.version() == hipcache.__version__
+    for path, text in version.texts(hipcache.__version__).items():
+        assert path.read_text() == text, "run .venv/bin/python scripts/version.py"
+    assert f"hipcache ({hipcache.__version__}-" in (PACKAGING / "debian/debian/changelog").read_text()
     assert (PACKAGING / f"gentoo/hipcache/hipcache-{hipcache.__version__}.ebuild").is_file()
 
 

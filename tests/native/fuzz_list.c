@@ -12,7 +12,8 @@ static bool see(void *context, const uint8_t *text, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *content, size_t size) {
     const bytes list = LENT((uint8_t *)content, size);
-    bytes text = {0}, local = {0}, rule = {0};
+    uint8_t rooms[3][1 << 10];
+    bytes text = BEGINS_IN(rooms[0]), local = BEGINS_IN(rooms[1]), rule = BEGINS_IN(rooms[2]);
     unpack_list(list, see, &text);
     if (unpack_local(list, "/base", see, &local))
         wrap_rule(&local);

@@ -79,9 +79,11 @@ def test_questions_name_no_temporary_file_of_the_plan(name: str) -> None:
 @pytest.mark.parametrize("clang", CLANGS)
 def test_what_is_compressed_and_how_many_are_linked_at_once_is_the_wrappers_to_say(clang: str) -> None:
     name, option = f"{clang}-wrapped-features", '"--emit-fatbin-only"'
-    found = parsed(name, None, option, f'{option} "--wrapper-jobs=jobserver"')
+    printed = Printed(name)
+    found = parsed(name, printed, option, f'{option} "--wrapper-jobs=jobserver"')
     assert found.bundle
     assert "-compress" in found.bundle.arguments
+    assert not any("jobs" in word for words in printed.asked for word in words)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hipcache import cli
 from hipcache.settings import VARIABLES
 
 CHECKOUT = Path(__file__).parents[2]
-PAGES = [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")]
+PAGES = [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]
+MOST_WORDS = 1500
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -31,3 +32,7 @@ def test_each_setting_has_its_row_in_the_manual() -> None:
     text = (CHECKOUT / "docs/settings.md").read_text()
     for variable in VARIABLES:
         assert re.search(rf"^\| `{variable}\b", text, re.MULTILINE), variable
+
+
+def test_the_architecture_is_read_in_a_few_minutes() -> None:
+    assert len((CHECKOUT / "ARCHITECTURE.md").read_text().split()) <= MOST_WORDS, "see docs/design"

@@ -1,10 +1,8 @@
-"""Which records travel between a store and a remote, which contents each of them needs, and in which form.
+"""Records that travel between two stores: which contents each of them needs, and in which form.
 
-Three kinds do: those of an action by content (`cache/content`), invocation manifests (`remote/invocation`), and those
-of a pass (`cache/entries`), a list of entries. A list is merged with the one that is there already: two machines have
-other headers. Read sets
-travel without the status of files, which says nothing elsewhere: with one, a file of that status would count as
-unchanged.
+Two kinds do: those of an action by content (`cache/content`), and those of a pass (`cache/entries`), a list of entries.
+A list is merged with the one that is there already: two machines have other headers. Read sets travel without the
+status of files, which says nothing elsewhere: with one, a file of that status would count as unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from hipcache.cache.duration import duration
 from hipcache.cache.entries import Entry
 from hipcache.inputs.keys import digest_bytes, is_digest
 from hipcache.inputs.readset import Quote, ReadSet
-from hipcache.remote import invocation
 from hipcache.values import replace
 
 # Entries of a pass whose outputs are fetched and sent: each may be an object of some megabytes.
@@ -30,11 +27,7 @@ def is_pass(record: bytes) -> bool:
 
 
 def outputs(record: bytes) -> list[str] | None:
-    """The contents of a record by content, or of an invocation manifest; None for a record of another kind, or one that
-    nobody has written."""
-    if invocation.is_manifest(record):
-        known = invocation.unpack(record).invocations
-        return list(dict.fromkeys(name for one in known for name in one.contents)) or None
+    """The contents of a record by content; None for a record of another kind, or one that nobody has written."""
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         found = json.loads(record)
         if set(found) == {"outputs", "passing", "text", "seconds"}:

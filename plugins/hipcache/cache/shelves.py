@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hipcache.cache import ResultCache
 from hipcache.cache.content import Shelf
 from hipcache.cache.read_sets import ReadSets
 from hipcache.engine import Engine
@@ -40,26 +39,6 @@ class Shelves:
             self.noted = NotedActions(actions)
             self.shelf = replace(self.near, actions=self.noted)
         self.reads = ReadSets(self.shelf)
-
-    def shared(self, near: ResultCache) -> ResultCache:
-        """The near cache together with a remote, if there is one."""
-        remote, noted = self.engine.remote, self.noted
-        if not (remote and noted) or self.engine.recache:
-            return near
-        from hipcache.remote.results import Fetched, SharedCache
-        from hipcache.report import statistics
-
-        def fetch(keys: Sequence[str]) -> Fetched | None:
-            fetched = remote().fetch(keys)
-            if fetched and fetched.new:
-                self.serve(f"results came from remote '{remote().served_by}'")
-            return fetched
-
-        def count(counts: Mapping[str, int]) -> None:
-            config = remote().config
-            statistics.record_remote(config.dir, counts, config.umask)
-
-        return SharedCache(near, noted, fetch, count)
 
     def queue(self) -> None:
         """Have sent to the remote what was put."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hipcache import features
 from hipcache.cache import entries as passes
 from hipcache.cache import exchange, references
 from hipcache.disk.hashing import blake3
@@ -107,7 +108,10 @@ def _needs(payload: bytes) -> list[str]:
     with suppress(ValueError):
         if references.kind_of(payload) == references.PASS:
             return [digest for entry in references.entries(payload) for digest in references.blobs_of(entry)]
-        return exchange.outputs(payload) or references.blobs(payload)
+        for travelling in features.modules("RECORDS"):
+            if named := travelling.outputs(payload):
+                return list(named)
+        return references.blobs(payload)
     return []
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hipcache import config
+from hipcache import config, features
 from hipcache.cli import Session
 from hipcache.cli.gc import open_to_remove
 from hipcache.cli.screen import Progress, human_size, plural
 from hipcache.errors import HipcacheError
-from hipcache.remote import queue
 
 SUMMARY = "remove every entry"
 
@@ -36,6 +35,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
             raise HipcacheError("nothing was removed", "answer 'y', or use --yes")
     with Progress(session.err, "entries removed") as progress:
         freed = store.clear(progress=progress.at)
-    queue.empty(store.confined)
+    for queue in features.modules("QUEUE"):
+        queue.empty(store.confined)
     print(f"freed {human_size(freed)}; the store in '{settings.dir}' is empty", file=session.out)
     return 0

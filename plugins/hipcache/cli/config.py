@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hipcache import config
+from hipcache import config, features
 from hipcache.cli import Session, config_file
 from hipcache.cli.screen import Screen, human_size
 from hipcache.errors import ConfigError, nearest
-from hipcache.remote import address
 from hipcache.settings import VARIABLES
 from hipcache.settings_files import PROJECT, STORE, SYSTEM, USER
 
@@ -90,7 +89,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
 def _values(settings: config.Config) -> dict[str, object]:
     values = {variable: getattr(settings, setting.key) for variable, setting in VARIABLES.items()}
     places = {"HIPCACHE_REMOTE": settings.remote, "HIPCACHE_EXECUTOR": settings.executor}
-    return {**values, **{variable: tuple(map(address.shown, texts)) for variable, texts in places.items()}}
+    remote = next(features.modules_for("ADDRESSES", "remote"), None)
+    shown: Callable[[str], str] = remote.shown if remote else str
+    return {**values, **{variable: tuple(map(shown, texts)) for variable, texts in places.items()}}
 
 
 def _plain(value: object) -> object:

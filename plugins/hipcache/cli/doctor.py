@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hipcache import config, features
-from hipcache.cli import Session, trial
+from hipcache.cli import Session
 from hipcache.cli.screen import Screen, human_size, plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, Check, Machine, Toolchain, Trial, compilers, examine, resolve
-from hipcache.cli.ways import check_found_by_cmake, check_platform, check_preambles
+from hipcache.cli.ways import check_found_by_cmake, check_platform
 from hipcache.errors import ConfigError, HipcacheError, StoreError
+from hipcache.launcher import trial
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.report import conditions
 from hipcache.store.opening import open_store
@@ -160,8 +161,6 @@ def check_settings(session: Session) -> Iterator[Check]:
             NOTE, f"no hits are served: every compile runs ({settings.origins['recache']})", "unset HIPCACHE_RECACHE"
         )
     yield from _check_store(settings)
-    for checks in features.modules("CHECKS"):
-        yield from checks.check(settings)
     yield from check_found_by_cmake(session.environ)
     faults = [Check(FAULT, condition.message, condition.hint) for condition in conditions.of_native()]
     yield from faults or [Check(OK, "the native launcher serves hits")]
@@ -169,8 +168,8 @@ def check_settings(session: Session) -> Iterator[Check]:
         yield Check(NOTE, f"each hit checks every system file ({settings.origins['resident']})")
     if not faults:
         yield _check_observation()
-    if settings.preambles:
-        yield check_preambles(settings)
+    for checks in features.modules("CHECKS"):
+        yield from checks.check(settings)
 
 
 def _check_observation() -> Check:

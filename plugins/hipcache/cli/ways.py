@@ -11,12 +11,9 @@ from pathlib import Path
 
 from hipcache.cli import arches
 from hipcache.cli.directories import PLACES, find
-from hipcache.cli.screen import plural
 from hipcache.cli.toolchain import FAULT, NOTE, OK, PROBED, Check, Machine, resolve, rocm_roots
-from hipcache.config import Config
 from hipcache.errors import HipcacheError
 from hipcache.patterns import pattern
-from hipcache.report import statistics
 
 # Each says for which architectures to compile: to CMake's HIP support, to projects that compile HIP as C++, to
 # composable_kernel, to PyTorch, to hipcc.
@@ -149,17 +146,6 @@ def _cached(build: Path) -> dict[str, str]:
 
 def _listed(archs: frozenset[str]) -> str:
     return " ".join(sorted(archs, key=arches.order))
-
-
-def check_preambles(settings: Config) -> Check:
-    counts = statistics.read(settings.dir).preambles
-    if counts["different"]:
-        hint = "set HIPCACHE_PREAMBLES=0, and report the compiler and the source ('hipcache explain')"
-        times = plural(counts["different"], "time")
-        return Check(FAULT, f"precompiled headers changed an output {times}: off for that compiler", hint)
-    if not settings.has_preambles:
-        return Check(OK, "no precompiled headers: HIPCACHE_MAX_SIZE leaves no room for them")
-    return Check(OK, f"front ends may use the driver's header precompiled ({settings.origins['preambles']})")
 
 
 def check_found_by_cmake(environ: Mapping[str, str]) -> Iterator[Check]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hipcache import features
 from hipcache.direct import elsewhere, guards, variables
 from hipcache.direct.contents import known_contents
 from hipcache.direct.provenance import Provenance
@@ -78,7 +79,8 @@ def remember(
         return unknown or system_unknown
     written = [one.path for one in outputs.files]
     terminal = terminal and bool(messages)
-    ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal)
+    shared = engine.remote is not None
+    ignored = variables.ignored(environ, provenance.tools, engine.memos, terminal=terminal, shared=shared)
     compared = variables.compared(environ, ignored, cwd)
     try:
         system_list = engine.store.put_blob(pack_list(system_guarded))
@@ -101,21 +103,20 @@ def remember(
             outputs.rules,
         )
         engine.store.put_action(key(argv, cwd, terminal=terminal), record.pack())
-        shared = None
+        portable = None
         if provenance.everywhere and not terminal:
             tools = [file for files in provenance.tools.values() for file in files]
             places = elsewhere.places((*argv, *config_files), compared, tools)
             system_paths, pwd = [one.path for one in far], environ.get("PWD", "")
-            shared = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
-            if shared:
-                engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), shared.pack())
+            portable = elsewhere.of(record, argv, cwd, compared, system_paths, places, pwd)
+            if portable:
+                engine.keep_for_speed(elsewhere.key(argv, cwd, engine.basedir), portable.pack())
         if engine.remote and provenance.anywhere and not terminal and contents and system_contents:
-            from hipcache.remote import whole_compile
-
-            reads = whole_compile.project_reads(guarded, files, provenance.digests)
-            made = whole_compile.Made(record, shared, system_guarded, tuple(reads), provenance.tools, provenance.asked)
-            if named := made.keep(engine.store, argv, cwd, engine.basedir):
-                engine.queue(named)
+            for team in features.modules("WHOLE_COMPILE"):
+                reads = team.project_reads(guarded, files, provenance.digests)
+                made = team.Made(record, portable, system_guarded, tuple(reads), provenance.tools, provenance.asked)
+                if named := made.keep(engine.store, argv, cwd, engine.basedir):
+                    engine.queue(named)
     except StoreError as error:
         return error.message
     except ValueError as error:

@@ -12,6 +12,9 @@ LLVM takes the name of the working directory from PWD, and asks for PWD only for
 llvm/lib/Support/Unix/Path.inc). So only a PWD that names it otherwise than the system does, through a link, matters:
 `make -C` leaves it as it was, and a shell sets it.
 
+To search a compiler takes 0.1 s. A build of one source need not pay for that: the first compile with a set of tools
+compares all variables, and the next one searches.
+
 Format of a memo (an action of the store, one for each set of tools): JSON {"asked": [name, ...], "never": [name, ...]},
 what is known of the names that have been met.
 """
@@ -42,13 +45,15 @@ _OF_THE_WAY = {
 
 
 def ignored(
-    environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos, *, terminal: bool
+    environ: Mapping[str, str], tools: Mapping[str, tuple[str, ...]], memos: Memos, *, terminal: bool, shared: bool
 ) -> tuple[str, ...]:
     """The names of all variables that a direct hit need not compare (PWD: see `compared`). `tools`: as below, empty if
-    not all are known; `terminal`: did messages go to one?"""
+    not all are known; `terminal`: did messages go to one? `shared`: will other machines use the record?"""
     from hipcache.planning.answers import VOLATILE  # the storage helper has no planning
 
-    foreign = {"PWD", *never_asked(environ, tools, memos)} if tools else set()
+    foreign = {"PWD"} if tools else set()
+    if tools and (shared or _have_been_met(tools, memos)):
+        foreign |= never_asked(environ, tools, memos)
     return tuple(sorted((VOLATILE | foreign | _OF_THE_WAY) - ({"COLUMNS"} if terminal else set())))
 
 
@@ -70,7 +75,7 @@ def _renames(path: str, directory: str) -> bool:
 
 def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memos: Memos) -> set[str]:
     """All known names that none of the tools can ask for, those among `names` included. `tools`: digest -> files."""
-    key = make_key("variables", [("tool", digest) for digest in sorted(tools)]).digest
+    key = _key(tools)
     asked, never = _recall(memos.load(key))
     unknown = {name: _raw(name)[:_BEGINNING] for name in names if _may_be_foreign(name)}
     unknown = {name: raw for name, raw in unknown.items() if name not in asked and name not in never}
@@ -83,6 +88,19 @@ def never_asked(names: Iterable[str], tools: Mapping[str, tuple[str, ...]], memo
         if len(asked) + len(never) < _MOST:
             memos.keep(key, json.dumps({"asked": sorted(asked), "never": sorted(never)}).encode())
     return never
+
+
+def _have_been_met(tools: Mapping[str, tuple[str, ...]], memos: Memos) -> bool:
+    """Has an earlier compile had these tools?"""
+    key = _key(tools)
+    if memos.load(key) is not None:
+        return True
+    memos.keep(key, b"{}")
+    return False
+
+
+def _key(tools: Mapping[str, tuple[str, ...]]) -> str:
+    return make_key("variables", [("tool", digest) for digest in sorted(tools)]).digest
 
 
 def is_native(path: str) -> bool:

@@ -8,10 +8,3 @@ it precompiled comes to the same bytes: docs/design/driver_header.md.
     trust    which comparisons must come first, and when it is switched off
     use      a pass with it
 """
-
-from __future__ import annotations
-
-from hipcache.driver_header.use import DriverHeader
-
-WAY = DriverHeader
-__all__ = ["WAY", "DriverHeader"]

@@ -1,9 +1,9 @@
 """What the store has of one precompiled header.
 
 A record is JSON {"wanted": passes that have missed it, "outputs": [hash of the PCH file, of `Made`, of the read set, of
-the words], "why": why it could not be made}; without outputs it only counts. It stays in the local store, in no key,
-and is evicted like all else. The words are zlib-compressed: all identifiers of the header's files and of its
-expanded text, between newlines.
+the words], "why": why it could not be made, "compared": has a pass come out the same with it and without?}; without
+outputs it only counts. It stays in the local store, in no key, and is evicted like all else.
+The words are zlib-compressed: all identifiers of the header's files and of its expanded text, between newlines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import string
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,12 +21,12 @@ from hipcache.driver_header import header
 from hipcache.inputs.observing import Observed, plain
 from hipcache.inputs.readset import ReadSet
 from hipcache.inputs.trace import Files
-from hipcache.patterns import pattern
 from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field, replace
 
 _LISTS = ("opened", "there", "directories", "absent", "links")
-_WORD = pattern(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
+_LETTERS = {*f"{string.ascii_letters}{string.digits}_$".encode(), *range(0x80, 0x100)}
+_TO_BLANKS = bytes(byte if byte in _LETTERS else ord(" ") for byte in range(0x100))
 # After it could not be made it is not tried again for so many passes that miss it.
 _REFUSED_FOR = 64
 
@@ -35,6 +36,7 @@ class Entry:
     wanted: int = 0
     outputs: tuple[str, ...] = ()
     why: str = ""
+    compared: bool = False
 
     @property
     def is_due(self) -> bool:
@@ -45,14 +47,15 @@ class Entry:
         return replace(self, wanted=self.wanted + 1, outputs=())
 
     def pack(self) -> bytes:
-        return json.dumps({"wanted": self.wanted, "outputs": self.outputs, "why": self.why}).encode()
+        return json.dumps(vars(self)).encode()
 
     @classmethod
     def unpack(cls, record: bytes | None) -> Entry:
         """A damaged record counts for none."""
         try:
             found = json.loads(record) if record else {}
-            return cls(int(found.get("wanted", 0)), tuple(map(str, found["outputs"])), str(found.get("why", "")))
+            outputs = tuple(map(str, found["outputs"]))
+            return cls(int(found.get("wanted", 0)), outputs, str(found.get("why", "")), found.get("compared") is True)
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
@@ -104,8 +107,15 @@ def names_of(observed: Observed, places: Iterable[str]) -> tuple[str, ...]:
     return names if header.NAME in names else ()
 
 
-def words_of(texts: Iterable[bytes]) -> bytes:
-    words = {word for text in texts for word in _WORD.findall(text)}
+def words_of(texts: Iterable[bytes]) -> set[bytes]:
+    """All identifiers in the texts."""
+    words = set[bytes]()
+    for text in texts:
+        words.update(text.translate(_TO_BLANKS).split())
+    return {word for word in words if not word[:1].isdigit()}
+
+
+def pack_words(words: set[bytes]) -> bytes:
     return zlib.compress(b"\n" + b"\n".join(sorted(words)) + b"\n", 1)
 
 

@@ -1,11 +1,11 @@
 """Which passes are compared, with the precompiled header and without, before it is trusted.
 
-A header comes to trust for a compiler, a standard of C++ and a side (device or host) when three sources came out the
-same, byte for byte: the bitcode of a front end, the object of the host, the messages, the files that were read. (An
-edited source is another one. Of each source one architecture is compared, and the others may then use it: that clang
-reads PCH files well does not depend on the architecture. But each PCH file is compared once, when it is made.) After
-that one use in so many (HIPCACHE_PREAMBLE_CHECKS) is compared for ever. A difference ends the use for that compiler,
-unless the compiler differs from itself.
+A header comes to trust for a compiler and a side (device or host) when three sources came out the same, byte for byte:
+the bitcode of a front end, the object of the host, the messages, the files that were read. (An edited source is another
+one. Of each source one architecture is compared; the others wait for that, and may use it then: that clang reads PCH
+files well depends on neither the architecture nor the standard of C++.) Of the uses of a PCH file one in three is
+compared until one came out the same, and then one in so many (HIPCACHE_PREAMBLE_CHECKS) for ever. A difference ends the
+use for that compiler, unless the compiler differs from itself.
 
 The record is JSON {"outputs": [], "begun": [source, ...], "same": [source, ...]}.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from enum import Enum, auto
 
 from hipcache.driver_header import header
@@ -22,6 +23,8 @@ from hipcache.planning.frontend import FrontEnd
 from hipcache.values import dataclass, field
 
 ENOUGH = 3
+# One use in so many is compared of a PCH file that never was.
+_NEW = 3
 # Of 256 passes that would wait for comparisons, so many begin one.
 _AGAIN = 16
 
@@ -36,6 +39,7 @@ class Turn(Enum):
 class Trust:
     session: Session
     _off: dict[str, bool] = field(default_factory=dict)
+    _comparing: dict[str, threading.Event] = field(default_factory=dict)
 
     def is_off(self, front: FrontEnd) -> bool:
         key = header.off_key(front).digest
@@ -50,32 +54,40 @@ class Trust:
         self.session.notes.append(f"the precompiled header is switched off for this compiler: {why}")
         self.session.shelves.near.put(key, json.dumps({"outputs": [], "why": why}).encode())
 
-    def turn(self, front: FrontEnd, *, is_new: bool = False) -> Turn:
-        """What a pass is to do. `is_new`: the header was made just now."""
-        key = header.trust_key(front).digest
-        begun, same = self._read(key)
-        if len(same) >= ENOUGH:
+    def turn(self, front: FrontEnd, *, is_compared: bool) -> Turn:
+        """What a pass is to do; `told` must follow if it is to compare. `is_compared`: has this PCH file been?"""
+        key, source = header.trust_key(front).digest, self._source(front)
+        _, same = self._read(key)
+        if len(same) >= ENOUGH or source in same:
             checks = self.session.engine.preambles
-            return Turn.COMPARE if is_new or int.from_bytes(os.urandom(4), "little") % checks == 0 else Turn.USE
-        source = self._source(front)
-        if source in same and not is_new:
-            return Turn.USE
+            checks = checks if is_compared else min(checks, _NEW)
+            return Turn.USE if int.from_bytes(os.urandom(4), "little") % checks else Turn.COMPARE
         with self.session.engine.store.lock(key):
             begun, same = self._read(key)
-            enough = source in begun or len(begun) >= ENOUGH
-            if enough and not is_new and os.urandom(1)[0] >= _AGAIN:  # a comparison may have been interrupted
+            # A comparison may have been interrupted.
+            if (source in begun or len(begun) >= ENOUGH) and os.urandom(1)[0] >= _AGAIN:
                 return Turn.WAIT
+            if key not in self._comparing or self._comparing[key].is_set():
+                self._comparing[key] = threading.Event()
             self._write(key, begun | {source}, same)
         return Turn.COMPARE
+
+    def has_waited(self, front: FrontEnd) -> bool:
+        """Wait for a comparison by another pass of this compile; False if there is none."""
+        begun = self._comparing.get(header.trust_key(front).digest)
+        return begun is not None and not begun.is_set() and begun.wait()
 
     def told(self, front: FrontEnd, *, same: bool) -> None:
         """The comparison has ended: it came out the same, or did not tell."""
         key, source = header.trust_key(front).digest, self._source(front)
-        if len(self._read(key)[1]) >= ENOUGH:
-            return
-        with self.session.engine.store.lock(key):
-            begun, equal = self._read(key)
-            self._write(key, begun if same else begun - {source}, equal | {source} if same else equal)
+        try:
+            if len(self._read(key)[1]) < ENOUGH:
+                with self.session.engine.store.lock(key):
+                    begun, equal = self._read(key)
+                    self._write(key, begun if same else begun - {source}, equal | {source} if same else equal)
+        finally:
+            if key in self._comparing:
+                self._comparing[key].set()
 
     def _source(self, front: FrontEnd) -> str:
         try:

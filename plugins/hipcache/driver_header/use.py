@@ -7,7 +7,8 @@ that is not there, and if all that the header was made of is unchanged, before a
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hipcache.driver_header import entry, header
@@ -51,19 +52,13 @@ class DriverHeader:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.trust, self.notes = Trust(session), Notes(session)
+        self._words: dict[tuple[str, ...], set[bytes]] = {}
+        self._puts_off: dict[str, bool] = {}
+        self._lock = threading.Lock()
 
-    def run(
-        self,
-        name: str,
-        work: Pass,
-        way: Callable[[str], Way],
-        plainly: Callable[[], Attempt],
-        *,
-        has_waited: bool = False,
-    ) -> Attempt:
+    def run(self, name: str, work: Pass, way: Callable[[str], Way], plainly: Callable[[], Attempt]) -> Attempt:
         """`name`: of the pass, in messages; `way`: how it is run, with another stem for its files in the scratch;
-        `plainly`: runs it so. `has_waited`: for a slot, in which others may have made or compared a header. Raises as
-        `plainly`."""
+        `plainly`: runs it so. Raises as `plainly`."""
         front = work.front
         why = OPTIONS if header.why_not(front, bitcode=work.bitcode) else OFF if self.trust.is_off(front) else ""
         if why:
@@ -73,21 +68,17 @@ class DriverHeader:
         known = self._entry(key)
         ready = self._ready(known, work.stem)
         if not ready:
-            return self._missed(key, known, name, work, way, plainly)
+            known, ready = self._new(key, known, work)
+        if not ready:
+            return self._plainly(NONE_YET, plainly)
         why = self._unfit(front, known, ready) or (IN_VAIN if self.notes.holds(front) else "")
-        turn = Turn.WAIT if why else self.trust.turn(front)
+        turn = Turn.WAIT if why else self.trust.turn(front, is_compared=known.compared)
+        if turn is Turn.WAIT and not why and (self.trust.has_waited(front) or self._has_waited_for_slot()):
+            turn = self.trust.turn(front, is_compared=known.compared)
         if turn is Turn.WAIT:
-            if not why and not has_waited and self._waits_for_slot():
-                return self.run(name, work, way, plainly, has_waited=True)
             return self._plainly(why or COMPARING, plainly)
         if turn is Turn.COMPARE:
-            try:
-                plain = plainly()
-            except BaseException:
-                self.trust.told(front, same=False)
-                raise
-            self._compare(name, work, ready, plain, self._attempt(name, work, ready, way, began), plainly)
-            return plain
+            return self._compared(name, work, key, ready, plainly, lambda: self._attempt(name, work, ready, way, began))
         found = self._attempt(name, work, ready, way, began)
         if isinstance(found, Attempt):
             self.session.counted[USED] += 1
@@ -97,8 +88,8 @@ class DriverHeader:
             self.notes.note(front, holds=True)
         return plain
 
-    def _waits_for_slot(self) -> bool:
-        """Wait until a compiler may run. False if one could at once."""
+    def _has_waited_for_slot(self) -> bool:
+        """Wait until a compiler may run, while others may compare. False if one could at once."""
         session = self.session
         slot = session.engine.slots.attempt()
         with slot or session.engine.slots.hold(session.jobs.runner.check):
@@ -151,43 +142,24 @@ class DriverHeader:
         asks = macros and entry.asks_for(self.session.shelves.near.contents.read(known.outputs[3]), macros)
         return MACROS if asks else ""
 
-    def _missed(
-        self,
-        key: str,
-        known: Entry,
-        name: str,
-        work: Pass,
-        way: Callable[[str], Way],
-        plainly: Callable[[], Attempt],
-    ) -> Attempt:
-        near, began = self.session.shelves.near, self.session.engine.clock()
+    def _new(self, key: str, known: Entry, work: Pass) -> tuple[Entry, Made | None]:
+        """A new one, if one is due. One process makes it, while others go on without."""
+        near = self.session.shelves.near
         if not known.is_due:
             near.put(key, known.missed().pack())
-            return self._plainly(NONE_YET, plainly)
-        # One process makes it, while others go on without.
+            return known, None
         with self.session.engine.store.lock(key, wait=False) as mine:
             if mine is None or self._entry(key) != known:
-                return self._plainly(NONE_YET, plainly)
-            plain = self._plainly(NONE_YET, plainly)
+                return known, None
             try:
                 made, words = self._make(work)
+                kept = tuple(near.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
+                new = Entry(outputs=(*kept, self.session.shelves.reads.keep(made.reads), near.keep(words).hash))
+                self.session.counted[MADE] += 1
             except (Refused, JobFailed, PassThrough, StoreFull, Untraceable, OSError) as error:
-                near.put(key, Entry(why=str(error) or type(error).__name__).pack())
-                return plain
-            self.session.counted[MADE] += 1
-            kept = tuple(near.keep(content).hash for content in (made.pch.read_bytes(), made.pack()))
-            new = Entry(outputs=(*kept, self.session.shelves.reads.keep(made.reads), near.keep(words).hash))
-            if self._unfit(work.front, new, made):
-                new = Entry(why="the pass that made it could not use it")
-            else:
-                self.trust.turn(work.front, is_new=True)
-                with_it = self._attempt(name, work, made, way, began)
-                same = self._compare(name, work, made, plain, with_it, plainly, is_new=True)
-                if not same:
-                    again = same is None and with_it != DIRECTORIES
-                    new = Entry(wanted=1) if again else Entry(why="it made a difference, or could not be used")
+                made, new = None, Entry(why=str(error) or type(error).__name__)
             near.put(key, new.pack())
-            return plain
+            return new, made
 
     def _make(self, work: Pass) -> tuple[Made, bytes]:
         session, front = self.session, work.front
@@ -210,7 +182,11 @@ class DriverHeader:
         if not names:
             raise Refused("the order of its directories is not known")
         made = Made(read, observed, names, pch, reads)
-        return made, entry.words_of(Path(path).read_bytes() for path in (*read, str(expanded)))
+        contents = tuple(file.digest for file in reads.files)
+        with self._lock:  # most architectures read the same files
+            if contents not in self._words:
+                self._words[contents] = entry.words_of(Path(path).read_bytes() for path in read)
+        return made, entry.pack_words(self._words[contents] | entry.words_of([expanded.read_bytes()]))
 
     def _attempt(self, name: str, work: Pass, made: Made, way: Callable[[str], Way], began: float) -> Attempt | str:
         """The pass with the header; or, in words, why its output must not be used."""
@@ -237,50 +213,57 @@ class DriverHeader:
         digests = {file.path: file.digest for file in found.trace.reads.files}
         if any(digests.get(file.path) != file.digest for file in made.reads.files):
             return CHANGED
-        if front.is_device and self._may_lose_errors(digests.keys(), {file.path for file in made.reads.files}):
+        if front.is_device and self._may_lose_errors(digests, {file.path for file in made.reads.files}):
             return UNDEFINED
         return CHANGED if session.files.differs_now(made.reads) else found
 
-    def _may_lose_errors(self, read: Iterable[str], headers: set[str]) -> bool:
+    def _may_lose_errors(self, digests: Mapping[str, str], headers: set[str]) -> bool:
         """May a file call what is put off where clang leaves nothing of it? Not one of the header's, nor of the library
-        that has <string_view>."""
+        that has <string_view>. `digests`: of all files, by their paths."""
         library = {os.path.dirname(path) for path in headers if os.path.basename(path).startswith("string_view")}
-        own = [path for path in read if path not in headers and os.path.dirname(path) not in library]
-        directory = self.session.command.cwd
-        try:
-            return any(header.PUTS_OFF.search(Path(directory, path).read_bytes()) for path in own)
-        except OSError:
-            return True
+        own = [path for path in digests if path not in headers and os.path.dirname(path) not in library]
+        return any(self._names_what_is_put_off(path, digests[path]) for path in own)
 
-    def _compare(
+    def _names_what_is_put_off(self, path: str, digest: str) -> bool:
+        if digest not in self._puts_off:
+            try:
+                text = Path(self.session.command.cwd, path).read_bytes()
+            except OSError:
+                return True
+            self._puts_off[digest] = bool(header.PUTS_OFF.search(text))
+        return self._puts_off[digest]
+
+    def _compared(
         self,
         name: str,
         work: Pass,
+        key: str,
         made: Made,
-        plain: Attempt,
-        with_it: Attempt | str,
         plainly: Callable[[], Attempt],
-        *,
-        is_new: bool = False,
-    ) -> bool | None:
-        """Is the pass the same with the header as without? None if it does not tell. `is_new`: no pass has used it
-        yet."""
-        if isinstance(with_it, str) or plain.why_not:
-            self.trust.told(work.front, same=False)
-            if with_it in _LASTING:
-                self.notes.note(work.front, holds=True)
-            return None
-        content = plain.output.read_bytes()
-        why = _difference(plain, with_it, content)
-        if why and all(plainly().output.read_bytes() == content for _ in range(_AGAIN)):
-            self.trust.told(work.front, same=False)
-            if not is_new:
+        with_header: Callable[[], Attempt | str],
+    ) -> Attempt:
+        """The plain pass; what it comes to is compared with the other's."""
+        same = False
+        try:
+            plain = plainly()
+            with_it = with_header()
+            if isinstance(with_it, str) or plain.why_not:
+                if with_it in _LASTING:
+                    self.notes.note(work.front, holds=True)
+                return plain
+            content = plain.output.read_bytes()
+            why = _difference(plain, with_it, content)
+            if why and all(plainly().output.read_bytes() == content for _ in range(_AGAIN)):
                 self.session.counted[DIFFERENT] += 1
                 self.trust.end(work.front, f"{name}: {why}")
-            return False
-        self.session.counted[CHECKED] += 1
-        self.trust.told(work.front, same=not why)
-        return True
+                return plain
+            self.session.counted[CHECKED] += 1
+            same = not why
+            if same and not (known := self._entry(key)).compared and known.outputs:
+                self.session.shelves.near.put(key, replace(known, compared=True).pack())
+            return plain
+        finally:
+            self.trust.told(work.front, same=same)
 
 
 def _difference(plain: Attempt, with_it: Attempt, content: bytes) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hipcache.errors import StoreError
 from hipcache.inputs.memos import Memos, of_actions
@@ -18,9 +18,6 @@ from hipcache.report.history import History, Record
 from hipcache.store import Store
 from hipcache.store.seal import NO_SEAL, Seal
 from hipcache.values import dataclass
-
-if TYPE_CHECKING:
-    from hipcache.remote.client import Client
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Engine:
     recache: bool = False
     racy: float = RACY
     seal: Seal = NO_SEAL
-    remote: Callable[[], Client] | None = None
+    remote: Callable[[], Any] | None = None
     queue: Callable[[str], object] = bool
     preambles: int = 0
     executions: Callable[[], Any] | None = None

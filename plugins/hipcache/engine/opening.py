@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hipcache import features
 from hipcache.config import Config
-from hipcache.engine import Engine, servers
+from hipcache.engine import Engine
 from hipcache.inputs.trace import RACY
 from hipcache.processes.runner import SubprocessRunner
 from hipcache.processes.slots import open_slots, runtime_directory
@@ -19,15 +19,11 @@ from hipcache.settings import NO_EXECUTOR
 from hipcache.store.layout import HISTORY
 from hipcache.store.opening import open_store
 
-if TYPE_CHECKING:
-    from hipcache.remote.client import Client
-
 
 def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RACY) -> Engine:
     """The real world under the user's settings. Raises StoreError."""
     store = open_store(config)
     shares = not store.read_only
-    client = servers.client_of(config, environ)
     store.work.on_timeout = partial(notices.tell_of_lock, config, environ)
     notices.follow_upkeep(config, store)
     return Engine(
@@ -47,14 +43,17 @@ def open_engine(config: Config, environ: Mapping[str, str], *, racy: float = RAC
         recache=config.recache,
         racy=racy,
         seal=store.seal,
-        remote=client if config.remote and shares else None,
-        queue=servers.queue_of(config, environ),
         preambles=config.preamble_checks if config.has_preambles and shares else 0,
-        executions=_executions(client, config, environ) if (config.executor or config.remote) and shares else None,
+        **_servers(config, environ) if shares and (config.remote or config.executor) else {},
     )
 
 
-def _executions(
-    client: Callable[[], Client], config: Config, environ: Mapping[str, str]
-) -> Callable[[], object] | None:
-    return next((executions(client, config, environ) for executions in features.added("executions")), None)
+def _servers(config: Config, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The engine's remote and executors. Nothing of either is loaded until it is needed."""
+    found: dict[str, Any] = {}
+    for remote in features.added("remote"):
+        client, queue = remote(config, environ)
+        found |= {"remote": client, "queue": queue} if config.remote else {}
+        for executions in features.added("executions"):
+            found["executions"] = executions(client, config, environ)
+    return found

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from hipcache import features
 from hipcache.execution.attempt import Attempt, Way
 from hipcache.execution.session import Session
 from hipcache.model import Pass
-
-# The features, each a package that may be missing; its WAY is a `FrontEndWay`.
-_FEATURES = ("hipcache.driver_header",)
 
 
 class FrontEndWay(Protocol):
@@ -36,10 +33,6 @@ class FrontEndWays:
 
     def _feature(self) -> FrontEndWay | None:
         with self._lock:
-            for name in () if self._found else _FEATURES:
-                try:
-                    self._found = importlib.import_module(name).WAY(self._session)
-                except ModuleNotFoundError as error:
-                    if error.name != name:
-                        raise
+            for front_end in () if self._found else features.added("front_end"):
+                self._found = front_end(self._session)
             return self._found

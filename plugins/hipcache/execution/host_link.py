@@ -42,8 +42,9 @@ def last(session: Session, work: Callable[[Inputs], Ran], inputs: Mapping[str, S
     return Action("host link", "", "host link", Step(link), (), tuple(inputs.items()), (), EACH_TIME)
 
 
-def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
-    """Write the program. Raises HostLinkFailed, JobFailed, PassThrough."""
+def run(session: Session, job: ToolJob, *, columns: int | None, wrapper: str = "") -> Ran:
+    """Write the program. `wrapper`: what the linker wrapper, which is not run, would say if the linker fails; it would
+    end with status 1. Raises HostLinkFailed, JobFailed, PassThrough."""
     done = session.jobs.attempt([job.program, *job.arguments])
     text = said(session, done.stderr)
     # With colours or wrapped the driver's line would look otherwise, and hipcc may add one of its own.
@@ -51,8 +52,9 @@ def run(session: Session, job: ToolJob, *, columns: int | None) -> Ran:
     known = columns is None and not any(map(_OF_FORMAT.search, words)) and not session.command.unwrapped
     if done.status > 0 and not done.stdout and known and (name := _name_in_messages(session)):
         files.clean_up(session.command.path(value_after(job, "-o")))
-        last = f"error: linker command failed with exit code {done.status} (use -v to see invocation)\n"
-        raise HostLinkFailed(done.status, f"{text}{name}: {last}")
+        status = 1 if wrapper else done.status
+        last = f"error: linker command failed with exit code {status} (use -v to see invocation)\n"
+        raise HostLinkFailed(status, f"{text}{wrapper}{name}: {last}")
     session.jobs.ended_well("host link", done)
     return Ran({}, text, done.work)
 

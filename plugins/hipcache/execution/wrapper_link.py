@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from hipcache.errors import PassThrough
 from hipcache.execution import holder, host_link
-from hipcache.execution.local import place, said
+from hipcache.execution.local import place
 from hipcache.execution.session import Session
 from hipcache.model import Action, Inputs, Output, Ran
 from hipcache.planning import colours
@@ -17,29 +18,26 @@ from hipcache.planning.wrapper_plan import WrapperPlan
 INPUT = "hipcache-input-"
 
 
-def action(
-    session: Session, plan: WrapperPlan, codes: Mapping[str, Output], nothing: str, columns: int | None
-) -> Action:
-    """`codes`: by arch; `nothing`: a program that does nothing."""
+def action(session: Session, plan: WrapperPlan, codes: Mapping[str, Output], columns: int | None) -> Action:
+    """`codes`: by arch."""
     inputs = {f"{arch}/code": code for arch, code in codes.items()}
 
     def link(read: Inputs) -> Ran:
         if any(INPUT in read.said(name) for name in inputs):
             raise PassThrough("job_output", "a device link printed a message about one of its inputs")
         paths = {arch: place(session, name, read) for arch, name in zip(codes, inputs, strict=True)}
-        return _link(session, plan, paths, nothing, columns)
+        return _link(session, plan, paths, columns)
 
     return host_link.last(session, link, inputs)
 
 
-def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], nothing: str, columns: int | None) -> Ran:
+def _link(session: Session, plan: WrapperPlan, codes: Mapping[str, str], columns: int | None) -> Ran:
     """Have the user's command (where it does nothing but link), the wrapper, or the host's linker write the program.
     `codes`: paths of code objects by arch. Raises HostLinkFailed, JobFailed, PassThrough."""
-    if any(":" in arch for arch in codes):
-        # If the linker fails, the whole command runs again: the driver's message is not known here.
-        made = holder.make(session, plan, codes, nothing)
-        done = session.jobs.run_now("host link", plan.host_link(str(made)))
-        return Ran({}, said(session, done.stderr), done.work)
+    if plan.bundles_by_elf or any(":" in arch for arch in codes):
+        linker, *words = plan.host_link(str(holder.make(session, plan, codes)))
+        message = f"{plan.job.program}: error: '{os.path.basename(linker)}' failed\n"
+        return host_link.run(session, ToolJob(linker, tuple(words)), columns=columns, wrapper=message)
     images = [f"--override-image=hip={code}" for code in codes.values()]
     command = session.command
     if not command.links:

@@ -1,12 +1,12 @@
 """Device images that objects and static libraries carry for the new offload driver, and files with those of one arch.
 
 The host's compile puts a package into section `.llvm.offloading` (of type SHT_LLVM_OFFLOADING): one binary behind the
-other, each one image with its triple and offload arch. clang-linker-wrapper reads such binaries from objects, from
-members of static libraries, and from files that are nothing else (`extractOffloadBinaries`, llvm/lib/Object). So the
-images of one arch, copied as they stand, are an input that holds nothing for other archs.
+other, each with one image (from LLVM 23 on: with several), its triple and its offload arch. clang-linker-wrapper reads
+such binaries from objects, from members of static libraries, and from files that are nothing else
+(`extractOffloadBinaries`, llvm/lib/Object). So binaries of one image each are an input for that arch alone.
 
-Formats: the offload binary of llvm/include/llvm/Object/OffloadBinary.h, version 1 (LLVM 14 to 20); ELF-64
-little-endian (System V ABI, chapter 4); static libraries as GNU's ar writes them.
+Formats: the offload binary of llvm/include/llvm/Object/OffloadBinary.h, versions 1 (LLVM 14 to 22), 2 (23) and 3 (24);
+ELF-64 little-endian (System V ABI, chapter 4); static libraries as GNU's ar writes them. Each LLVM reads version 1.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ Content = bytes | mmap.mmap
 
 HIP = (3, 4)  # OFK_HIP, a number up to LLVM 19, and a bit since
 _MAGIC = b"\x10\xff\x10\xad"
-_HEADER = struct.Struct("<4sIQQQ")  # magic, version, size, offset and size of the entry
+# Magic, version, size; offset of the entries; their number (version 1: the size of the only one). Version 3 has another
+# field: the size of what is compressed, or 0.
+_HEADER = struct.Struct("<4sIQQQ")
+_INFLATED = struct.Struct("<Q")
 _ENTRY = struct.Struct("<HHIQQQQ")  # kinds of image and of offload, flags; strings: offset, count; image: offset, size
 _PAIR = struct.Struct("<QQ")
+_PAIR_SIZED = struct.Struct("<QQQ")  # from version 2 on, with the value's size
+_ALIGNMENT = 8
 _ELF = b"\x7fELF"
 _SHT_LLVM_OFFLOADING = 0x6FFF4C0B
 _ET_DYN = 3
@@ -39,7 +44,7 @@ class UnknownFile(Exception):
 
 @dataclass(frozen=True)
 class Image:
-    """One image with what stands around it (`raw`). `kind`: of offloading; `is_bitcode`: is it LLVM's bitcode?"""
+    """One image, alone in a binary (`raw`). `kind`: of offloading; `is_bitcode`: is it LLVM's bitcode?"""
 
     triple: str
     arch: str
@@ -137,21 +142,61 @@ def _in_archive(content: Content, start: int, end: int) -> Iterator[Image]:
 
 def _binaries(content: Content, start: int, end: int) -> Iterator[Image]:
     while start < end:
-        magic, version, size, entry, width = _HEADER.unpack(content[start : start + _HEADER.size])
-        if magic != _MAGIC or version != 1 or width != _ENTRY.size or not 0 < size <= end - start:
+        magic, version, size, entries, count = _HEADER.unpack(content[start : start + _HEADER.size])
+        if magic != _MAGIC or version not in (1, 2, 3) or not 0 < size <= end - start:
             raise UnknownFile("device code in another format")
         raw = bytes(content[start : start + size])
-        _, kind, _, strings, count, place, length = _ENTRY.unpack_from(raw, entry)
-        if place + length > size:
+        if version == 1:
+            if count != _ENTRY.size:
+                raise UnknownFile("device code in another format")
+            count = 1
+        elif version == 3 and _INFLATED.unpack_from(raw, _HEADER.size) != (0,):
+            raise UnknownFile("device code that is compressed")
+        if entries + count * _ENTRY.size > size:
             raise UnknownFile("a device image lies outside its file")
-        texts = {}
         for number in range(count):
+            yield _image(raw, version, entries + number * _ENTRY.size)
+        start += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _image(raw: bytes, version: int, entry: int) -> Image:
+    image_kind, kind, flags, strings, count, place, length = _ENTRY.unpack_from(raw, entry)
+    if place + length > len(raw):
+        raise UnknownFile("a device image lies outside its file")
+    texts: dict[bytes, bytes] = {}
+    for number in range(count):
+        if version == 1:
             name, value = _PAIR.unpack_from(raw, strings + number * _PAIR.size)
             texts[_text(raw, name)] = _text(raw, value)
-        is_bitcode = raw[place : place + 4] in _BITCODE
-        yield Image(texts.get("triple", ""), texts.get("arch", ""), kind, is_bitcode, raw)
-        start += size
+        else:
+            name, value, width = _PAIR_SIZED.unpack_from(raw, strings + number * _PAIR_SIZED.size)
+            texts[_text(raw, name)] = raw[value : value + width]
+    content = raw[place : place + length]
+    alone = raw if version == 1 else _binary(image_kind, kind, flags, texts, content)
+    triple, arch = (texts.get(name, b"").decode("utf-8", "surrogateescape") for name in (b"triple", b"arch"))
+    return Image(triple, arch, kind, content.startswith(_BITCODE), alone)
 
 
-def _text(raw: bytes, place: int) -> str:
-    return raw[place : raw.index(b"\0", place)].decode("utf-8", "surrogateescape")
+def _binary(image_kind: int, kind: int, flags: int, texts: dict[bytes, bytes], content: bytes) -> bytes:
+    """A binary of version 1 with that image alone."""
+    strings = _HEADER.size + _ENTRY.size
+    place = strings + len(texts) * _PAIR.size
+    pairs, table = b"", b""
+    for words in texts.items():
+        places = []
+        for word in words:
+            places.append(place + len(table))
+            table += word + b"\0"
+        pairs += _PAIR.pack(*places)
+    image = place + len(_aligned(table))
+    body = pairs + _aligned(table) + _aligned(content)
+    entry = _ENTRY.pack(image_kind, kind, flags, strings, len(texts), image, len(content))
+    return _HEADER.pack(_MAGIC, 1, strings + len(body), _HEADER.size, _ENTRY.size) + entry + body
+
+
+def _aligned(content: bytes) -> bytes:
+    return content + bytes(-len(content) % _ALIGNMENT)
+
+
+def _text(raw: bytes, place: int) -> bytes:
+    return raw[place : raw.index(b"\0", place)]

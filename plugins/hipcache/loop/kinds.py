@@ -57,7 +57,7 @@ def of(command: Command) -> Kind:
 
 
 def of_features() -> list[Kind]:
-    return [kind for kinds in features.added("KINDS") for kind in kinds]
+    return [kind for kinds in features.added("kinds") for kind in kinds()]
 
 
 def of_program(program: str) -> Kind | None:

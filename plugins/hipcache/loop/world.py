@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from importlib import import_module
 
 from hipcache import features
 from hipcache.cache import Caches, ResultCache
@@ -56,8 +55,7 @@ class ResultCaches(dict[Cache, ResultCache]):
         self._session, self._content = session, content
 
     def __missing__(self, policy: Cache) -> ResultCache:
-        module = next(added[policy] for added in features.added("CACHES") if policy in added)
-        self[policy] = import_module(module).result_cache(self._session, self._content)
+        self[policy] = next(features.modules_for("CACHES", policy.value)).result_cache(self._session, self._content)
         return self[policy]
 
 
@@ -65,7 +63,10 @@ def world_of(session: Session) -> World:
     shelf = session.shelves.shelf
     content = ContentCache(shelf)
     passes = ManifestCache(shelf, session.shelves.reads, session.files, session.command.cwd)
-    caches = session.shelves.shared(Caches(ResultCaches(session, content, passes)))
+    caches: ResultCache = Caches(ResultCaches(session, content, passes))
+    if session.engine.remote and not session.engine.recache:
+        for shared_cache in features.added("shared_cache"):
+            caches = shared_cache(caches, session.shelves)
     jobs, flight = session.jobs, LocalFlight(session.engine.store)
     return World(caches, shelf.contents, flight, Executors(session), jobs.at, jobs.stop, partial(_adopt, session))
 

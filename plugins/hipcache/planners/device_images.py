@@ -14,7 +14,8 @@ from hipcache.patterns import pattern
 from hipcache.planning.wrapper_plan import Input, WrapperPlan
 from hipcache.values import dataclass
 
-TRIPLE = "amdgcn-amd-amdhsa"
+# From LLVM 24 on the processor stands in it, as in "amdgpu9.0a".
+_TRIPLE = pattern(r"(amdgcn|amdgpu[0-9a-f.]*)-amd-amdhsa$")
 _FLIP = str.maketrans("+-", "-+")
 _TARGET_ID = pattern(r"gfx[0-9a-f]+(:(sramecc|xnack)[+-])*$")
 
@@ -42,7 +43,7 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
     files = [file for file in (_open(session, plan, one) for one in plan.inputs) if file and file.found.images]
     images = [image for file in files for image in file.found.images]
     for image in images:
-        if image.kind not in HIP or image.triple != TRIPLE or not image.is_bitcode:
+        if image.kind not in HIP or not _TRIPLE.match(image.triple) or not image.is_bitcode:
             raise PassThrough("link", f"device code that is not HIP's bitcode, for '{image.triple}'")
         if not _TARGET_ID.match(image.arch):
             raise PassThrough("target_id", image.arch)
@@ -50,13 +51,16 @@ def read(session: Session, plan: WrapperPlan) -> list[File]:
     return files
 
 
-def archs_of(files: list[File]) -> list[str]:
-    """The archs in the order of the wrapper's links. Archs that only libraries have are not linked. Raises
+def triples_of(files: list[File]) -> dict[str, str]:
+    """Arch -> triple, in the order of the wrapper's links. Archs that only libraries have are not linked. Raises
     PassThrough."""
-    archs = list(dict.fromkeys(image.arch for file in files if not file.is_lazy for image in file.found.images))
-    if not archs:
+    triples = {image.arch: image.triple for file in files if not file.is_lazy for image in file.found.images}
+    if not triples:
         raise PassThrough("link", "of objects that have no device code to link")
-    return archs
+    for image in (image for file in files for image in file.found.images):
+        if triples.get(image.arch, image.triple) != image.triple:
+            raise PassThrough("link", f"{image.arch} with two triples")
+    return triples
 
 
 def _check_incompatible(archs: Set[str]) -> None:

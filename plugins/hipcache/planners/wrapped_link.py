@@ -34,13 +34,14 @@ def graph(session: Session, plan: WrapperPlan, sources: Mapping[str, str], colum
         ):  # by a path that device links, in a directory of their own, may not have
             raise PassThrough("linker_option", f"{word} names a file")
     files = device_images.read(session, plan)
-    archs = device_images.archs_of(files)
-    tools = wrapper_tools.keyed(session, plan, archs[0].partition(":")[0])
+    triples = device_images.triples_of(files)
+    arch, triple = next(iter(triples.items()))
+    tools = wrapper_tools.keyed(session, plan, arch.partition(":")[0], triple)
     nothing = wrapper_tools.nothing(session)
-    links = {arch: _device_link(plan, arch, files, sources, tools, nothing) for arch in archs}
+    links = {arch: _device_link(plan, arch, files, sources, tools, nothing) for arch in triples}
     units = tuple(device_link.unit(arch, link, several=bool(sources)) for arch, link in links.items())
     codes = {arch: device_link.output(link) for arch, link in links.items()}
-    program = wrapper_link.action(session, plan, codes, nothing, columns)
+    program = wrapper_link.action(session, plan, codes, columns)
     return Graph((*links.values(), program), (), units, session.command.path(plan.output), plan.messages)
 
 

@@ -6,20 +6,19 @@ import os
 
 from hipcache.errors import PassThrough
 from hipcache.execution.session import Session
-from hipcache.planners.device_images import TRIPLE
 from hipcache.planning import driver, tools
 from hipcache.planning.jobs import split
 from hipcache.planning.lld import known_link
 from hipcache.planning.wrapper_plan import WrapperPlan
 
 
-def keyed(session: Session, plan: WrapperPlan, processor: str) -> list[tuple[str, str]]:
+def keyed(session: Session, plan: WrapperPlan, processor: str, triple: str) -> list[tuple[str, str]]:
     """The parts of each key for the wrapper, for the clang that it runs, and for the lld that this runs. (Differences
     between architectures follow from the arch.)"""
     beside = os.path.dirname(os.path.realpath(session.files.resolve(plan.job.program)))
     clang = os.path.join(beside, "clang")
     level = next((word[len("--opt-level=") :] for word in plan.options if word.startswith("--opt-level=")), "O2")
-    words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={TRIPLE}", f"-mcpu={processor}"]
+    words = [clang, "-###", "--no-default-config", "-o", "code object", f"--target={triple}", f"-mcpu={processor}"]
     words += [f"-{level}", "-Wl,--no-undefined", "/dev/null"]
     words += [
         word.partition("=")[2].partition("=")[2] for word in plan.options if word.startswith("--device-compiler=")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from hipcache.engine import Engine
+from hipcache.errors import JobFailed
 from hipcache.planning import added, colours, driver, link_plan, offload_plan, program_plan, tools, wrapper_plan
 from hipcache.planning.command import Command, is_relocatable
 from hipcache.planning.driver_options import (
@@ -56,12 +57,21 @@ def _ask_anew(
     command: Command, engine: Engine, runner: Runner, columns: int | None, scratch: Path, why: Callable[[str], str]
 ) -> str:
     messages_as = colours.ask(command, engine, runner, columns=columns, scratch=lambda: scratch)
-    words = driver.words_for(command, [*messages_as.options, link_plan.DUMP_SCRIPT])
-    program = tools.find(words[0], command.cwd, engine.environ)
-    text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+    program = tools.find(command.compiler, command.cwd, engine.environ)
+
+    def ask(options: Sequence[str]) -> str:
+        def plan(*more: str) -> str:
+            words = driver.words_for(command, [*options, *more])
+            return driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+
+        try:
+            return plan(link_plan.DUMP_SCRIPT)
+        except JobFailed:  # Clang 24 has no such script, nor the option.
+            return plan()
+
+    text = ask(messages_as.options)
     kept = added.kept(messages_as.options, text, engine.environ)
     if kept != [*messages_as.options]:
-        words = driver.words_for(command, [*kept, link_plan.DUMP_SCRIPT])
-        text = driver.run(program, words, engine, runner, Path(command.cwd), scratch).text
+        text = ask(kept)
     driver.check_options(text, engine.environ, why)
     return text

@@ -38,6 +38,7 @@ _KNOWN = pattern(
     r"--(should-extract|device-compiler|device-linker|host-triple|linker-path|compression-level|wrapper-jobs)=."
     rf"|--compress$|{_WRITES_FAT_BINARY}$"
 )
+_JOBS = "--wrapper-jobs="
 # The names of files while the wrapper is asked.
 _PACKAGE, _FAT_BINARY = "package.out", "fat.hipfb"
 _NO_IMAGE = "/dev/null"
@@ -148,7 +149,8 @@ def _images(package: Job) -> list[Image]:
 def _of_wrapper(wrapper: Job, output: str, images: list[Image], packager: str, asked: DryRuns) -> list[Job]:
     package = [packager, "-o", _PACKAGE]
     package += [_IMAGE + ",".join([f"file={_NO_IMAGE}", *image.fields]) for image in images]
-    renamed = [word for word in wrapper if _KNOWN.match(word)]
+    # How many are linked at once is no part of the answer, and asking make's jobserver for it might be.
+    renamed = [word for word in wrapper if _KNOWN.match(word) and not word.startswith(_JOBS)]
     said = asked.wrapper(package, [wrapper[0], *renamed, "-o", _FAT_BINARY, _PACKAGE, "--dry-run"])
     *clangs, bundler = [_command(line) for line in said.splitlines()] or [("",)]
     if not os.path.basename(bundler[0]).startswith("clang-offload-bundler") or len(clangs) != len(images):

@@ -6,8 +6,7 @@ linker. It prints no plan of that without doing the LTO. But it links images of 
 others, and none at all where it is given code objects (--override-image): that is how its work is cut here.
 
 Its options are those of clang/tools/clang-linker-wrapper/LinkerWrapperOpts.td; all else that begins with a dash is the
-host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld. Those
-of 20 and 21 were not tried, and from 23 on packages have another format: left to the compiler.)
+host linker's, and all that does not is a file to it that is looked into. (From 20 on it has the LTO done by lld.)
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from hipcache.planning.jobs import ToolJob, clang_version, split
 from hipcache.planning.lld import COUNTING
 from hipcache.values import dataclass
 
-_VERSIONS = (19, 22)
+# Those that were tried. (Debian has no 20.)
+_VERSIONS = (19, 21, 22, 23, 24)
 # Options that each device link gets unchanged.
 _OF_DEVICES = pattern(r"--(opt-level=O[0-3]|host-triple=.*|device-debug|device-compiler=.*|should-extract=.*)$")
 # Options that no device link depends on: the wrapper reads them, and the host's linker does not get them either.
-_OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=\d+)$")
+_OF_WRAPPER = pattern(r"--(linker-path=.*|compress|compression-level=.*|wrapper-jobs=(\d+|jobserver))$")
 # Of these, what the bundle of the code objects depends on.
 _OF_BUNDLE = pattern(r"--compress")
 _LINKER = "--linker-path="
@@ -64,6 +64,7 @@ class WrapperPlan:
     directories: tuple[str, ...]
     output: str
     messages: str
+    bundles_by_elf: bool
 
     @property
     def by_compiler(self) -> bool:
@@ -148,6 +149,7 @@ def of_job(job: ToolJob, messages: str, version: int) -> WrapperPlan:
         tuple(directories),
         output,
         messages,
+        version >= 23,
     )
 
 

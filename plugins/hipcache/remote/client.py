@@ -41,6 +41,7 @@ from hipcache.processes.runner import start_detached
 from hipcache.remote import needs, queue, sockets
 from hipcache.remote.address import TIMEOUT, parse, shown
 from hipcache.remote.place import destination_of, place_of
+from hipcache.report import conditions, notices
 from hipcache.shared import REMOTE_DOWN
 from hipcache.values import dataclass, field
 
@@ -291,6 +292,16 @@ class Client:
                 # The helper is at home in no directory.
                 named = {"HIPCACHE_CONFIG": str(self.config.config_file)} if self.config.config_file else {}
                 start_detached(argv, env={**self.environ, **named}, keep=fds)
+
+
+def open_client(config: Config, environ: Mapping[str, str]) -> Client:
+    """That of a compile or a build: faults are told once in a build."""
+
+    def tell(fault: str, hint: str) -> None:
+        about = " ".join(config.remote)
+        notices.tell([conditions.Condition("remote", fault, hint, about)], environ)
+
+    return Client(config, environ, tell, notices.build_of_this_process)
 
 
 def _is_silence(error: Exception) -> bool:

@@ -1,6 +1,53 @@
-"""What a remote adds: its addresses, and a check of them."""
+"""What a remote adds: results of a team, the storage helper, addresses and their check, and subcommands."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hipcache.cache import ResultCache
+    from hipcache.cache.shelves import Shelves
+    from hipcache.config import Config
+    from hipcache.remote.client import Client
+
 ADDRESSES = {"remote": "hipcache.remote.address"}
 CHECKS = "hipcache.remote.doctor"
+QUEUE = "hipcache.remote.queue"
+RECORDS = "hipcache.remote.invocation"
+STORAGE_HELPER = "hipcache.remote.helper.start"
+VERBS = {"sync": "hipcache.remote.sync", "prefetch": "hipcache.remote.prefetch"}
+WHOLE_COMPILE = "hipcache.remote.whole_compile"
+
+
+def remote(config: Config, environ: Mapping[str, str]) -> tuple[Callable[[], Client], Callable[[str], object]]:
+    @cache
+    def client() -> Client:
+        from hipcache.remote.client import open_client
+
+        return open_client(config, environ)
+
+    return client, partial(_queue, config, environ)
+
+
+def _queue(config: Config, environ: Mapping[str, str], key: str) -> None:
+    """Upload the record with that key later. It does without the client, which takes longer to load than a hit may
+    take. The native program asked the storage helper before the engine began, so a helper is there to be told."""
+    from hipcache.disk.confined import Confined
+    from hipcache.remote import needs, notice, queue
+    from hipcache.remote.place import destination_of, place_of
+
+    if needs.missing_packages(config.remote):
+        return
+    store = Confined(config.dir, config.umask)
+    if queue.add(store, [key], [], destination_of(config), anew=config.recache):
+        with suppress(OSError):  # no place for a socket: then there is no helper
+            notice.give(place_of(config, environ))
+
+
+def shared_cache(near: ResultCache, shelves: Shelves) -> ResultCache:
+    from hipcache.remote.results import shared
+
+    return shared(near, shelves)

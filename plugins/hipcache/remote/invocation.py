@@ -30,6 +30,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from hipcache import __version__
+from hipcache.cache import exchange
 from hipcache.inputs.keys import digest_file, is_digest, make_key
 from hipcache.settings_files import project_file
 from hipcache.values import dataclass, replace
@@ -88,6 +89,13 @@ def arches(argv: Sequence[str]) -> list[str]:
 
 def is_manifest(record: bytes) -> bool:
     return record.startswith(_START)
+
+
+def outputs(record: bytes) -> list[str] | None:
+    """The contents of a manifest, or as of `exchange`."""
+    if not is_manifest(record):
+        return exchange.outputs(record)
+    return list(dict.fromkeys(name for one in unpack(record).invocations for name in one.contents)) or None
 
 
 @lru_cache(maxsize=128)

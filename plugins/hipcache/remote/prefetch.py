@@ -15,8 +15,8 @@ from typing import IO
 from hipcache import config
 from hipcache.cli import Session, seconds
 from hipcache.disk.special import is_of_kernel
-from hipcache.engine.servers import client_of
 from hipcache.errors import HipcacheError
+from hipcache.remote.client import open_client
 
 SUMMARY = "fetch the results of a whole build from the remote, before it starts"
 SECONDS = 20.0
@@ -70,7 +70,7 @@ def _prefetch(options: argparse.Namespace, session: Session, settings: config.Co
     if settings.readonly or settings.recache:
         print("nothing prefetched: the store is read-only, or HIPCACHE_RECACHE is set", file=session.out)
         return
-    client = client_of(settings, session.environ)()
+    client = open_client(settings, session.environ)
     wrong = client.why_not()
     if wrong:
         raise HipcacheError(*wrong)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from hipcache.cache import ResultCache
+from hipcache.cache.shelves import Shelves
 from hipcache.model import ActionResult, Bound, Missing, Ran
+from hipcache.report import statistics
 from hipcache.report.outcome import HOST
 from hipcache.storage import NotedActions
 from hipcache.values import dataclass, field
@@ -94,3 +96,21 @@ def _unit(bound: Bound) -> str:
     """The arch, or the host; nothing for what belongs to no unit."""
     label = bound.action.label
     return label if label == HOST else label.partition(" of ")[2]
+
+
+def shared(near: ResultCache, shelves: Shelves) -> ResultCache:
+    """The near cache together with the remote of the engine."""
+    remote, noted = shelves.engine.remote, shelves.noted
+    assert remote and noted
+
+    def fetch(keys: Sequence[str]) -> Fetched | None:
+        fetched: Fetched | None = remote().fetch(keys)
+        if fetched and fetched.new:
+            shelves.serve(f"results came from remote '{remote().served_by}'")
+        return fetched
+
+    def count(counts: Mapping[str, int]) -> None:
+        config = remote().config
+        statistics.record_remote(config.dir, counts, config.umask)
+
+    return SharedCache(near, noted, fetch, count)

@@ -32,7 +32,7 @@ class Keeping:
     def keep(self, those: Sequence[Envelope]) -> list[str]:
         """The keys of the records that are in the store now and say something new."""
         passes = {one.key: self._passes(one.record) for one in those if exchange.is_pass(one.record)}
-        others = {one.key: exchange.outputs(one.record) for one in those if one.key not in passes}
+        others = {one.key: invocation.outputs(one.record) for one in those if one.key not in passes}
         self.useless += sum(named is None for named in others.values())
         later = self._later(those) if self.behind else {}
         self._put(name for named in others.values() for name in named or () if name not in later)

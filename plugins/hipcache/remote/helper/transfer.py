@@ -224,7 +224,7 @@ class _Parcel:
         if invocation.is_manifest(record):
             return self._manifest(invocation.unpack(record), invocation.unpack(known.record), known.contents)
         if not exchange.is_pass(record):
-            named = exchange.outputs(record)
+            named = invocation.outputs(record)
             return record if named is not None and all(self._take(name) for name in named) else None
         others, theirs = (exchange.passes(known.record) if known.record else []), known.contents
         own = [entry for entry in exchange.passes(record) if all(self._take(name) for name in entry.outputs if name)]
@@ -262,7 +262,7 @@ def needed(record: bytes) -> list[str]:
     """The contents that a record names, and that travel with it."""
     if exchange.is_pass(record):
         return [name for entry in exchange.passes(record) for name in exchange.needs(entry)]
-    return exchange.outputs(record) or []
+    return invocation.outputs(record) or []
 
 
 def _batches(blobs: Sequence[Blob], most: int = 64 << 20) -> list[list[Blob]]:

@@ -1,0 +1,139 @@
+"""The driver's header, precompiled, where a process is killed, entries are evicted, another user owns the store, or the
+disk is full: each object is plain clang's, and later compiles have a header again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from header_lab import BOTH, build, build_with, counts, header_lab, prepare
+from hip import Lab, only_19
+from hipcache.driver_header.trust import Trust, Turn
+from hipcache.processes.runner import SubprocessRunner, Traced
+from hipcache.values import replace
+
+__all__ = ["header_lab"]
+pytestmark = pytest.mark.archs(1)
+
+
+class Runner(SubprocessRunner):
+    def group(self) -> SubprocessRunner:
+        return self
+
+
+class Killed(Runner):
+    """Kills this process when a header has been made, before it is kept."""
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        traced = super().trace(argv, **how)
+        if "-emit-pch" in argv:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return traced
+
+
+@only_19
+def test_a_process_that_is_killed_while_it_makes_one_is_in_nobodys_way(header_lab: Lab) -> None:
+    build(header_lab, 1)
+    child = os.fork()
+    if child == 0:
+        try:
+            build_with(header_lab, Killed(), 2)
+        finally:
+            os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    build(header_lab, 3)
+    assert counts(header_lab)["made"] == BOTH
+
+
+class Evicting(Runner):
+    """Removes each blob of the store before a pass with a header begins."""
+
+    def __init__(self, store: Path) -> None:
+        super().__init__()
+        self.store = store
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        if "-include-pch" in argv:
+            for blob in (self.store / "v1/blobs").glob("*/*"):
+                blob.unlink(missing_ok=True)
+        return super().trace(argv, **how)
+
+
+@only_19
+def test_one_that_is_evicted_beside_a_compile_is_read_to_the_end(header_lab: Lab) -> None:
+    prepare(header_lab)
+    assert build_with(header_lab, Evicting(header_lab.store), 1)["checked"] == BOTH
+    made = counts(header_lab)["made"]
+    for number in (2, 3):
+        build(header_lab, number)
+    assert counts(header_lab)["made"] == made + BOTH
+
+
+@only_19
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_another_users_is_copied_and_checked(header_lab: Lab) -> None:
+    """An own one is read where it lies; another's may be written while clang reads it."""
+    prepare(header_lab)
+    for path in header_lab.store.rglob("*"):
+        os.chown(path, 65534, 65534)
+    build(header_lab, 1)
+    assert counts(header_lab)["used"] == BOTH
+    for path in (path for path in header_lab.store.rglob("*") if path.is_file() and path.stat().st_size > 100_000):
+        with path.open("r+b") as file:
+            file.seek(50_000)
+            file.write(b"damaged")
+    for number in (2, 3):
+        build(header_lab, number)
+    assert counts(header_lab)["made"] == 2 * BOTH
+
+
+class Full(Runner):
+    """The disk has no room for a header."""
+
+    def trace(self, argv: Sequence[str], **how: Any) -> Traced:
+        traced = super().trace(argv, **how)
+        if "-emit-pch" not in argv:
+            return traced
+        said = b"error: unable to open output file: 'No space left on device'\n"
+        return replace(traced, ended=replace(traced.ended, status=1, stderr=said))
+
+
+@only_19
+def test_where_the_disk_has_no_room_for_one_passes_go_without(header_lab: Lab) -> None:
+    build(header_lab, 1)
+    assert build_with(header_lab, Full(), 1) == {"without none yet": BOTH}
+    build(header_lab, 2)
+    assert counts(header_lab)["made"] == 0
+
+
+def test_a_pass_that_waits_for_a_comparison_goes_on_when_it_has_ended() -> None:
+    """Also where another has begun meanwhile, as it may."""
+    records: dict[str, bytes] = {}
+    actions = SimpleNamespace(get=lambda keys: records)
+    near = SimpleNamespace(actions=actions, put=records.__setitem__)
+    store = SimpleNamespace(lock=lambda key: nullcontext())
+    files = SimpleNamespace(digest=lambda path: (None, path))
+    session: Any = SimpleNamespace(
+        engine=SimpleNamespace(store=store, preambles=64), shelves=SimpleNamespace(near=near), files=files
+    )
+    front: Any = SimpleNamespace(
+        key=SimpleNamespace(inputs=(("compiler", "c"),)), is_device=True, source="s", job=SimpleNamespace(options=())
+    )
+    trust = Trust(session)
+    turns = [trust.turn(front, is_compared=True) for _ in range(500)]
+    assert set(turns) == {Turn.COMPARE, Turn.WAIT}, "a comparison may have been interrupted, so now and then one begins"
+    waited: list[bool] = []
+    waiting = threading.Thread(target=lambda: waited.append(trust.has_waited(front)))
+    waiting.start()
+    trust.told(front, same=True)
+    waiting.join(timeout=60)
+    assert waited in ([True], [False])
+    assert not trust.has_waited(front)
+    assert trust.turn(front, is_compared=True) in (Turn.USE, Turn.COMPARE)
